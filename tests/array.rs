@@ -1,12 +1,12 @@
-//! Databases on RAID arrays that have lost members, with power cuts: see `system_tests::simulation`.
+//! Runs databases on RAID arrays that have lost members, with power cuts: see `system_tests::simulation`.
 
 use std::time::{Duration, Instant};
 
 use system_tests::simulation::{Tally, run_on_degraded_array};
 
-/// Time in which seeds are started, unless `JETCELL_ARRAY_SECONDS` says otherwise.
+/// Time in seconds during which new seeds are started, unless `JETCELL_ARRAY_SECONDS` sets another time.
 const SECONDS: u64 = 15;
-/// Seeds that run in any case: each level once.
+/// Minimum number of seeds, which covers each level once.
 const SEEDS: u64 = 6;
 
 fn number(name: &str) -> Option<u64> {
@@ -22,7 +22,7 @@ fn databases_on_degraded_arrays_lose_no_durable_commit() {
     let time = Duration::from_secs(number("JETCELL_ARRAY_SECONDS").unwrap_or(SECONDS));
     let start = Instant::now();
     let mut total = Tally::default();
-    // Seeds with deep trees take much longer on an array, without other writes of the array.
+    // Seeds with deep trees are skipped. They take much longer on an array, and cause no different array writes.
     let mut seeds = (1..).filter(|seed: &u64| !seed.is_multiple_of(8));
     let mut count = 0;
     while count < SEEDS || start.elapsed() < time {

@@ -1,11 +1,11 @@
-//! Backups and restores with power cuts: see `system_tests::simulation::backups`.
+//! Runs backups and restores with power cuts: see `system_tests::simulation::backups`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use system_tests::simulation::backups::{BackupTally, run};
 
-/// Number of seeds unless `JETCELL_BACKUP_SEEDS` gives another one.
+/// Default number of seeds. `JETCELL_BACKUP_SEEDS` overrides it.
 const SEEDS: u64 = 60;
 
 fn number(name: &str) -> Option<u64> {

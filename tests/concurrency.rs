@@ -1,4 +1,5 @@
-//! Many sessions at once, with background threads: conflicts, snapshots, splits and merges under readers.
+//! Runs many concurrent sessions with background threads: conflicts, snapshots, splits and merges of pages that are
+//! being read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +43,7 @@ impl Fixture {
         let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
         let cache = Cache::new(CacheOptions::new(pages * size.bytes(), size, vfs.clock()));
         let mut options = InstanceOptions::with_cache(vfs.clone(), directory.path().to_path_buf(), cache);
-        // The logs stay, because the test counts partial merges in them.
+        // All logs are kept, because the test counts partial merges in them.
         options.circular = false;
         options.checkpoint_depth = 2 << 20;
         options.version_store_bytes = version_store_bytes;
@@ -67,12 +68,12 @@ impl Fixture {
         };
         s.create_table(&db, &definition).unwrap();
         s.commit(CommitMode::Durable).unwrap();
-        // The scan runs all the time at full speed. The file has no faults, so any finding is wrong.
+        // The scan runs at full speed during the whole test. The file is not damaged, so any finding is wrong.
         instance.start_scan(&db, Duration::ZERO);
         Fixture { vfs, path, instance, db, _directory: directory }
     }
 
-    /// Returns how often full leaves shared nodes with their neighbours.
+    /// Returns the number of times that a full leaf moved nodes to its neighbours.
     fn end(self) -> u64 {
         let scan = self.db.scan_progress();
         println!("{} passes, {} pages of {} examined again", scan.passes, scan.examined_again, scan.pages);
@@ -106,8 +107,8 @@ fn amount(open: &mut Open, s: &mut Session) -> i64 {
     }
 }
 
-/// Moves money between few accounts. A transaction that commits has seen the newest committed amounts, and each
-/// snapshot has the same sum.
+/// Checks that conflicting transfers between a few accounts keep the sum. A transaction that commits has seen the
+/// newest committed amounts, and each snapshot has the same sum.
 #[test]
 fn conflicting_transfers_keep_the_sum() {
     const ACCOUNTS: i32 = 40;
@@ -120,7 +121,7 @@ fn conflicting_transfers_keep_the_sum() {
         accounts.table.insert(&mut s, &row).unwrap();
     }
     s.commit(CommitMode::Durable).unwrap();
-    // The committed amount of each account, changed together with the commit.
+    // Committed amount of each account. It is updated together with the commit.
     let last: Mutex<BTreeMap<i32, i64>> = Mutex::new((0..ACCOUNTS).map(|account| (account, 1000)).collect());
     let (commits, conflicts, sums) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let until = Instant::now() + TIME;
@@ -196,8 +197,8 @@ fn conflicting_transfers_keep_the_sum() {
     fixture.end();
 }
 
-/// Writers fill and empty ranges of keys, each range in one transaction. Readers walk in both directions and must see
-/// each range completely or not at all.
+/// Writers fill and empty ranges of keys, each range in one transaction. Readers scan in both directions and must see
+/// each range either completely or not at all.
 #[test]
 fn readers_see_whole_ranges_while_pages_split_and_merge() {
     const RANGE: i32 = 60;
@@ -217,7 +218,7 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
                     while Instant::now() < until && !failed.load(Ordering::Relaxed) {
                         s.begin().unwrap();
                         if number < 4 {
-                            // The ranges of the writers alternate.
+                            // The ranges of the writers are interleaved.
                             let which = rng.random_range(0..full.len());
                             for i in 0..RANGE {
                                 let key = (which as i32 * 4 + number) * RANGE + i;
@@ -291,8 +292,8 @@ fn readers_see_whole_ranges_while_pages_split_and_merge() {
     assert!(shared > 10, "leaves hardly shared nodes: {shared}");
 }
 
-/// Sessions fill the version store many times while other transactions are open for a moment. The fast sessions wait
-/// for the slow ones, and none fails. Only a transaction that never ends makes changes fail.
+/// Sessions fill the version store many times while other transactions stay open for a short time. The fast sessions
+/// wait for the slow sessions, and no session fails. Changes fail only if a transaction never ends.
 #[test]
 fn changes_wait_for_transactions_that_end_soon() {
     let fixture = Fixture::with_versions(PageSize::KIB_4, 64, 512 << 10);

@@ -1,20 +1,20 @@
-//! Copies with power cuts, a bad network, switch-overs and failovers: see `system_tests::copies`.
+//! Runs copies with power cuts, a faulty network, switch-overs, and failovers: see `system_tests::copies`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use system_tests::copies::{Tally, Way, faults_of, run};
 
-/// Number of histories unless `JETCELL_COPY_HISTORIES` gives another one.
+/// Default number of histories. `JETCELL_COPY_HISTORIES` overrides it.
 const HISTORIES: u64 = 2000;
-/// The same over connections, unless `JETCELL_REMOTE_HISTORIES` gives another one.
+/// Default number of histories over connections. `JETCELL_REMOTE_HISTORIES` overrides it.
 const REMOTE_HISTORIES: u64 = 30;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-/// The histories of seeds from `first` on, on two threads. `JETCELL_SIM_SEED` replays one.
+/// Runs the histories of all seeds from `first` on two threads. `JETCELL_SIM_SEED` replays a single seed.
 fn histories(way: Way, first: u64, histories: u64) -> Option<Tally> {
     if let Some(seed) = number("JETCELL_SIM_SEED") {
         println!("seed {seed}, {way:?}: {:?}", run(seed, faults_of(seed), way));
@@ -62,7 +62,7 @@ fn copies_lose_nothing_and_equal_their_active_side() {
     }
 }
 
-/// The same over the client and the server of other hosts, whose connections are cut at any byte.
+/// Runs histories over the client and server for remote hosts. Connections are cut at arbitrary bytes.
 #[test]
 fn copies_lose_nothing_over_connections_that_are_cut() {
     let wanted = number("JETCELL_REMOTE_HISTORIES").unwrap_or(REMOTE_HISTORIES);

@@ -1,5 +1,5 @@
-//! Copies with real processes on a real disk: the active side, the replication, the activation and the reseed are killed while
-//! they work, and copies take over.
+//! Runs copies with real processes on a real disk. The active side, the replication, the activation, and the reseed
+//! are killed while they work, and copies take over.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,12 +11,12 @@ use rand_chacha::ChaCha8Rng;
 use system_tests::killed::{Load, Reports, create_if_new, disk, open};
 use system_tests::promises::{Promises, history};
 
-/// Times that a copy takes over: every second time without loss.
+/// Number of times that a copy takes over. Every second takeover is without loss.
 const ROUNDS: usize = 6;
-/// Kills of a change of roles, before it may end.
+/// Number of times that a change of roles is killed before it may complete.
 const KILLS: usize = 3;
 
-/// Two directories that change roles, and what clients of the active one rely on.
+/// Two directories that change roles, and the promises to the clients of the active directory.
 struct Pair {
     rng: ChaCha8Rng,
     active: PathBuf,
@@ -75,8 +75,8 @@ impl Pair {
         command
     }
 
-    /// Runs a command, killed a few times at any moment; it must end when it is not killed. Returns what an activation loses,
-    /// as far as that can be known after a kill.
+    /// Runs a command. It is killed at random moments a few times, and must then complete when it is not killed.
+    /// Returns the loss of an activation, if it is known after the kills.
     fn until_done(&mut self, words: &[&str]) -> Option<Lost> {
         let mut known = None;
         for _ in 0..KILLS {
@@ -109,7 +109,8 @@ impl Pair {
         }
     }
 
-    /// The active side works, and the copy follows; both are killed, the copy several times.
+    /// Runs the load on the active side while the copy follows. The copy is killed several times, and finally both
+    /// are killed.
     fn work(&mut self) -> Reports {
         let load = Load::start(env!("CARGO_BIN_EXE_kill-child"), &self.active);
         let (from, to) = (name(&self.active), name(&self.copy));
@@ -129,7 +130,7 @@ impl Pair {
         reports
     }
 
-    /// The directory of the killed side can be read, so nothing is lost.
+    /// Switches over while the directory of the killed side is readable, so nothing may be lost.
     fn switch_over(&mut self, reports: &Reports) {
         let to = name(&self.copy);
         let lost = self.until_done(&["activate", to, "nothing"]);
@@ -139,7 +140,8 @@ impl Pair {
         std::mem::swap(&mut self.active, &mut self.copy);
     }
 
-    /// The directory of the killed side is away, and is there again later. Returns how many acknowledged transactions were lost.
+    /// Fails over while the directory of the killed side is unavailable; it becomes available again later. Returns
+    /// the number of acknowledged transactions that were lost.
     fn fail_over(&mut self, reports: &Reports) -> i32 {
         let away = self.active.with_extension("away");
         std::fs::rename(&self.active, &away).unwrap();
@@ -163,7 +165,8 @@ impl Pair {
         all.iter().zip(&found).map(|(all, found)| (all - found).max(0)).sum()
     }
 
-    /// The old active side has diverged if it has a transaction that the new one does not have.
+    /// Checks that the old active side is recognized as diverged if it has a transaction that the new active side
+    /// lacks.
     fn recognise(&self, found: &[i32], reports: &Reports) {
         let lost = reports.last_in(u32::MAX).iter().zip(found).any(|(all, found)| all > found);
         let relation = history(&self.copy).compare(&history(&self.active)).unwrap();
@@ -171,7 +174,7 @@ impl Pair {
     }
 }
 
-/// What an activation that ended has lost.
+/// Returns the loss that a completed activation reported.
 fn lost_of(output: &Output) -> Option<Lost> {
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Copies between real processes over TLS: the active side, its server, the copy and the connection fail at any moment, and copies take
-//! over.
+//! Runs copies between real processes over TLS. The active side, its server, the copy, and the connection fail at
+//! random moments, and copies take over.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use system_tests::promises::{Promises, history};
 use system_tests::tls_files::TlsFiles;
 use system_tests::tls_proxy::TlsProxy;
 
-/// Times that a copy takes over unless `JETCELL_REMOTE_ROUNDS` gives another number: every second time without loss.
+/// Default number of takeovers. Every second takeover is without loss. `JETCELL_REMOTE_ROUNDS` overrides this number.
 const ROUNDS: usize = 4;
-/// Faults while a copy follows.
+/// Number of faults while a copy follows.
 const FAULTS: usize = 4;
-/// Tries of a change of roles with faults, before it may end.
+/// Number of faulty attempts at a change of roles before it may complete.
 const TRIES: usize = 3;
 
-/// A process that ends with this.
+/// A child process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -31,7 +31,7 @@ impl Drop for Running {
     }
 }
 
-/// A directory, the server that gives it to the other one, and the way there.
+/// A directory, the server that exports it to the other side, and the proxy in front of the server.
 struct Side {
     directory: PathBuf,
     proxy: TlsProxy,
@@ -87,12 +87,12 @@ fn copies_take_over_from_another_process_over_tls() {
 }
 
 impl Side {
-    /// The address by which the other side knows it.
+    /// Returns the address under which the other side connects.
     fn address(&self) -> String {
         format!("tls://localhost:{}/app", self.proxy.port())
     }
 
-    /// The server and the way are gone.
+    /// Makes the server and the connection to it unavailable.
     fn vanish(&mut self) {
         self.proxy.lead_to(None);
         self.proxy.cut();
@@ -101,7 +101,7 @@ impl Side {
 }
 
 impl Pair {
-    /// Two sides in a directory, of which nothing exists yet; `files` has the certificates.
+    /// Creates two sides in a directory; neither has any files yet. `files` contains the certificates.
     fn new(base: &Path, files: PathBuf, seed: u64) -> Pair {
         let side = |name: &str| Side { directory: base.join(name), proxy: TlsProxy::start(), server: None };
         Pair {
@@ -123,7 +123,7 @@ impl Pair {
         command
     }
 
-    /// Starts the server of the active side, also again.
+    /// Starts or restarts the server of the active side.
     fn serve(&mut self) {
         self.active.vanish();
         let directory = self.active.directory.to_str().unwrap();
@@ -137,7 +137,7 @@ impl Pair {
         self.active.proxy.lead_to(Some(address));
     }
 
-    /// What a command is called with: it works on the copy.
+    /// Returns the arguments of a command that works on the copy.
     fn words(&self, name: &str, limit: &str) -> Vec<String> {
         let copy = self.copy.directory.to_str().unwrap().to_string();
         match name {
@@ -150,7 +150,7 @@ impl Pair {
         self.child(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Something fails for a moment.
+    /// Injects a temporary fault.
     fn fault(&mut self) {
         match self.rng.random_range(0..4) {
             0 => {
@@ -162,12 +162,12 @@ impl Pair {
                 self.cuts += 1;
                 self.active.proxy.cut();
             }
-            // In the middle of a message.
+            // The cut is in the middle of a message.
             _ => self.active.proxy.cut_after(self.rng.random_range(0..300_000)),
         }
     }
 
-    /// The server stands still for a while, as on a host that is overloaded.
+    /// Stops the server process for a while, as on an overloaded host.
     fn stop_server(&mut self) {
         let Some(server) = &self.active.server else { return };
         let id = server.0.id().to_string();
@@ -181,7 +181,8 @@ impl Pair {
         self.stops += 1;
     }
 
-    /// Runs a command with faults; it must end when there are none. Returns what an activation loses, as far as that can be known.
+    /// Runs a command with faults, and then without faults, when it must complete. Returns the loss of an activation,
+    /// if it is known.
     fn until_done(&mut self, name: &str) -> Option<Lost> {
         self.until_done_with(name, "nothing")
     }
@@ -206,7 +207,7 @@ impl Pair {
                 known = lost;
             }
         }
-        // A cut that was ordered may still come.
+        // Cancels a cut that is still pending.
         self.active.proxy.cut_after(u64::MAX);
         let output = self.run(&words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -225,7 +226,8 @@ impl Pair {
         }
     }
 
-    /// The active side works, and the copy follows; both are killed, and their connection fails several times.
+    /// Runs the load on the active side while the copy follows. The connection fails several times, and finally both
+    /// sides are killed.
     fn work(&mut self) -> Reports {
         let load = Load::start(env!("CARGO_BIN_EXE_kill-child"), &self.active.directory);
         self.serve();
@@ -255,7 +257,7 @@ impl Pair {
         reports
     }
 
-    /// After the faults, the copy gets further.
+    /// Checks that the copy makes progress after the faults.
     fn goes_on(&self) {
         let vfs = disk().unwrap();
         let at = || {
@@ -272,7 +274,7 @@ impl Pair {
         }
     }
 
-    /// The server of the killed side is there, so nothing is lost.
+    /// Switches over while the server of the killed side is available, so nothing may be lost.
     fn switch_over(&mut self, reports: &Reports) {
         let lost = self.until_done("activate");
         assert!(lost.is_none(), "{}: {lost:?}", self.context);
@@ -289,7 +291,8 @@ impl Pair {
         self.serve();
     }
 
-    /// The host of the killed side is away, and is there again later. Returns how many acknowledged transactions were lost.
+    /// Fails over while the host of the killed side is unreachable; it becomes reachable again later. Returns the
+    /// number of acknowledged transactions that were lost.
     fn fail_over(&mut self, reports: &Reports) -> i32 {
         self.active.vanish();
         let refused = self.run(&self.words("activate", "nothing")).output().unwrap();
@@ -307,12 +310,12 @@ impl Pair {
     }
 }
 
-/// What an activation that ended has lost.
+/// Returns the loss that a completed activation reported.
 fn lost_of(output: &Output) -> Option<Lost> {
     serde_json::from_slice(&output.stdout).unwrap_or_default()
 }
 
-/// A seed that is cut off goes on where it was: the second try copies less than the whole.
+/// An interrupted seed resumes where it stopped: the second attempt copies less than the whole database.
 #[test]
 fn a_seed_goes_on_where_the_connection_was_cut() {
     let base = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -332,7 +335,7 @@ fn a_seed_goes_on_where_the_connection_was_cut() {
     assert!(!output.status.success() && said.contains("connection was lost"), "{said}");
     let kept = std::fs::metadata(place("two/incoming/killed.edb")).unwrap().len();
     assert!(kept >= size / 4, "{kept} bytes of {size} are kept");
-    // Less than the whole may pass now.
+    // The connection is cut before the whole database could be transferred.
     pair.active.proxy.cut_after(size * 3 / 4);
     let output = pair.run(&words).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -342,7 +345,7 @@ fn a_seed_goes_on_where_the_connection_was_cut() {
     assert_eq!(std::fs::metadata(shown.join("killed.edb")).unwrap().len(), size);
 }
 
-/// Makes a database of some megabytes.
+/// Creates a database of several megabytes.
 fn grow(directory: &Path) {
     let (instance, database) = open(directory).unwrap();
     create_if_new(&instance, &database).unwrap();

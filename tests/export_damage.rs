@@ -72,7 +72,7 @@ fn an_export_replaces_files_only_with_force_and_leaves_no_incomplete_file() {
     }
 }
 
-/// Links under good checksums that form a cycle: below a table, below its long values, from leaf to leaf.
+/// The links have valid checksums and form a cycle: below a table, below its long values, or from leaf to leaf.
 #[test]
 fn exports_of_cyclic_links_end_and_report_the_cycle() {
     let Some(corpus) = Corpus::locate() else { return };
@@ -139,9 +139,9 @@ fn exports_of_mutants_end_without_a_panic() {
             let other = page(&mut bytes, size, random.random_range(1..=pages.min(60))).to_vec();
             let page = page(&mut bytes, size, number);
             match random.random_range(0..4) {
-                // Another page of the file replaces this one: cycles, pages of other trees.
+                // Copy another page of the file over this page, which creates cycles and pages of other trees.
                 0 => page.copy_from_slice(&other),
-                // Links, child numbers, offsets, lengths.
+                // Change links, child numbers, offsets, or lengths.
                 1 => {
                     let at = random.random_range(16..size.bytes() - 4);
                     page[at..at + 4].copy_from_slice(&random.random_range(0..pages).to_le_bytes());
@@ -153,7 +153,7 @@ fn exports_of_mutants_end_without_a_panic() {
                     }
                 }
             }
-            // The checksum is made good again, so that the reader reaches the damaged content.
+            // Usually update the checksum, which lets the reader reach the damaged content.
             if random.random_range(0..10) > 0 {
                 seal_page(page, size, PageNumber::fixed(number));
             }

@@ -1,4 +1,4 @@
-//! Export of rows whose long values exceed the memory limit for one row, from a database that the engine wrote.
+//! Exports rows whose long values exceed the memory limit per row, from a database that the engine wrote.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use ese_format::record::{CodePage, ColumnType, Value};
 use jetcell_export::{Destination, Format, Options, ROW_LIMIT, Rendering, Selection, export};
 use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
-/// Writes one table of one row and returns the database's bytes.
+/// Writes a table with one row and returns the bytes of the database.
 fn database(columns: Vec<ColumnDefinition>, values: &[Value]) -> Vec<u8> {
     let disk = SimVfs::new();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());

@@ -1,8 +1,8 @@
-//! Compares the cells that an export reads with those of libesedb and dissect.esedb, for every table of the corpus, and
-//! the row counts with the manifest.
+//! Compares the cells that an export reads with those of libesedb and dissect.esedb for every table of the corpus,
+//! and compares the row counts with the manifest.
 //!
 //! The readers may differ from the export only for the reasons in [`Reason`]. The test counts these differences and
-//! fails on any other one.
+//! fails on any other difference.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use jetcell_vfs::{RealOptions, RealVfs};
 use system_tests::readers::{ReadCell, ReadTable, Reader, Readers};
 use testkit::corpus::Corpus;
 
-/// Why a reader shows another value for a cell than the export, or no value.
+/// Reason why a reader returns another value for a cell than the export, or no value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Reason {
-    /// The reader reports that it cannot show such a cell.
+    /// The reader reports that it cannot display such a cell.
     Unseen,
     /// The reader fails on the cell.
     ReaderFails,
-    /// libesedb shows the bytes in the slot of a fixed column that is null.
+    /// libesedb returns the bytes in the slot of a fixed column that is null.
     NullFixed,
-    /// libesedb knows no empty values, only null.
+    /// libesedb does not distinguish empty values from null.
     EmptyIsNull,
-    /// libesedb does not apply defaults.
+    /// libesedb does not apply default values.
     DefaultIsNull,
-    /// dissect takes the unused bits at the end of a 7-bit value for one more character, a NUL.
+    /// dissect interprets the unused bits at the end of a 7-bit value as an additional NUL character.
     SevenBitTail,
-    /// libesedb appends a last compressed chunk of a long value as stored; the whole chunks before it are equal.
+    /// libesedb returns the last compressed chunk of a long value as stored; the preceding chunks are equal.
     LastChunkNotInflated,
 }
 
@@ -89,7 +89,7 @@ fn same_columns(table: &Table, other: &ReadTable) -> bool {
     table.columns.len() == other.columns.len()
 }
 
-/// Whether the cells are equal up to the last of several chunks, and that chunk is shorter than expected.
+/// Returns true if the cells are equal up to the last of several chunks, and that chunk is shorter than expected.
 fn last_chunk_as_stored(ours: &str, theirs: &str) -> bool {
     let equal = ours.bytes().zip(theirs.bytes()).take_while(|(a, b)| a == b).count();
     theirs.len() < ours.len() && equal >= 2 * 4014 && theirs.len() - equal < 2 * 4014
@@ -114,7 +114,8 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                 }
             };
             for table in source.tables() {
-                // If the catalog has deleted nodes, dissect lists a table twice: as it is, and as it was before.
+                // If the catalog has deleted nodes, dissect lists a table twice: its current version and its previous
+                // version.
                 let known = &file.tables[&table.name];
                 let rows = known.rows + if reader == Reader::Dissect { known.deleted_nodes } else { 0 };
                 let named = || read.iter().filter(|other| other.name == table.name);
@@ -123,7 +124,7 @@ fn cells_equal_those_of_libesedb_and_dissect() {
                     wrong.push(format!("{} {}: not in {}", file.name, table.name, reader.name()));
                     continue;
                 };
-                // dissect also returns rows that are flagged deleted, without a mark.
+                // dissect also returns rows that are flagged deleted, and does not mark them.
                 let reading = ReadOptions { deleted: reader == Reader::Dissect, ..ReadOptions::default() };
                 let order: Vec<Option<usize>> = table
                     .columns

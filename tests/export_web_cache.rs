@@ -1,4 +1,4 @@
-//! The profile of the web cache, on a database that the engine wrote with the tables of such a cache.
+//! Tests the web cache profile on a database that the engine wrote with the tables of a web cache.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 /// 2024-01-01 as a FILETIME.
 const NEW_YEAR: i64 = 133_485_408_000_000_000;
 
-/// A database of these tables, with one row each.
+/// Creates a database with these tables, each with one row.
 fn database(tables: &[(&str, &[(&str, Value)])]) -> Vec<u8> {
     let disk = SimVfs::new();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());

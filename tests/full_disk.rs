@@ -1,5 +1,5 @@
-//! Full volumes and failing devices: operations fail with an error that names the cause, no committed data is lost, and
-//! work continues when there is space again.
+//! Full volumes and failing devices: operations fail with an error that names the cause, no committed data is lost,
+//! and work continues when there is space again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn work_until_full(
     None
 }
 
-/// Fills the volume that `fault` does not let grow, and runs every operation that must still work.
+/// Fills the volume until `fault` prevents growth, and runs every operation that must still work.
 fn full(path: &str, freed: bool, skip: u64) {
     let context = format!("{path}, freed {freed}, after {skip}");
     let disk = SimVfs::new();
@@ -99,7 +99,7 @@ fn full(path: &str, freed: bool, skip: u64) {
         s.rollback().unwrap_or_else(|error| panic!("{context}: rollback: {error}"));
     }
     assert_eq!(contents(&mut s, &db), model, "{context}: after rollback");
-    // A second failure must do no harm either.
+    // A second failure must not do any harm.
     let _ = work_until_full(&instance, &mut s, &db, &mut model, 4000..4010);
     while s.level() > 0 {
         s.rollback().unwrap_or_else(|error| panic!("{context}: rollback: {error}"));
@@ -173,7 +173,8 @@ fn a_full_disk_for_database_and_logs_loses_no_committed_data() {
     }
 }
 
-/// Tasks that change pages stop at a full volume, report it, and go on when there is space again. Sessions read meanwhile.
+/// Tasks that change pages stop on a full volume, report this, and resume when there is space again. Sessions can
+/// read during this time.
 #[test]
 fn maintenance_waits_for_space_and_loses_nothing() {
     for path in ["/db/", "/log/"] {
@@ -221,7 +222,7 @@ fn maintenance_waits_for_space_and_loses_nothing() {
     }
 }
 
-/// An error of the device on writes or syncs: read-only with a clear error, and a restart recovers.
+/// A device error on a write or sync makes the instance read-only with a clear error, and a restart recovers it.
 #[test]
 fn io_errors_make_the_instance_read_only_and_a_restart_recovers() {
     for target in [FaultTarget::Write, FaultTarget::Sync] {
@@ -241,12 +242,12 @@ fn io_errors_make_the_instance_read_only_and_a_restart_recovers() {
                 faults.inject(fault);
                 let error = work_until_full(&instance, &mut s, &db, &mut model, 10..4000);
                 let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
-                // No committed data depends on a log file that is being prepared, nor on a newer checkpoint. The
-                // engine may try both again.
+                // No committed data depends on a log file in preparation or on a newer checkpoint, so the engine may
+                // retry both.
                 let harmless = |error: &Error| matches!(error, Error::Io { path, .. } if path.ends_with("E00tmp.log") || path.ends_with("E00.chk"));
                 assert!(matches!(error, Error::ReadOnly(_)) || harmless(&error), "{context}: {error:?}");
                 let read_only = !harmless(&error);
-                // The instance stays read-only, even when the device works again.
+                // The instance stays read-only even when the device works again.
                 faults.clear();
                 let mut other = instance.session();
                 other.begin().unwrap();

@@ -1,4 +1,4 @@
-//! Runs each fuzz target on its seeds and on mutants of them, for a bounded time, on the stable toolchain.
+//! Runs each fuzz target on its seeds and on mutations of them for a bounded time, on the stable toolchain.
 
 use ese_format::checkpoint::Checkpoint;
 use ese_format::checksum::seal_segment;
@@ -9,7 +9,7 @@ use ese_format::{LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId};
 use system_tests::fuzz::{self, Campaign};
 use testkit::corpus::Corpus;
 
-/// Some pages of every real database.
+/// Returns some pages of every real database.
 fn real_pages() -> Vec<Vec<u8>> {
     let Some(corpus) = Corpus::locate() else { return Vec::new() };
     let mut pages = Vec::new();
@@ -53,7 +53,7 @@ fn record() {
     assert!(Campaign::new("record", fuzz::record).with_seeds(leaf_data()).run() > 100);
 }
 
-/// Logs that Windows wrote, and mutants of them, are replayed.
+/// Replays logs that Windows wrote, and mutations of them.
 #[test]
 fn replay() {
     let real = Corpus::locate().map_or_else(Vec::new, |corpus| {
@@ -63,7 +63,7 @@ fn replay() {
     assert!(Campaign::new("replay", fuzz::replay).with_seeds(real).run() > 10);
 }
 
-/// Data of some leaf nodes of every real database: records, long values, bookmarks.
+/// Returns data of some leaf nodes of every real database: records, long values, bookmarks.
 fn leaf_data() -> Vec<Vec<u8>> {
     let mut data = Vec::new();
     for page in real_pages() {
@@ -131,7 +131,7 @@ fn seed_files() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     files
 }
 
-/// One fixed Long, one variable value, one tagged Long.
+/// Returns a record with one fixed Long, one variable value, and one tagged Long.
 fn record_seed() -> Vec<u8> {
     let mut record = vec![1, 128, 9, 0, 42, 0, 0, 0, 0xfe, 3, 0];
     record.extend_from_slice(b"abc");

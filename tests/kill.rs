@@ -1,4 +1,5 @@
-//! Real processes on a real disk, killed while they work: every commit that a process reported as durable must survive.
+//! Real processes on a real disk are killed while they work. Every commit that a process reported as durable must
+//! survive.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,8 +40,8 @@ fn check(directory: &Path, round: usize, promised: &mut BTreeMap<i32, i32>) {
         for thread in 0..THREADS {
             let found = number_of(&mut session, &db, thread).unwrap_or_else(|e| panic!("round {round}: {e}"));
             let known = promised.get(&thread).copied().unwrap_or(0);
-            // At most two more commits may survive: the one whose acknowledgement the kill cut off, and a lazy one
-            // before it.
+            // At most two more commits may survive: the commit whose acknowledgement was interrupted by the kill, and
+            // the lazy commit before it.
             assert!(
                 (known..=known + 3).contains(&found),
                 "round {round}: thread {thread}: {found}, not {known}"

@@ -2,7 +2,7 @@
 
 use system_tests::simulation::{Tally, run_with_lost_logs};
 
-/// Seeds unless `JETCELL_LOST_LOGS_SEEDS` gives another number.
+/// Default number of seeds. `JETCELL_LOST_LOGS_SEEDS` overrides it.
 const SEEDS: u64 = 24;
 
 fn number(name: &str) -> Option<u64> {

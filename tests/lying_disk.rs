@@ -1,11 +1,11 @@
-//! The durability test on mounted disks that lose power: honest ones are acquitted, liars convicted.
-//! `soak-durability` runs more. Where FUSE is not available the test says so and passes.
+//! Runs the durability test on mounted disks that lose power. Honest disks must pass, and lying disks must be
+//! detected. `soak-durability` runs more seeds. Where FUSE is unavailable, the test prints a message and passes.
 
 use std::time::{Duration, Instant};
 
 use system_tests::lying_disk::{Verdicts, can_mount, judge};
 
-/// Every disk at least once.
+/// Minimum number of seeds, which covers every disk at least once.
 const FEWEST: u64 = 14;
 const MOST: u64 = 60;
 const TIME: Duration = Duration::from_secs(20);

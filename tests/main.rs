@@ -1,4 +1,4 @@
-//! Tests of several crates together: crash simulation, kills, full disks, independent readers, fuzzing.
+//! Tests that involve several crates: crash simulation, kills, full disks, independent readers, fuzzing.
 
 mod array;
 mod backups;

@@ -1,5 +1,6 @@
-//! Three independent readers read databases that the engine wrote: new ones, loaded ones, after many changes, after a killed
-//! process and recovery, and after maintenance. The databases have all four page sizes, long values, secondary indexes and several tables.
+//! Three independent readers read databases that the engine wrote: new databases, bulk-loaded databases, and
+//! databases after many changes, after a killed process and recovery, and after maintenance. The databases cover all
+//! four page sizes, long values, secondary indexes, and several tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,11 +27,11 @@ use system_tests::readers::{
 };
 
 const DB: &str = "/db/readers.edb";
-/// Position of the unique column.
+/// Index of the unique column.
 const CODE: usize = 12;
 type Rows = BTreeMap<i32, Vec<Value>>;
 
-/// The id column is first. The others follow in this order.
+/// Returns the columns in order. The id column is the first.
 fn columns() -> Vec<ColumnDefinition> {
     let all = [
         ("Id", ColumnType::Long),
@@ -89,7 +90,7 @@ fn row(id: i32, rng: &mut ChaCha8Rng, size: PageSize) -> Vec<Value> {
         Value::Double(f64::from(id) / 8.0),
         Value::DateTime(40_000.0 + f64::from(id)),
         Value::Guid(rng.random()),
-        // Unique, and in no order.
+        // Unique values in random order.
         Value::Binary([&(id as u32).wrapping_mul(2_654_435_761).to_be_bytes()[..], b"code"].concat()),
         Value::Text(String::from_utf8(letters(rng, 30)).unwrap()),
         Value::Binary(letters(rng, long)),
@@ -98,7 +99,8 @@ fn row(id: i32, rng: &mut ChaCha8Rng, size: PageSize) -> Vec<Value> {
         Value::Text(format!("\u{e4}\u{3a9}\u{6f22}\u{1f4e7} {id}")),
         Value::Text("\u{6f22}\u{5b57} ".repeat(if id % 9 == 0 { 1500 } else { 5 })),
     ];
-    // First bytes of chunks that readers take for compressed ones (0x18 all of libesedb, more dissect).
+    // These are first bytes of chunks that readers treat as compressed (0x18 for all versions of libesedb, more for
+    // dissect).
     if id % 11 == 0 {
         let trap = [0x18, 0x08, 0x10, 0x1f, 0x28][id as usize / 11 % 5];
         values[14] = Value::Binary(vec![trap; 4 * size.bytes()]);
@@ -109,8 +111,8 @@ fn row(id: i32, rng: &mut ChaCha8Rng, size: PageSize) -> Vec<Value> {
     if id % 7 == 0 {
         values[14] = Value::Null;
     }
-    // Each row sets another subset of the columns besides the key. Null columns occur in the middle and at the end of a
-    // class.
+    // Each row sets a different subset of the columns in addition to the key. Null columns occur in the middle and at
+    // the end of a class.
     for (column, value) in values.iter_mut().enumerate().skip(1) {
         if column != CODE && (id as usize + column).is_multiple_of(13) {
             *value = Value::Null;
@@ -132,7 +134,7 @@ fn open(disk: &SimVfs, size: PageSize) -> Arc<Instance> {
     Instance::open(options).unwrap()
 }
 
-/// A table with all types of columns.
+/// Returns the definition of a table with all types of columns.
 fn everything(name: &str) -> TableDefinition {
     TableDefinition {
         name: name.to_string(),
@@ -167,7 +169,7 @@ fn create(instance: &Instance) -> Arc<Database> {
     db
 }
 
-/// A table with the same columns, from a bulk load. Returns its rows.
+/// Bulk-loads a table with the same columns. Returns its rows.
 fn load(s: &mut Session, db: &Arc<Database>, rng: &mut ChaCha8Rng, size: PageSize) -> Vec<Vec<Value>> {
     let rows: Vec<_> = (1..=400).map(|id| row(id, rng, size)).collect();
     let mut load = s.bulk_load(db, &everything("Loaded"), BulkLoadOptions::default()).unwrap();
@@ -186,7 +188,7 @@ fn insert(s: &mut Session, table: &mut Table, values: &[Value]) {
     table.insert(s, &row).unwrap();
 }
 
-/// What the readers should find, from the schema and the model of the rows.
+/// Returns the content that the readers should find, from the schema and the model of the rows.
 fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &[&str]) -> ExpectedTable {
     let by_name: Vec<_> = order.iter().map(|name| table.schema().column_named(name).unwrap()).collect();
     let cells = |values: &Vec<Value>| {
@@ -213,16 +215,17 @@ fn expected(table: &Table, rows: &mut dyn Iterator<Item = &Vec<Value>>, order: &
     }
 }
 
-/// What is done with the database before it is read.
+/// Action on the database before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Shutdown,
     Kill,
-    /// All tasks of maintenance, and a shutdown.
+    /// Run all maintenance tasks and shut down.
     Maintenance,
 }
 
-/// Overwrites deleted data, merges sparse pages, lays trees out and returns free space to the file system.
+/// Overwrites deleted data, merges sparse pages, moves trees into sequential order, and returns free space to the
+/// file system.
 fn maintain(disk: &SimVfs, instance: &Arc<Instance>, db: &Arc<Database>) {
     for kind in [DefragKind::Compaction, DefragKind::SequentialLayout] {
         let defrag =
@@ -307,7 +310,7 @@ fn check(size: PageSize, churn: bool, end: End) {
     }
     if end == End::Kill {
         instance.flush().unwrap();
-        // An open transaction that must leave no trace.
+        // This transaction stays open and must leave no trace.
         s.begin().unwrap();
         insert(&mut s, &mut table, &row(1_000_000, &mut rng, size));
         instance.flush().unwrap();
@@ -335,7 +338,7 @@ fn check(size: PageSize, churn: bool, end: End) {
     compare(&path, &all).unwrap_or_else(|what| panic!("{context}: {what}"));
 }
 
-/// Checks the headers of all logs and the chain between them, from generation 1 on. Returns the number of logs.
+/// Checks the headers of all logs and the chain between them, starting at generation 1. Returns the number of logs.
 fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
     let logs = check_logs(disk, Path::new("/log"), "E00", &Cancel::default()).unwrap();
     let bad: Vec<_> = logs.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
@@ -345,7 +348,8 @@ fn check_log_files(disk: &SimVfs, size: PageSize, context: &str) -> usize {
         let bytes = disk.contents(&log.path).unwrap();
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         let half = |at: usize| u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap());
-        // The offsets are those of logs that Windows wrote. They are read here without the decoder of `ese-format`.
+        // These offsets come from logs that Windows wrote. The fields are read here without the decoder of
+        // `ese-format`.
         assert_eq!((word(4), word(667)), (generation, 3), "{context}");
         assert_eq!((half(8), half(10)), (4096, 1), "{context}");
         assert_eq!(usize::from(half(12)) * 4096, bytes.len(), "{context}");

@@ -1,5 +1,5 @@
-//! Three independent readers find the same rows in a database that a recovery made from Windows' logs as in the snapshot
-//! that Windows made.
+//! Three independent readers compare a database that was recovered from Windows' logs with the snapshot that Windows
+//! made. They must find the same rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use system_tests::readers::{ReadTable, Reader, Readers};
 use testkit::corpus::Corpus;
 
-/// Recovers the files of a directory in place, as `jetcell recover` does, and returns the path of the database.
+/// Recovers the files of a directory in place, like `jetcell recover`, and returns the path of the database.
 fn recover(directory: &Path) -> PathBuf {
     let vfs: Arc<dyn Vfs> =
         Arc::new(RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap());
@@ -30,13 +30,14 @@ fn recover(directory: &Path) -> PathBuf {
     directory.join("SRUDB.dat")
 }
 
-/// Tables by name, with their rows. Where the catalog has deleted nodes, some readers list a table twice.
+/// Returns the tables by name with their rows. If the catalog has deleted nodes, some readers list a table twice.
 fn sorted(mut tables: Vec<ReadTable>) -> Vec<ReadTable> {
     tables.sort_by(|a, b| a.name.cmp(&b.name));
     tables
 }
 
-/// `logs`: names of files in the set, and the names that they have in a directory of their own.
+/// Compares a recovered set with a snapshot. `logs` lists files of the set, with their names in the recovery
+/// directory.
 fn compare(set: &str, files: &[(&str, &str)], snapshot: &str) {
     let (Some(corpus), Some(readers)) = (Corpus::locate(), Readers::locate().unwrap()) else { return };
     let directory = tempfile::tempdir().unwrap();

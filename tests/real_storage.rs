@@ -1,5 +1,6 @@
-//! Storage that fails in ways of its own: transfers of the machine's file system with and without O_DIRECT, errors that the kernel
-//! reports to io_uring, a volume that becomes read-only, and power cuts that tear renames. No committed data is lost.
+//! Storage with specific failures: transfers of the machine's file system with and without O_DIRECT, errors that the
+//! kernel reports to io_uring, a volume that becomes read-only, and power cuts that tear renames. No committed data
+//! may be lost.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -20,11 +21,11 @@ use system_tests::predictable_table::{Model, change, contents, definition};
 
 const SIZE: PageSize = PageSize::KIB_4;
 
-/// A directory with the files of an instance.
+/// Directory with the files of an instance.
 struct Place {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
-    /// Whether the instance has threads, which make transfers asynchronous.
+    /// True if the instance has threads, which make transfers asynchronous.
     threads: bool,
 }
 
@@ -67,7 +68,7 @@ impl Place {
     }
 }
 
-/// Runs durable transactions until one fails. What it says is committed is in `model`.
+/// Runs durable transactions until one fails. `model` contains the transactions that were reported as committed.
 fn work(
     instance: &Arc<Instance>,
     s: &mut Session,
@@ -94,7 +95,7 @@ fn work(
     None
 }
 
-/// Reads the rows again after a restart: all that were committed, and at most one more transaction.
+/// Reads the rows after a restart. All committed transactions must be present, and at most one more.
 fn reopened(place: &Place, model: &Model, context: &str) {
     let (instance, db) = place.open().unwrap_or_else(|error| panic!("{context}: {error}"));
     let found = contents(&mut instance.session(), &db);
@@ -134,7 +135,7 @@ fn errors_of_transfers_lose_nothing_with_each_backend_with_and_without_direct_io
             assert!(faults.fired() > 0, "{context}");
             let expected = |error: &Error| matches!(error, Error::ReadOnly(_) | Error::Io { .. });
             assert!(error.as_ref().is_none_or(expected), "{context}: {error:?}");
-            // As a crash: nothing is shut down.
+            // Simulates a crash: nothing is shut down.
             faults.clear();
             drop((s, db, instance));
             reopened(&place, &model, &context);
@@ -142,7 +143,8 @@ fn errors_of_transfers_lose_nothing_with_each_backend_with_and_without_direct_io
     }
 }
 
-/// Faults below the kernel, and files above it. `None` where FUSE or the backend is not available.
+/// Returns a fault layer below the kernel, and files above the kernel. Returns `None` if FUSE or the backend is
+/// unavailable.
 fn through_the_kernel(backend: Backend, most: usize) -> Option<(Arc<FaultVfs>, Mounted, Arc<RealVfs>)> {
     let real = RealVfs::new(RealOptions { backend, direct: true });
     let real =
@@ -181,16 +183,16 @@ fn errors_that_the_kernel_reports_to_io_uring_lose_nothing() {
         let expected = |error: &Error| matches!(error, Error::ReadOnly(_) | Error::Io { .. });
         assert!(error.as_ref().is_none_or(expected), "{context}: {error:?}");
         assert!(effect != Interrupted || error.is_none(), "{context}: {error:?}");
-        // As a crash: nothing is shut down.
+        // Simulates a crash: nothing is shut down.
         faults.clear();
         drop((s, db, instance));
         reopened(&place, &model, &context);
     }
 }
 
-/// Not through io_uring: on FUSE, Linux completes a short transfer of io_uring itself, and from the wrong place of the file, because
-/// FUSE does not move the position of such a request (seen with Linux 6.18). What jetcell-vfs does after a short transfer of io_uring
-/// is tested there.
+/// This test excludes io_uring. On FUSE, Linux completes a short io_uring transfer itself, but from the wrong offset,
+/// because FUSE does not advance the position of such a request (seen with Linux 6.18). The tests of jetcell-vfs
+/// cover its handling of short io_uring transfers.
 #[test]
 fn short_transfers_are_completed() {
     let Some((_, mounted, real)) = through_the_kernel(Backend::Threads, 3000) else { return };
@@ -204,7 +206,7 @@ fn short_transfers_are_completed() {
     reopened(&place, &model, "short transfers");
 }
 
-/// Runs transfers of 64 KiB to their end. Results and buffers in the order of their offsets.
+/// Runs transfers of 64 KiB to completion. Returns results and buffers in the order of their offsets.
 fn transfers(file: &dyn File, kind: TransferKind, count: u64) -> Vec<(io::Result<()>, IoBuffer)> {
     let (sender, receiver) = mpsc::channel();
     let transfer = |at: u64| {
@@ -245,7 +247,7 @@ fn each_transfer_gets_the_answer_of_the_kernel() {
     assert_eq!(failed[0].0.as_ref().unwrap_err().raw_os_error(), Some(5));
     let whole = |buffer: &IoBuffer| buffer[0] > 0 && buffer.iter().all(|byte| *byte == buffer[0]);
     assert!(good.iter().all(|(_, buffer)| whole(buffer)));
-    // An endless series of interruptions ends.
+    // An endless series of interruptions must end with an error.
     faults.inject(Fault::new(FaultTarget::Read, FaultEffect::Interrupted).forever());
     let (result, _) = transfers(&*file, TransferKind::Read, 1).remove(0);
     assert_eq!(result.unwrap_err().raw_os_error(), Some(4));
@@ -254,7 +256,7 @@ fn each_transfer_gets_the_answer_of_the_kernel() {
     assert_eq!(file.sync(IoReason::Other).unwrap_err().raw_os_error(), Some(4));
 }
 
-/// The standard library would repeat these calls without end.
+/// The standard library would retry these calls forever.
 #[test]
 fn endless_interruptions_end_the_writing_and_the_reading_of_result_files() {
     if !can_mount() {
@@ -301,11 +303,11 @@ fn a_volume_that_becomes_read_only_is_read_on_and_recovers_when_it_is_writable()
         let error = work(&instance, &mut s, &db, &mut model, 20..4000);
         let error = error.unwrap_or_else(|| panic!("{context}: nothing failed"));
         assert!(error.to_string().contains("Read-only file system"), "{context}: {error}");
-        // What is committed can still be read.
+        // Committed data remains readable.
         drop(s);
         let found = contents(&mut instance.session(), &db);
         assert!(model.keys().all(|key| found.contains_key(key)), "{context}");
-        // A restart on the read-only volume fails with an error, and changes nothing.
+        // A restart on the read-only volume fails with an error and changes nothing.
         drop((db, instance));
         if let Err(error) = place.open() {
             assert!(error.to_string().contains("Read-only file system"), "{context}: {error}");

@@ -1,4 +1,4 @@
-//! Power cuts against the whole engine: see `system_tests::simulation`.
+//! Power cuts during operation of the whole engine: see `system_tests::simulation`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use system_tests::simulation::{Tally, run};
 
-/// Number of power cuts unless `JETCELL_SIM_CUTS` gives another one.
+/// Default number of power cuts. `JETCELL_SIM_CUTS` overrides it.
 const CUTS: u64 = 2_000;
-/// A seed takes a few seconds. A seed that takes this long hangs.
+/// Time limit of a seed. A seed normally takes a few seconds, so a seed that exceeds this limit hangs.
 const TOO_LONG: Duration = Duration::from_secs(120);
 
 fn number(name: &str) -> Option<u64> {
@@ -48,7 +48,7 @@ fn power_cuts_lose_no_durable_commit() {
                         }
                     }
                 }
-                // The seed of the other thread may still hang. The watchdog below ends the process then.
+                // The seed on the other thread may still hang. In that case, the watchdog below ends the process.
             });
         }
         scope.spawn(|| {

@@ -1,5 +1,5 @@
-//! Freezes of running instances, and backups by snapshots of them, on the machine's file systems: while sessions commit, no
-//! commit that was acknowledged may be missing from the snapshot.
+//! Tests freezes of running instances, and backups by snapshots of them, on the file systems of this machine.
+//! Sessions commit during the freeze, and every commit acknowledged before it must be in the snapshot.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use jetcell_vfs::{RealOptions, RealVfs, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const THREADS: usize = 3;
-/// Keys of a thread begin at its number times this.
+/// Number of keys per thread. The keys of a thread start at its number times this value.
 const KEYS: i32 = 1_000_000;
 
 fn real() -> Arc<dyn Vfs> {
     Arc::new(RealVfs::new(RealOptions::default()).unwrap())
 }
 
-/// Opens an instance. Its log may name the databases by the directory `original`.
+/// Opens an instance. The log may contain database paths in the directory `original`.
 fn open(vfs: &Arc<dyn Vfs>, directory: &Path, original: &Path, threads: bool) -> Arc<Instance> {
     vfs.create_directory(directory).unwrap();
     let cache = Cache::new(CacheOptions::new(64 * SIZE.bytes(), SIZE, vfs.clock()));
@@ -77,13 +77,13 @@ fn insert(session: &mut Session, database: &Arc<Database>, key: i32) -> Result<(
 struct Load {
     instance: Arc<Instance>,
     directory: PathBuf,
-    /// How many keys of each thread were acknowledged.
+    /// Number of acknowledged keys per thread.
     acknowledged: [AtomicI32; THREADS],
     stop: AtomicBool,
 }
 
 impl Load {
-    /// Runs `work` while the threads insert.
+    /// Runs `work` while the threads insert keys.
     fn run(directory: &Path, work: impl FnOnce(&Load)) {
         let instance = open(&real(), directory, directory, true);
         let database = create(&instance, directory);
@@ -116,7 +116,7 @@ impl Load {
         std::array::from_fn(|number| self.acknowledged[number].load(Ordering::SeqCst))
     }
 
-    /// Waits for commits.
+    /// Waits until each thread has committed `more` further keys.
     fn wait(&self, more: i32) {
         let before = self.acknowledged();
         let end = Instant::now() + Duration::from_secs(30);
@@ -132,7 +132,8 @@ impl Load {
     }
 }
 
-/// Opens an instance on a directory, which recovers it. Returns how many keys each thread has, of which none is missing.
+/// Opens an instance on a directory, which recovers it. Returns the number of keys per thread, and asserts that the
+/// keys have no gaps.
 fn keys_in(vfs: &Arc<dyn Vfs>, directory: &Path, original: &Path) -> [i32; THREADS] {
     let instance = open(vfs, directory, original, false);
     let database = instance.attach(&directory.join("data.edb"), 32).unwrap();
@@ -159,7 +160,7 @@ fn at_least(found: [i32; THREADS], expected: [i32; THREADS]) {
     assert!(found.iter().zip(expected).all(|(found, least)| *found >= least), "{found:?} of {expected:?}");
 }
 
-/// The names and bytes of all files of a directory.
+/// Returns the names and contents of all files in a directory.
 fn content(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
@@ -173,7 +174,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn place() -> tempfile::TempDir {
-    // The temporary directory of the system may be a tmpfs.
+    // The system's temporary directory may be on tmpfs.
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
@@ -193,7 +194,7 @@ fn while_an_instance_is_frozen_no_file_changes_and_nothing_acknowledged_is_missi
             assert!(!has("E00.log".into()) && has("E00tmp.log".into()), "{:?}", before.keys());
             assert!(has(format!("E00{:08X}.log", freeze.generation().0)));
             std::thread::sleep(Duration::from_millis(100));
-            // The file system is not frozen.
+            // Other files of the file system are not frozen.
             let other = load.directory.join("other");
             std::fs::write(&other, "not of the instance").unwrap();
             std::fs::remove_file(&other).unwrap();
@@ -221,12 +222,12 @@ fn a_freeze_that_lasts_too_long_ends_by_itself_and_is_reported() {
     assert!(instance.begin_backup(BackupKind::Copy).is_err());
     assert!(instance.shutdown().is_err(), "a frozen instance was shut down");
     assert_eq!(freeze.left(), Some(Duration::from_secs(20)));
-    // The commit waits, which moves the simulated clock, and then goes on.
+    // The commit waits, which advances the simulated clock, and then completes.
     insert(&mut session, &database, 1).unwrap();
     assert_eq!(freeze.left(), None);
     let error = freeze.thaw().unwrap_err();
     assert_eq!(error.jet_code(), -2402, "{error}");
-    // Dropping a freeze ends it, too.
+    // Dropping a freeze also ends it.
     drop(instance.freeze(Duration::from_secs(20)).unwrap());
     let freeze = instance.freeze(Duration::from_secs(20)).unwrap();
     freeze.thaw().unwrap();
@@ -253,7 +254,7 @@ fn a_snapshot_by_a_command_is_a_backup_that_others_continue() {
             "{:?}",
             verified.faults
         );
-        // It can be recovered where it is, and restored.
+        // The copy can be recovered in place and can be restored.
         copy(&path("full"), &path("recovered"));
         let recovered = keys_in(&real(), &path("recovered"), &path("app"));
         at_least(recovered, before);
@@ -304,7 +305,7 @@ fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
         assert!(error.to_string().contains("inside") && !inside.exists(), "{error}");
         let incremental = load.snapshot(&to, &Snapshot::new(SnapshotMethod::Reflink), Kind::Incremental);
         assert!(incremental.is_err() && !to.exists());
-        // On file systems that cannot do it; those that can are tested below.
+        // This path is for file systems without reflinks. File systems with reflinks are tested below.
         if let Err(error) = load.snapshot(&to, &Snapshot::new(SnapshotMethod::Reflink), Kind::Copy) {
             assert!(error.to_string().contains("cannot share blocks"), "{error}");
             assert_eq!(std::fs::read_dir(&to).map_or(0, Iterator::count), 0);
@@ -313,13 +314,14 @@ fn a_snapshot_that_fails_leaves_no_backup_and_the_instance_goes_on() {
     });
 }
 
-/// A file system in a file.
+/// A file system in an image file.
 struct Volume {
     place: tempfile::TempDir,
 }
 
 impl Volume {
-    /// `None`: this process may not mount, or there is no program to make such a file system.
+    /// Creates and mounts the file system. Returns `None` if this process may not mount, or if there is no program to
+    /// make this file system.
     fn new(kind: &str) -> Option<Volume> {
         let volume = Volume { place: place() };
         let image = volume.place.path().join("image");
@@ -347,7 +349,7 @@ impl Drop for Volume {
     }
 }
 
-/// A snapshot under load, and one of the stopped instance.
+/// Takes a snapshot under load, and a snapshot of the stopped instance.
 fn snapshots_on(volume: &Volume, method: &SnapshotMethod) {
     let path = |name: &str| volume.root().join(name);
     if *method == SnapshotMethod::Btrfs {
@@ -378,7 +380,7 @@ fn snapshots_on(volume: &Volume, method: &SnapshotMethod) {
     assert!(content(&path("app")) == content_before, "the source changed");
     copy(&path("stopped"), &path("copied"));
     let stopped = keys_in(&real(), &path("copied"), &path("app"));
-    // Opens the source, which may then have more logs than `files` names.
+    // This opens the source, which may then have more logs than `files` contains.
     assert_eq!(stopped, keys_in(&real(), &path("app"), &path("app")));
 }
 

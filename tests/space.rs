@@ -90,8 +90,8 @@ fn cycles(size: PageSize, random: bool, long: bool) {
     }
     drop((table, s, db));
     instance.shutdown().unwrap();
-    // The space after the second filling must be enough for all later ones. Remaining rows are scattered, which costs a
-    // little space.
+    // The space after the second fill must be sufficient for all later fills. Remaining rows are scattered, which
+    // costs some space.
     let growth = sizes[5].saturating_sub(sizes[1]);
     let allowed = if random { sizes[1] / 20 } else { 0 }.max(64 * size.bytes());
     assert!(growth <= allowed, "{size:?}, random {random}, long {long}: {sizes:?}");

@@ -1,4 +1,4 @@
-//! Gives the command its build facts: target, profile, and the commit if the sources are those of a checkout.
+//! Sets build facts for the command: the target, the profile, and the commit if the sources are in a checkout.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ fn main() {
     println!("cargo:rustc-env=JETCELL_COMMIT={}", commit().unwrap_or_default());
 }
 
-/// The commit of the checkout; `None` without git, outside a checkout, and for an unpacked package.
+/// Returns the commit of the checkout. Returns `None` without git, outside a checkout, and for an unpacked package.
 fn commit() -> Option<String> {
     // An unpacked package may be in the working tree of another repository, which does not track this file.
     git(&["ls-files", "--error-unmatch", "build.rs"])?;

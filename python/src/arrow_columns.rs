@@ -1,7 +1,7 @@
-//! Arrow arrays of the values of columns.
+//! Builds Arrow arrays from the values of columns.
 //!
-//! A column of Arrow has one type. A value that does not have it is null, and so are values that cannot be read; the column
-//! `_unreadable` holds what the cell holds as text, as in the Parquet files of an export.
+//! An Arrow column has one type. Values of other types and unreadable values become null. The column `_unreadable`
+//! holds the content of such cells as text, as in the Parquet files of an export.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, TimeUnit};
 use ese_format::record::{ColumnFlags, ColumnType};
 use jetcell_export::{Cell, Item, Marker, Meaning, TableColumn, Value, item_value, write_cell_text};
 
-/// Digits of a Currency, and of these behind the point.
+/// Precision and scale of a Currency value in decimal digits.
 const CURRENCY: (u8, i8) = (19, 4);
 const GUID_LEN: i32 = 16;
 
-/// Values of one type.
+/// Builders for values of one type.
 enum Values {
     Bool(BooleanBuilder),
     Byte(PrimitiveBuilder<UInt8Type>),
@@ -40,27 +40,27 @@ enum Values {
     Time(PrimitiveBuilder<TimestampMicrosecondType>, bool),
     Guid(FixedSizeBinaryBuilder),
     Binary(BinaryBuilder),
-    /// Text; other values are written as text.
+    /// Text. Values of other types are converted to text.
     Text(StringBuilder),
 }
 
-/// What the columns of a row cannot hold.
+/// Values of a row that do not fit into its columns.
 #[derive(Default)]
 pub struct Notes {
     /// The cells as text.
     pub text: String,
-    /// Name of the first column with a value that cannot be read, and the reason.
+    /// Name of the first column with an unreadable value, and the reason.
     pub unreadable: Option<(String, String)>,
 }
 
-/// The values of a column that are not in a batch yet.
+/// Builds the array of one column for the next batch.
 pub struct ColumnBuilder {
     values: Values,
     list: Option<List>,
     field: FieldRef,
 }
 
-/// Where the lists of a multi-valued column end.
+/// List offsets of a multi-valued column.
 struct List {
     element: FieldRef,
     offsets: Vec<i32>,
@@ -69,7 +69,7 @@ struct List {
 }
 
 impl Values {
-    /// For the values of a column, in the form that the profile gives it.
+    /// Creates a builder for the values of a column, in the form that the profile selects.
     fn of_column(column: &TableColumn) -> Values {
         use Meaning::*;
         if column.has_names() {
@@ -128,7 +128,7 @@ impl Values {
         }
     }
 
-    /// The field of a schema with these values.
+    /// Returns the schema field for these values.
     fn field(&self, name: &str) -> Field {
         let field = Field::new(name, self.data_type(), true);
         match self {
@@ -158,7 +158,8 @@ impl Values {
         }
     }
 
-    /// Appends a value and returns its approximate size; `None` if the value has another type, so that nothing was appended.
+    /// Appends a value and returns its approximate size. Returns `None` and appends nothing if the value has another
+    /// type.
     fn append(&mut self, value: Value<'_>) -> Option<usize> {
         match (self, value) {
             (Values::Bool(to), Value::Bit(value)) => to.append_value(value),
@@ -218,19 +219,19 @@ impl Values {
 }
 
 impl ColumnBuilder {
-    /// A builder for the cells of a column.
+    /// Creates a builder for the cells of a column.
     pub fn new(column: &TableColumn) -> ColumnBuilder {
         let values = Values::of_column(column);
         let list = column.column.flags.contains(ColumnFlags::MULTI_VALUED) && !column.form.single_of_list;
         ColumnBuilder::of_values(values, &column.column.name, list)
     }
 
-    /// A builder for text.
+    /// Creates a builder for text.
     pub fn text(name: &str) -> ColumnBuilder {
         ColumnBuilder::of_values(Values::of_type(ColumnType::Text), name, false)
     }
 
-    /// A builder for truth values.
+    /// Creates a builder for Boolean values.
     pub fn bool(name: &str) -> ColumnBuilder {
         ColumnBuilder::of_values(Values::of_type(ColumnType::Bit), name, false)
     }
@@ -249,12 +250,12 @@ impl ColumnBuilder {
         ColumnBuilder { values, list, field: Arc::new(field) }
     }
 
-    /// The column in the schema.
+    /// Returns the column's field in the schema.
     pub fn field(&self) -> FieldRef {
         self.field.clone()
     }
 
-    /// Appends one value; null if it has another type.
+    /// Appends one value, or null if it has another type.
     pub fn value(&mut self, value: Option<Value<'_>>) {
         if value.and_then(|value| self.values.append(value)).is_none() {
             self.values.append_null();
@@ -295,7 +296,7 @@ impl ColumnBuilder {
         size
     }
 
-    /// The array of all values since the last one.
+    /// Returns an array of the values since the previous call.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let values = self.values.finish();
         let Some(list) = &mut self.list else { return Ok(values) };
@@ -306,7 +307,8 @@ impl ColumnBuilder {
     }
 }
 
-/// Appends one value of a cell and returns its approximate size; `None` if null replaces it.
+/// Appends one value of a cell and returns its approximate size. Returns `None` if the value must be replaced with
+/// null.
 fn append(values: &mut Values, column: &TableColumn, item: &Item<'_>, notes: &mut Notes) -> Option<usize> {
     let appended = match item_value(column, item) {
         Ok(value) => values.append(value),

@@ -1,4 +1,5 @@
-//! The class `ArrowRows`: the rows of a table as a stream of Arrow record batches, for any consumer of the C stream interface.
+//! The class `ArrowRows`: a stream of Arrow record batches with the rows of a table, for any consumer of the C stream
+//! interface.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,20 +21,20 @@ use crate::handle::{Handle, Opened};
 use crate::options::{Damage, RowOptions};
 use crate::rows::{ADVICE, DELETED, cell_issue};
 
-/// Approximate size of the values of a batch, in bytes, and its largest number of cells.
+/// Maximum approximate size of the values in a batch in bytes. [`BATCH_CELLS`] is the maximum number of cells.
 const BATCH_BYTES: usize = 8 << 20;
 const BATCH_CELLS: usize = 1 << 21;
-/// Name of the column with what the other columns cannot hold.
+/// Name of the column for values that do not fit into the other columns.
 const UNREADABLE: &str = "_unreadable";
 
-/// The rows of a table as an Arrow stream. Each consumer reads them from the first row on.
+/// Stream of Arrow record batches with the rows of a table. Each consumer reads from the first row.
 #[pyclass(frozen, module = "jetcell", name = "ArrowRows")]
 pub struct PyArrowRows {
     handle: Arc<Handle>,
     selected: SelectedTable,
     options: RowOptions,
     batch_rows: usize,
-    /// Issues of the last stream.
+    /// Issues of the most recent stream.
     issues: Arc<Mutex<Issues>>,
 }
 
@@ -47,7 +48,7 @@ impl PyArrowRows {
         PyArrowRows { handle, selected, options, batch_rows, issues: Arc::default() }
     }
 
-    /// The C stream in a capsule. The capsule owns it and releases it, unless a consumer has taken it.
+    /// Returns a C stream in a capsule. The capsule owns the stream and releases it, unless a consumer has taken it.
     pub fn stream<'py>(
         &self,
         py: Python<'py>,
@@ -76,7 +77,7 @@ impl PyArrowRows {
 
 #[pymethods]
 impl PyArrowRows {
-    /// The rows, by the Arrow PyCapsule interface.
+    /// Returns the rows through the Arrow PyCapsule interface.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -86,7 +87,7 @@ impl PyArrowRows {
         self.stream(py, requested_schema)
     }
 
-    /// The schema, by the Arrow PyCapsule interface.
+    /// Returns the schema through the Arrow PyCapsule interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = Columns::new(&self.selected, &self.options).schema;
         let schema = FFI_ArrowSchema::try_from(schema.as_ref())
@@ -94,7 +95,7 @@ impl PyArrowRows {
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// Issues of the rows that the last consumer has read so far.
+    /// Issues in the rows that the most recent consumer has read so far.
     #[getter]
     fn issues(&self, py: Python<'_>) -> Vec<PyIssue> {
         let issues = self.issues.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +107,7 @@ impl PyArrowRows {
     }
 }
 
-/// Builders of all columns.
+/// Builders for all columns.
 struct Columns {
     builders: Vec<ColumnBuilder>,
     deleted: Option<ColumnBuilder>,
@@ -124,7 +125,7 @@ impl Columns {
         Columns { builders, deleted, unreadable, schema }
     }
 
-    /// Appends a row and returns its approximate size and what its columns cannot hold.
+    /// Appends a row. Returns its approximate size, and the values that do not fit into its columns.
     fn row(&mut self, selected: &SelectedTable, row: &Row<'_>) -> (usize, Notes) {
         let (mut notes, mut size) = (Notes::default(), 0);
         for ((column, cell), builder) in selected.table.columns.iter().zip(row.cells).zip(&mut self.builders)
@@ -146,7 +147,7 @@ impl Columns {
     }
 }
 
-/// The batches of a table. A consumer may call it from any thread, without the interpreter's lock.
+/// The batches of a table. A consumer may call this from any thread, without holding the interpreter lock.
 struct Batches {
     handle: Arc<Handle>,
     selected: SelectedTable,
@@ -155,7 +156,7 @@ struct Batches {
     cursor: RowCursor,
     columns: Columns,
     issues: Arc<Mutex<Issues>>,
-    /// Failure after the batch that was returned last.
+    /// Failure to report after the batch that was returned last.
     failure: Option<Failure>,
     done: bool,
 }
@@ -177,11 +178,11 @@ impl Batches {
         let (mut rows, mut bytes, mut failure) = (0, 0, None);
         let mut visit = |row: Row<'_>| {
             let (size, notes) = columns.row(selected, &row);
-            // The long values of a deleted row may already be deleted.
+            // The long values of a deleted row may already be deleted, so this is not an error.
             if let (true, false, Some((column, reason))) = (raise, row.deleted, notes.unreadable) {
                 let issue = cell_issue(&selected.table, &row, &column, &reason);
                 failure = Some(Failure::damaged(&handle.path, &issue).in_column(&column));
-                // The row is in the builders, and the batch ends before it.
+                // The row is already in the builders, and the batch ends before it.
                 return Ok(ControlFlow::Break(()));
             }
             bytes += size;
@@ -218,7 +219,7 @@ impl Iterator for Batches {
             }
         };
         match self.read(&opened) {
-            // Then the stream ends, or with a failure.
+            // The stream ends here, possibly with a failure.
             0 => self.next(),
             rows => Some(self.columns.finish().map(|batch| batch.slice(0, rows))),
         }

@@ -11,10 +11,10 @@ use crate::errors::Failure;
 use crate::findings::PyFinding;
 use crate::handle::{file_system, refuse_in_use};
 
-/// How often a check looks for signals, such as that of Ctrl-C.
+/// Interval at which a check polls for signals, such as SIGINT after Ctrl-C.
 const SIGNALS: Duration = Duration::from_millis(100);
 
-/// The result of a check.
+/// Result of a check.
 #[pyclass(frozen, get_all, module = "jetcell", name = "CheckReport")]
 pub struct PyCheckReport {
     path: String,
@@ -34,9 +34,9 @@ impl PyCheckReport {
     }
 }
 
-/// Verifies a database without changing it: each page alone, and, with `structure`, all of them together.
+/// Verifies a database without changing it: each page alone and, with `structure`, the relations between pages.
 ///
-/// Damage is no exception but a finding. `sound` is false if there is a finding of severity "error".
+/// Damage is reported as a finding, not as an exception. `sound` is false if there is a finding of severity "error".
 #[pyfunction]
 #[pyo3(signature = (path, *, structure = true, allow_in_use = false))]
 pub fn check(py: Python<'_>, path: PathBuf, structure: bool, allow_in_use: bool) -> PyResult<PyCheckReport> {

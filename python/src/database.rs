@@ -14,7 +14,7 @@ use crate::handle::{Handle, OpenOptions, Opened};
 use crate::options::{currency, damage, profile};
 use crate::table::PyTable;
 
-/// An open database. It is a context manager, an iterable of its tables, and maps names to tables.
+/// An open database. It is a context manager, an iterable of its tables, and a mapping from names to tables.
 #[pyclass(frozen, module = "jetcell", name = "Database")]
 pub struct PyDatabase {
     handle: Arc<Handle>,
@@ -57,7 +57,7 @@ impl PyDatabase {
         Ok(self.handle.get()?)
     }
 
-    /// The table at a position of the view.
+    /// Returns the table at a position of the view.
     fn at(&self, position: usize) -> PyTable {
         PyTable::new(self.handle.clone(), position)
     }
@@ -73,13 +73,13 @@ impl PyDatabase {
 
 #[pymethods]
 impl PyDatabase {
-    /// The path that was given to open().
+    /// Path that was passed to open().
     #[getter]
     fn path(&self) -> PathBuf {
         self.handle.path.clone()
     }
 
-    /// Bytes of a page.
+    /// Page size in bytes.
     #[getter]
     fn page_size(&self) -> PyResult<u32> {
         Ok(self.opened()?.source.database().page_size.get())
@@ -91,19 +91,19 @@ impl PyDatabase {
         Ok(format!("{:?}", self.opened()?.source.database().header.state))
     }
 
-    /// Whether the database was shut down cleanly.
+    /// True if the database was shut down cleanly.
     #[getter]
     fn clean(&self) -> PyResult<bool> {
         Ok(self.opened()?.source.database().is_clean())
     }
 
-    /// What was noticed while the header and the catalog were read.
+    /// Issues that were found while the header and the catalog were read.
     #[getter]
     fn issues(&self) -> PyResult<Vec<PyIssue>> {
         Ok(self.opened()?.issues.iter().map(PyIssue::from).collect())
     }
 
-    /// All tables, those of the system included, in the order of the catalog.
+    /// All tables, including system tables, in catalog order.
     #[getter]
     fn tables(&self) -> PyResult<Vec<PyTable>> {
         Ok((0..self.__len__()?).map(|position| self.at(position)).collect())

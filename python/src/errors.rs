@@ -1,4 +1,4 @@
-//! Errors, and the exceptions of `jetcell.errors` that they become.
+//! Errors, and the exceptions in `jetcell.errors` to which they are converted.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// What has failed, and where.
+/// A failure, with its location.
 #[derive(Clone, Debug)]
 pub struct Failure {
     kind: FailureKind,
@@ -19,7 +19,7 @@ pub struct Failure {
     column: Option<String>,
 }
 
-/// Which exception a failure becomes.
+/// Kind of a failure, which selects the exception.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FailureKind {
     NotADatabase,
@@ -31,7 +31,7 @@ enum FailureKind {
     Unknown,
     /// A `ValueError`.
     Argument,
-    /// An `OSError` with this number.
+    /// An `OSError` with this error number.
     System(Option<i32>),
 }
 
@@ -49,22 +49,22 @@ impl Failure {
         Failure { kind, message, path, table: None, page: None, column: None }
     }
 
-    /// The database is closed.
+    /// Returns the failure for a closed database.
     pub fn closed(path: &Path) -> Failure {
         Failure::new(FailureKind::Closed, Some(path), format!("{}: the database is closed", path.display()))
     }
 
-    /// An argument has no meaning.
+    /// Returns the failure for an invalid argument.
     pub fn argument(message: String) -> Failure {
         Failure::new(FailureKind::Argument, None, message)
     }
 
-    /// A name that does not exist.
+    /// Returns the failure for a name that does not exist.
     pub fn unknown(message: String) -> Failure {
         Failure::new(FailureKind::Unknown, None, message)
     }
 
-    /// Another process changes the file.
+    /// Returns the failure for a file that another process changes.
     pub fn in_use(path: &Path) -> Failure {
         let what = format!(
             "{}: in use by another process, so that its pages change while they are read; end that process, or pass \
@@ -74,7 +74,7 @@ impl Failure {
         Failure::new(FailureKind::InUse, Some(path), what)
     }
 
-    /// The database was not shut down cleanly.
+    /// Returns the failure for a database that was not shut down cleanly.
     pub fn dirty(path: &Path, state: &str, generations: (u32, u32)) -> Failure {
         let what = format!(
             "{0}: not shut down cleanly (state {state}, needs log generations {1:#X} to {2:#X}), so that its pages lack what \
@@ -87,7 +87,7 @@ impl Failure {
         Failure::new(FailureKind::Dirty, Some(path), what)
     }
 
-    /// Data is missing.
+    /// Returns the failure for missing data.
     pub fn damaged(path: &Path, issue: &Issue) -> Failure {
         let what = format!("{}: {issue}; damage=\"report\" reads on past it", path.display());
         let mut failure = Failure::new(FailureKind::Damaged, Some(path), what);
@@ -96,18 +96,18 @@ impl Failure {
         failure
     }
 
-    /// The same for one column.
+    /// Adds the name of a column to the failure.
     pub fn in_column(mut self, column: &str) -> Failure {
         self.column = Some(column.to_owned());
         self
     }
 
-    /// The system refuses.
+    /// Returns the failure for an error of the operating system.
     pub fn system(path: &Path, error: &std::io::Error) -> Failure {
         Failure::new(FailureKind::System(error.raw_os_error()), Some(path), error.to_string())
     }
 
-    /// The database or its tables do not fit the request.
+    /// Returns the failure for a database or table that does not fit the request.
     pub fn of_export(path: &Path, error: ExportError) -> Failure {
         match error {
             ExportError::Open(error) => Failure::of_check(error),
@@ -125,7 +125,7 @@ impl Failure {
         }
     }
 
-    /// The file cannot be opened.
+    /// Returns the failure for a file that cannot be opened for a check.
     pub fn of_check(error: CheckError) -> Failure {
         match &error {
             CheckError::Io { path, error } => Failure::system(path, error),
@@ -136,7 +136,7 @@ impl Failure {
         }
     }
 
-    /// The exception.
+    /// Creates the Python exception.
     fn exception(self, py: Python<'_>) -> PyResult<PyErr> {
         let path = self.path.as_deref().map(|path| path.to_string_lossy().into_owned());
         let class = match self.kind {
@@ -147,7 +147,7 @@ impl Failure {
             FailureKind::Closed => "ClosedError",
             FailureKind::Unknown => "UnknownNameError",
             FailureKind::Argument => return Ok(PyValueError::new_err(self.message)),
-            // Python chooses the subclass by the number, such as FileNotFoundError.
+            // Python selects the subclass from the number, such as FileNotFoundError.
             FailureKind::System(Some(number)) => {
                 let text = std::io::Error::from_raw_os_error(number).to_string();
                 let text = text.split(" (os error").next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Values of rows, decoded without the interpreter's lock, and the Python objects that they become.
+//! Values of rows, decoded without holding the interpreter lock, and their conversion to Python objects.
 
 use chrono::{DateTime, Datelike, Timelike};
 use jetcell_export::{Cell, Item, TableColumn, Time, Value};
@@ -8,14 +8,14 @@ use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::unreadable::PyUnreadable;
 
-/// A decoded value that borrows nothing.
+/// A decoded, owned value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Field {
     Null,
     Bool(bool),
     Int(i64),
     UInt(u64),
-    /// In units of 1/10,000.
+    /// Decimal in units of 1/10,000.
     Decimal(i64),
     Float(f64),
     Time(Time),
@@ -30,7 +30,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The value of a cell.
+    /// Decodes the value of a cell.
     pub fn of_cell(column: &TableColumn, cell: &Cell<'_>) -> Field {
         if column.is_list(cell) {
             return Field::List(cell.items().iter().map(|item| Field::of_item(column, item)).collect());
@@ -47,7 +47,7 @@ impl Field {
             Item::Unreadable(unreadable) => {
                 Field::Unreadable { reason: unreadable.reason.clone(), stored: unreadable.stored.clone() }
             }
-            // No files are given to the reader.
+            // The reader is not given any files, so this does not occur.
             Item::File(file) => {
                 Field::Unreadable { reason: format!("in the file {}", file.path), stored: Vec::new() }
             }
@@ -68,7 +68,7 @@ impl Field {
             Value::DirectorySid(bytes) => {
                 let mut text = Vec::new();
                 value.write_text(&mut text);
-                // Bytes that are no identifier are written in hexadecimal, which has no S.
+                // Bytes that do not form an identifier are in hexadecimal, which contains no S.
                 match String::from_utf8(text) {
                     Ok(text) if text.starts_with("S-") => Field::Text(text),
                     _ => Field::Bytes(bytes.to_vec()),
@@ -78,7 +78,7 @@ impl Field {
         }
     }
 
-    /// The reason for which the value, or one of several, cannot be read.
+    /// Returns the reason why the value, or one of several values, is unreadable.
     pub fn unreadable(&self) -> Option<&str> {
         match self {
             Field::Unreadable { reason, .. } => Some(reason),
@@ -87,7 +87,7 @@ impl Field {
         }
     }
 
-    /// Approximate size in memory, in bytes.
+    /// Returns the approximate size in memory, in bytes.
     pub fn size(&self) -> usize {
         let heap = match self {
             Field::Bytes(bytes) => bytes.len(),
@@ -99,7 +99,7 @@ impl Field {
         size_of::<Field>() + heap
     }
 
-    /// The Python object.
+    /// Converts the value to a Python object.
     pub fn into_python<'py>(self, py: Python<'py>, classes: &Classes) -> PyResult<Bound<'py, PyAny>> {
         Ok(match self {
             Field::Null => py.None().into_bound(py),
@@ -132,7 +132,7 @@ impl Field {
     }
 }
 
-/// Classes of the standard library.
+/// Classes of the Python standard library.
 pub struct Classes {
     datetime: Py<PyAny>,
     utc: Py<PyAny>,
@@ -143,7 +143,7 @@ pub struct Classes {
 static CLASSES: PyOnceLock<Classes> = PyOnceLock::new();
 
 impl Classes {
-    /// The classes, imported once.
+    /// Returns the classes, which are imported only once.
     pub fn get(py: Python<'_>) -> PyResult<&Classes> {
         CLASSES.get_or_try_init(py, || {
             let datetime = py.import("datetime")?;
@@ -156,7 +156,7 @@ impl Classes {
         })
     }
 
-    /// A datetime, with microseconds. Steps of 100 nanoseconds are cut off.
+    /// Creates a datetime with microseconds. Fractions of a microsecond are truncated.
     fn time<'py>(&self, py: Python<'py>, time: Time) -> PyResult<Bound<'py, PyAny>> {
         let micros = time.ticks.div_euclid(10);
         let Some(parts) = DateTime::from_timestamp_micros(micros) else {

@@ -1,10 +1,10 @@
-//! Findings of a check and issues of reading, for Python.
+//! Findings of a check and issues of reading, as Python classes.
 
 use ese_check::Finding;
 use jetcell_export::Issue;
 use pyo3::prelude::*;
 
-/// One observation of a check, with its place as exactly as it is known.
+/// A finding of a check, with its location as precisely as known.
 #[pyclass(frozen, get_all, module = "jetcell", name = "Finding")]
 #[derive(Clone)]
 pub struct PyFinding {
@@ -48,7 +48,7 @@ impl PyFinding {
     }
 }
 
-/// Missing data or a note.
+/// An issue of reading: missing data or a note.
 #[pyclass(frozen, get_all, module = "jetcell", name = "Issue")]
 #[derive(Clone)]
 pub struct PyIssue {

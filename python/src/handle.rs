@@ -1,4 +1,4 @@
-//! An open database, shared by the objects that Python holds, until one of them closes it.
+//! An open database. Python objects share it until one of them closes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,7 +9,7 @@ use jetcell_vfs::{RealOptions, RealVfs, is_locked};
 use crate::errors::Failure;
 use crate::options::Damage;
 
-/// How a database is opened.
+/// Options with which a database is opened.
 pub struct OpenOptions {
     pub rendering: Rendering,
     pub damage: Damage,
@@ -17,13 +17,13 @@ pub struct OpenOptions {
     pub allow_in_use: bool,
 }
 
-/// What is read once when a database is opened.
+/// Data that is read once when a database is opened.
 pub struct Opened {
     pub source: Source,
     pub view: View,
-    /// What was noticed while the catalog was read.
+    /// Issues that were found while the catalog was read.
     pub issues: Vec<Issue>,
-    /// Runs the transfers of the file.
+    /// File system layer that runs the transfers of the file.
     _vfs: RealVfs,
 }
 
@@ -34,13 +34,14 @@ pub struct Handle {
     opened: RwLock<Option<Arc<Opened>>>,
 }
 
-/// The file system for one database. The kernel's cache and read-ahead help those who read a file several times.
+/// Returns the file system layer for one database. It uses the page cache and read-ahead, which help programs that
+/// read a file repeatedly.
 pub fn file_system(path: &Path) -> Result<RealVfs, Failure> {
     RealVfs::new(RealOptions { direct: false, ..RealOptions::default() })
         .map_err(|error| Failure::system(path, &error))
 }
 
-/// Fails if another process changes the file. A file that cannot be opened is reported where it is read.
+/// Fails if another process changes the file. A file that cannot be opened is reported later, when it is read.
 pub fn refuse_in_use(path: &Path, allowed: bool) -> Result<(), Failure> {
     if !allowed && is_locked(path).unwrap_or(false) { Err(Failure::in_use(path)) } else { Ok(()) }
 }
@@ -68,13 +69,13 @@ impl Handle {
         Ok(Handle { path, damage: options.damage, opened: RwLock::new(Some(Arc::new(opened))) })
     }
 
-    /// The database, if it is not closed.
+    /// Returns the database if it is not closed.
     pub fn get(&self) -> Result<Arc<Opened>, Failure> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
         opened.clone().ok_or_else(|| Failure::closed(&self.path))
     }
 
-    /// Closes the file, at the latest when the portion or batch that is being read is complete.
+    /// Closes the file. If a portion or batch is being read, the file is closed when the read completes.
     pub fn close(&self) {
         let opened = self.opened.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(opened);

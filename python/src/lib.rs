@@ -1,8 +1,9 @@
-//! The extension module `jetcell._jetcell`: databases, tables, rows as dicts, Arrow streams and check findings for Python.
+//! The extension module `jetcell._jetcell`: databases, tables, rows as dicts, Arrow streams, and check findings for
+//! Python.
 //!
-//! Invariants: files are read and rows are decoded without the interpreter's lock; Python objects are made with it. At most one
-//! portion of rows or one record batch is in memory for each iterator. No content of a file causes a panic: it becomes a
-//! value, an [`Issue`](findings::PyIssue) or an exception of `jetcell.errors`.
+//! Invariants: Files are read and rows are decoded without the interpreter lock; Python objects are created with it.
+//! At most one portion of rows or one record batch is in memory per iterator. Content of a file never causes a panic:
+//! it becomes a value, an [`Issue`](findings::PyIssue), or an exception in `jetcell.errors`.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Keyword arguments: profiles, forms of values, selection of columns and rows.
+//! Parses keyword arguments: profiles, forms of values, selection of columns and rows.
 
 use std::ops::RangeInclusive;
 
@@ -7,19 +7,20 @@ use pyo3::prelude::*;
 
 use crate::errors::Failure;
 
-/// Largest limit of a row. Offsets in Arrow arrays have 31 bits, and UTF-8 may take 1.5 times the bytes of UTF-16.
+/// Maximum row limit in bytes. Offsets in Arrow arrays have 31 bits, and UTF-8 may need 1.5 times as many bytes as
+/// UTF-16.
 const MOST_ROW_LIMIT: usize = 512 << 20;
 
-/// What becomes of data that cannot be read.
+/// Handling of unreadable data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// An exception.
+    /// Raise an exception.
     Raise,
-    /// Markers and issues.
+    /// Return markers and record issues.
     Report,
 }
 
-/// The choice with this name.
+/// Returns the choice with this name.
 fn choice<T: Copy>(what: &str, name: &str, choices: &[(&str, T)]) -> Result<T, Failure> {
     choices.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
@@ -27,12 +28,12 @@ fn choice<T: Copy>(what: &str, name: &str, choices: &[(&str, T)]) -> Result<T, F
     })
 }
 
-/// The argument `damage`.
+/// Parses the argument `damage`.
 pub fn damage(name: &str) -> Result<Damage, Failure> {
     choice("damage", name, &[("raise", Damage::Raise), ("report", Damage::Report)])
 }
 
-/// The argument `profile`.
+/// Parses the argument `profile`.
 pub fn profile(name: &str) -> Result<Profile, Failure> {
     let choices = [
         ("auto", Profile::BySchema),
@@ -46,14 +47,14 @@ pub fn profile(name: &str) -> Result<Profile, Failure> {
     choice("profile", name, &choices)
 }
 
-/// The argument `currency`.
+/// Parses the argument `currency`.
 pub fn currency(name: &str) -> Result<Currency, Failure> {
     let choices =
         [("auto", Currency::BySchema), ("decimal", Currency::Decimal), ("integer", Currency::Integer)];
     choice("currency", name, &choices)
 }
 
-/// What is read of a table, and how.
+/// Options for reading the rows of a table.
 #[derive(Clone, Debug)]
 pub struct RowOptions {
     pub selection: Selection,
@@ -62,7 +63,7 @@ pub struct RowOptions {
     pub row_limit: usize,
 }
 
-/// Arguments that select rows and columns of a table, as Python passes them.
+/// Arguments that select rows and columns of a table, as passed by Python.
 pub struct RowArguments<'a, 'py> {
     pub columns: Option<Vec<String>>,
     pub since: Option<&'a Bound<'py, PyAny>>,
@@ -74,7 +75,7 @@ pub struct RowArguments<'a, 'py> {
 }
 
 impl RowArguments<'_, '_> {
-    /// The options; `default` is the choice of the database.
+    /// Parses the options. `default` is the choice for the database.
     pub fn options(self, default: Damage) -> PyResult<RowOptions> {
         let row_limit = self.row_limit.unwrap_or(ROW_LIMIT);
         if row_limit > MOST_ROW_LIMIT {
@@ -99,7 +100,7 @@ impl RowArguments<'_, '_> {
     }
 }
 
-/// First and last time, in 100-nanosecond steps since 1970.
+/// Returns the first and the last time, in units of 100 nanoseconds since 1970.
 fn range(
     since: Option<&Bound<'_, PyAny>>,
     before: Option<&Bound<'_, PyAny>>,

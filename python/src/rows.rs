@@ -14,25 +14,26 @@ use crate::findings::PyIssue;
 use crate::handle::{Handle, Opened};
 use crate::options::{Damage, RowOptions};
 
-/// Rows and approximate bytes that are decoded at a time. The first portion is small, for those who want only a few rows.
+/// Number of rows in the first portion. It is small, which suits callers that need only a few rows. [`PORTION_ROWS`]
+/// and [`PORTION_BYTES`] limit the portions that are decoded later.
 const FIRST_ROWS: usize = 16;
 const PORTION_ROWS: usize = 512;
 const PORTION_BYTES: usize = 1 << 20;
 /// Name of the column that marks rows flagged deleted.
 pub const DELETED: &str = "_deleted";
-/// What the user can do about a value that exceeds the limit of a row.
+/// Advice for a value that exceeds the row limit.
 pub const ADVICE: &str = "a value in memory needs a larger row_limit";
 
-/// What is read and not yet returned.
+/// Rows that are read but not yet returned.
 struct Reading {
     cursor: RowCursor,
-    /// That of the cursor, which cannot be borrowed while it reads.
+    /// Copy of the cursor's table, because the cursor cannot be borrowed while it reads.
     table: Table,
     options: RowOptions,
     issues: Issues,
-    /// Values of the rows, one row after the other.
+    /// Values of the rows, row by row.
     fields: std::vec::IntoIter<Field>,
-    /// Failure after these rows.
+    /// Failure to report after these rows.
     failure: Option<Failure>,
     portion_rows: usize,
     done: bool,
@@ -109,7 +110,7 @@ impl Reading {
             let start = fields.len();
             for (column, cell) in table.columns.iter().zip(row.cells) {
                 let field = Field::of_cell(column, cell);
-                // The long values of a deleted row may already be deleted.
+                // The long values of a deleted row may already be deleted, so this is not an error.
                 if let (true, false, Some(reason)) = (raise, row.deleted, field.unreadable()) {
                     let name = &column.column.name;
                     let issue = cell_issue(table, &row, name, reason);
@@ -142,7 +143,7 @@ impl Reading {
     }
 }
 
-/// The issue of a value that cannot be read.
+/// Returns the issue for an unreadable value.
 pub fn cell_issue(table: &Table, row: &Row<'_>, column: &str, reason: &str) -> Issue {
     let what = format!("row {} of the page, column {column}: {reason}", row.index);
     Issue { missing: true, table: Some(table.name.clone()), page: Some(row.page), what }
@@ -171,7 +172,7 @@ impl PyRows {
         }
     }
 
-    /// Issues of the rows that were read so far: data that is missing, and notes.
+    /// Issues in the rows that were read so far: missing data, and notes.
     #[getter]
     fn issues(&self, py: Python<'_>) -> Vec<PyIssue> {
         let reading = self.reading.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);

@@ -13,11 +13,11 @@ use crate::handle::{Handle, Opened};
 use crate::options::{RowArguments, RowOptions};
 use crate::rows::PyRows;
 
-/// A table. It is an iterable of its rows, and an Arrow stream of them.
+/// A table. It is an iterable of its rows, and can be consumed as an Arrow stream.
 #[pyclass(frozen, module = "jetcell", name = "Table")]
 pub struct PyTable {
     handle: Arc<Handle>,
-    /// Position among the tables of the database.
+    /// Index of the table in the database.
     position: usize,
 }
 
@@ -32,7 +32,7 @@ pub struct PyColumn {
     id: u32,
     /// Type in the catalog, such as "LongText".
     r#type: String,
-    /// Whether the catalog allows several values.
+    /// True if the catalog permits several values.
     multi_valued: bool,
 }
 
@@ -67,7 +67,7 @@ impl PyTable {
 
 #[pymethods]
 impl PyTable {
-    /// Name, as the profile shows it; unique in the database.
+    /// Name as shown by the profile; unique in the database.
     #[getter]
     fn name(&self) -> PyResult<String> {
         self.named(|table| table.name.clone(), true)
@@ -79,7 +79,7 @@ impl PyTable {
         self.named(|table| table.name.clone(), false)
     }
 
-    /// The columns, in the order of the catalog; those of a template first.
+    /// The columns, in catalog order. The columns of a template come first.
     #[getter]
     fn columns(&self) -> PyResult<Vec<PyColumn>> {
         let stored = self.named(|table| table.columns.clone(), false)?;
@@ -99,10 +99,10 @@ impl PyTable {
     ///
     /// columns:       patterns of names (* and ?); all columns by default
     /// since, before: rows with a time in this range: datetime, date or text in ISO 8601; times without a zone are UTC
-    /// time_columns:  patterns of the columns whose times count
+    /// time_columns:  patterns of the columns whose times are compared with this range
     /// deleted:       also rows that are flagged deleted but are still on their pages; adds the key "_deleted"
-    /// damage:        "raise" or "report"; that of open() by default
-    /// row_limit:     bytes of long values that one row may hold; 24 MiB by default, at most 512 MiB
+    /// damage:        "raise" or "report"; the default is the value passed to open()
+    /// row_limit:     maximum bytes of long values per row; 24 MiB by default, at most 512 MiB
     #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, damage = None, row_limit = None))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments of Python.
     fn rows(
@@ -122,9 +122,9 @@ impl PyTable {
         PyRows::new(py, self.handle.clone(), &opened, selected, options)
     }
 
-    /// The rows as an Arrow stream, with the arguments of rows().
+    /// Returns the rows as an Arrow stream. Takes the same arguments as rows().
     ///
-    /// batch_rows: most rows of a record batch; a batch also ends after 8 MiB of values
+    /// batch_rows: maximum number of rows per record batch; a batch also ends after 8 MiB of values
     #[pyo3(signature = (*, columns = None, since = None, before = None, time_columns = None, deleted = false, damage = None, row_limit = None, batch_rows = 65536))]
     #[allow(clippy::too_many_arguments)] // Keyword arguments of Python.
     fn arrow(
@@ -147,7 +147,8 @@ impl PyTable {
         Ok(PyArrowRows::new(self.handle.clone(), selected, options, batch_rows))
     }
 
-    /// The stream of arrow() without arguments, for polars.DataFrame(table), pyarrow.table(table) and others.
+    /// Returns the stream of arrow() with default arguments, for polars.DataFrame(table), pyarrow.table(table), and
+    /// others.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -19,7 +19,7 @@ impl PyUnreadable {
 
 #[pymethods]
 impl PyUnreadable {
-    /// The bytes that the record stores for the value.
+    /// Bytes that the record stores for the value.
     #[getter]
     fn stored(&self, py: Python<'_>) -> Py<PyBytes> {
         self.stored.clone_ref(py)

@@ -1,4 +1,4 @@
-//! The tables and rows that `kill-child` writes and its parents expect, and what it reports to them.
+//! The tables and rows that `kill-child` writes and its parents expect, and its reports to the parents.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,12 +17,12 @@ use ese_format::PageSize;
 use ese_format::record::{ColumnFlags, ColumnType, Value};
 use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 
-/// Threads of the child.
+/// Number of threads in the child.
 pub const THREADS: i32 = 4;
-/// Rows that one transaction writes.
+/// Number of rows that one transaction writes.
 pub const ROWS: i32 = 5;
 
-/// The real file system.
+/// Returns the real file system.
 pub fn disk() -> Result<Arc<dyn Vfs>> {
     let vfs = RealVfs::new(RealOptions::default()).map_err(|e| Error::io("/", &e))?;
     Ok(Arc::new(vfs))
@@ -41,7 +41,7 @@ pub fn open(directory: &Path) -> Result<(Arc<Instance>, Arc<Database>)> {
     let path = directory.join("killed.edb");
     let db = if vfs.exists(&path).map_err(|e| Error::io(&path, &e))? {
         match instance.attach(&path, 64) {
-            // The kill came during the creation of the database.
+            // The kill interrupted the creation of the database.
             Err(Error::Usage(_)) => {
                 vfs.remove(&path).map_err(|e| Error::io(&path, &e))?;
                 instance.create_database(&path, &CreateOptions::default())?
@@ -100,7 +100,8 @@ pub fn write_rows(s: &mut Session, db: &Arc<Database>, thread: i32, number: i32)
     Ok(())
 }
 
-/// The number that all rows of a thread hold, or 0 if there are no rows. Different numbers are an error.
+/// Returns the number that all rows of a thread contain, or 0 if there are no rows. Returns an error if the numbers
+/// differ.
 pub fn number_of(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32> {
     let mut table = s.open_table(db, "Rows")?;
     let [column, body] = ["Number", "Body"].map(|name| table.column(name).expect("the table has it"));
@@ -123,7 +124,7 @@ pub fn number_of(s: &mut Session, db: &Arc<Database>, thread: i32) -> Result<i32
     }
 }
 
-/// A running `kill-child`.
+/// A running `kill-child` process.
 pub struct Load {
     child: Child,
     reader: JoinHandle<Reports>,
@@ -142,7 +143,7 @@ impl Load {
         Load { child, reader }
     }
 
-    /// Kills it, and returns what it has reported.
+    /// Kills the process, and returns the transactions that it reported.
     pub fn kill(mut self) -> Reports {
         let ended = self.child.try_wait().expect("it can be asked");
         assert!(ended.is_none(), "the load ended by itself: {ended:?}");
@@ -156,7 +157,8 @@ impl Load {
 pub struct Reports(Vec<(i32, i32, u32)>);
 
 impl Reports {
-    /// The last transaction of each thread that was committed in a generation up to `newest`; 0 if there is none.
+    /// Returns for each thread the last transaction that was committed in a generation up to `newest`, or 0 if there
+    /// are none.
     pub fn last_in(&self, newest: u32) -> Vec<i32> {
         let of = |thread| move |report: &&(i32, i32, u32)| report.0 == thread && report.2 <= newest;
         let last = |thread| self.0.iter().filter(of(thread)).map(|report| report.1).max();
@@ -164,7 +166,7 @@ impl Reports {
     }
 }
 
-/// A line ends with a point, so that a part of one is not taken for another.
+/// Parses a report. A line ends with a full stop, which distinguishes it from a truncated line.
 fn report(line: &str) -> Option<(i32, i32, u32)> {
     let mut words = line.strip_suffix('.')?.split(' ');
     let report = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);

@@ -1,5 +1,5 @@
-//! Code that the system tests share: the crash simulation, killed processes, disks that lie, independent readers,
-//! fuzz targets, a table for storage that fails.
+//! Code that the system tests share: the crash simulation, killed processes, lying disks, independent readers, fuzz
+//! targets, and a table for tests of failing storage.
 
 #![forbid(unsafe_code)]
 

@@ -8,12 +8,12 @@ use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
 use jetcell_vfs::{FileStem, Vfs};
 
-/// Merges of pages, counted in the logs.
+/// Numbers of page merges, counted in the logs.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Merges {
-    /// Partial merges: a full leaf moved nodes to its neighbour.
+    /// Number of partial merges, in which a full leaf moved nodes to its neighbour.
     pub partial: u64,
-    /// Removed internal pages: no page was left below them.
+    /// Number of removed internal pages, below which no pages were left.
     pub internal_removed: u64,
 }
 
@@ -34,7 +34,7 @@ impl Merges {
             }
             Ok(())
         };
-        // A crash may leave a torn end behind; recovery judges that.
+        // A crash may leave a torn end, which is the responsibility of recovery.
         let _ = reader.read_from(from, visit);
         merges
     }

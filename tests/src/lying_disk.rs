@@ -1,8 +1,9 @@
-//! The durability test, judged on mounted disks whose power is cut: honest ones are acquitted, liars convicted.
+//! Runs the durability test on mounted disks whose power is cut. Honest disks must pass, and lying disks must be
+//! detected.
 //!
-//! The writer and the verifier use a mounted file system through the kernel, as `jetcell test durability` does.
-//! Below it is a simulated disk, and between them is what lies. After the cut, the rest of the disk is mounted
-//! again and verified.
+//! The writer and the verifier use a mounted file system through the kernel, as `jetcell test durability` does. Below
+//! the kernel is a layer that injects faults, and below it a simulated disk. After the cut, the remaining content of
+//! the disk is mounted again and verified.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,34 +20,34 @@ use jetcell_vfs::{CrashOptions, Fault, FaultEffect, FaultTarget, FaultVfs, RealO
 
 use crate::mounted::Mounted;
 
-/// The directory of the test on the disk.
+/// Directory of the test on the disk.
 const DIRECTORY: &str = "run";
-/// The preallocated log of the writer, and the blocks until it is replaced.
+/// Preallocated log of the writer. It is replaced after [`LOG_BLOCKS`] blocks.
 const LOG: &str = "log/current";
 const LOG_BLOCKS: u64 = 32;
-/// Operations that follow a fault before the cut.
+/// Number of operations between a fault and the cut.
 const AFTER_A_FAULT: u64 = 10;
 
-/// What is below the mounted file system.
+/// Disk below the mounted file system.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Disk {
-    /// Keeps what was synced. Of everything else some is kept, lost, torn or reordered.
+    /// Keeps synced data. Other data is kept, lost, torn, or reordered.
     Honest,
-    /// The same, under durable commits of the engine as well.
+    /// Behaves like `Honest`, while the writer also runs durable commits of the engine.
     HonestWithCommits,
-    /// Acknowledges syncs of files and does nothing.
+    /// Acknowledges syncs of files but does not perform them.
     FileSyncs,
-    /// Acknowledges syncs of directories and does nothing.
+    /// Acknowledges syncs of directories but does not perform them.
     DirectorySyncs,
-    /// Acknowledges syncs of the log and does nothing.
+    /// Acknowledges syncs of the log but does not perform them.
     LogSyncs,
-    /// Acknowledges syncs of the small files and does nothing.
+    /// Acknowledges syncs of the small files but does not perform them.
     TrialSyncs,
-    /// Acknowledges syncs of the engine's log and does nothing.
+    /// Acknowledges syncs of the engine's log but does not perform them.
     EngineLogSyncs,
-    /// Loses one write of the log, although it is synced.
+    /// Loses one write to the log, although it is synced.
     LostWrite,
-    /// Stores one block of the log in part, although it is synced.
+    /// Stores one block of the log only partially, although it is synced.
     TornWrite,
 }
 
@@ -63,11 +64,11 @@ const LIARS: [Disk; 7] = [
 /// Verdicts about disks.
 #[derive(Default, Debug)]
 pub struct Verdicts {
-    /// Cuts of each disk; each of them got the right verdict.
+    /// Number of cuts per disk, all of which had the correct verdict.
     pub cuts: BTreeMap<Disk, u64>,
-    /// Operations of honest disks that no completed sync had covered at the cut.
+    /// Number of operations on honest disks that no completed sync had covered before the cut.
     pub undecided: u64,
-    /// Broken promises that were found on disks that lie.
+    /// Number of broken promises that were found on lying disks.
     pub findings: u64,
 }
 
@@ -82,7 +83,7 @@ impl AddAssign for Verdicts {
 }
 
 impl Disk {
-    /// Even seeds are honest.
+    /// Returns the disk of a seed. Even seeds have an honest disk.
     pub fn of(seed: u64) -> Disk {
         match (seed.is_multiple_of(2), seed.is_multiple_of(8)) {
             (true, true) => Disk::HonestWithCommits,
@@ -101,7 +102,7 @@ impl Disk {
 
     fn fault(self, seed: u64) -> Option<Fault> {
         let unsynced = |target| Fault::new(target, FaultEffect::Lost).forever();
-        // So that what follows the fault is in the same log.
+        // This position ensures that the operations after the fault are in the same log.
         let written = LOG_BLOCKS * (seed / 16 % 3) + 1 + seed / 2 % 20;
         let write = |effect| Fault::new(FaultTarget::Write, effect).on_path(LOG).after_operations(written);
         Some(match self {
@@ -112,12 +113,13 @@ impl Disk {
             Disk::TrialSyncs => unsynced(FaultTarget::Sync).on_path("/trials/"),
             Disk::EngineLogSyncs => unsynced(FaultTarget::Sync).on_path("/engine/E00"),
             Disk::LostWrite => write(FaultEffect::Lost),
-            // Also in the middle of a sector.
+            // The write may be torn in the middle of a sector.
             Disk::TornWrite => write(FaultEffect::TornUnnoticed(100 + (seed * 377 % 3900) as usize)),
         })
     }
 
-    /// What the cut does to what was not synced. A liar must not be lucky.
+    /// Returns the effect of the cut on unsynced data. The options prevent a lying disk from keeping everything by
+    /// chance.
     fn crash(self) -> CrashOptions {
         let unlucky = CrashOptions { all_or_nothing: 0.0, ..CrashOptions::default() };
         match self {
@@ -130,7 +132,7 @@ impl Disk {
         }
     }
 
-    /// Whether a broken promise can be the work of this disk.
+    /// Returns true if this disk can cause the broken promise.
     fn explains(self, finding: &Finding) -> bool {
         match self {
             Disk::Honest | Disk::HonestWithCommits => false,
@@ -154,12 +156,13 @@ impl Disk {
     }
 }
 
-/// Lets a writer work on the disk of a seed, cuts its power, and verifies what is left.
+/// Runs a writer on the disk of a seed, cuts its power, and verifies the remaining data.
 ///
-/// Errors: a file system cannot be mounted.
+/// # Errors
+/// Returns an error if a file system cannot be mounted.
 ///
 /// # Panics
-/// The verdict is wrong.
+/// Panics if the verdict is wrong.
 pub fn judge(seed: u64) -> io::Result<Verdicts> {
     let disk = Disk::of(seed);
     let simulated = SimVfs::new();
@@ -203,7 +206,7 @@ fn work(disk: Disk, seed: u64, simulated: &SimVfs) -> io::Result<Journal> {
     let through_the_cache = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() })?;
     let storage = TestedStorage { direct: Arc::new(real()?), buffered: Arc::new(through_the_cache) };
     let written = write(&storage, &directory, &begin, &mut witness, go_on).map_err(io::Error::other)?;
-    // The power of an honest disk is cut during the work; a liar has all the time that it wants.
+    // The power of an honest disk is cut during the work. A lying disk completes all operations first.
     assert_eq!(written.failed.is_some(), disk.is_honest(), "seed {seed}, {disk:?}: {:?}", written.failed);
     witness.journal().map_err(io::Error::other)
 }
@@ -218,7 +221,7 @@ fn check(disk: Disk, seed: u64, found: &Verification) {
     assert_eq!(found.first_missing, findings.iter().map(|one| one.operation).min());
 }
 
-/// Whether this machine can mount; says why not.
+/// Returns true if this machine can mount file systems. Otherwise, records the reason as a skipped test.
 pub fn can_mount() -> bool {
     let mounted = Mounted::new(Arc::new(SimVfs::new()));
     let tried = mounted.and_then(|mounted| std::fs::metadata(mounted.path().join(Path::new("none"))));

@@ -1,4 +1,4 @@
-//! A table of things whose rows can be predicted from their keys, for tests of storage that fails.
+//! A table whose rows can be predicted from their keys, for tests of failing storage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ese_format::record::{ColumnFlags, ColumnType, Value};
 /// Committed rows: length in bytes by key.
 pub type Model = BTreeMap<i32, usize>;
 
-/// The table.
+/// Returns the definition of the table.
 pub fn definition() -> TableDefinition {
     TableDefinition {
         name: "Things".to_string(),
@@ -26,7 +26,7 @@ pub fn definition() -> TableDefinition {
 /// Inserts or replaces some rows, chosen by the number of the round, without a commit.
 ///
 /// # Errors
-/// The first error of the engine.
+/// Returns the first error of the engine.
 pub fn change(s: &mut Session, db: &Arc<Database>, model: &mut Model, round: i32) -> Result<()> {
     let mut table = s.open_table(db, "Things")?;
     let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());
@@ -44,7 +44,7 @@ pub fn change(s: &mut Session, db: &Arc<Database>, model: &mut Model, round: i32
     Ok(())
 }
 
-/// All rows, of which each byte is verified.
+/// Returns all rows, and verifies each byte.
 pub fn contents(s: &mut Session, db: &Arc<Database>) -> Model {
     let mut table = s.open_table(db, "Things").unwrap();
     let (id, body) = (table.column("Id").unwrap(), table.column("Body").unwrap());

@@ -1,4 +1,4 @@
-//! What the clients of a killed active side rely on, and whether the side that took over has it.
+//! Promises to the clients of a killed active side, and the check that the new active side keeps them.
 
 use std::path::Path;
 
@@ -7,25 +7,26 @@ use jetcell_copies::History;
 
 use crate::killed::{Reports, THREADS, disk, number_of, open};
 
-/// The last transaction of each thread that the active side was found to have, and the generation until which they are.
+/// Last transaction of each thread that was found on the active side, and the generation up to which these numbers
+/// apply.
 pub struct Promises {
     numbers: Vec<i32>,
     until: u32,
 }
 
 impl Promises {
-    /// Nothing was promised yet.
+    /// Creates an instance without any promises.
     pub fn new() -> Promises {
         Promises { numbers: vec![0; THREADS as usize], until: 0 }
     }
 
-    /// Transactions that are there.
+    /// Returns the total number of transactions.
     pub fn total(&self) -> i32 {
         self.numbers.iter().sum()
     }
 
-    /// Opens the new active side: every thread has at least the transactions of the generations up to `kept`, whole, and
-    /// hardly more than were reported. The database is sound.
+    /// Opens the new active side and checks it. Every thread must have all transactions of the generations up to
+    /// `kept`, completely applied, and at most three more than were reported. The database must be undamaged.
     pub fn check(&mut self, directory: &Path, kept: u32, reports: &Reports, context: &str) -> Vec<i32> {
         let (instance, database) = open(directory).unwrap_or_else(|error| panic!("{context}: {error}"));
         let mut session = instance.session();
@@ -37,7 +38,8 @@ impl Promises {
             let at = thread as usize;
             let before = self.numbers[at];
             let least = if kept >= self.until { least[at].max(before) } else { least[at] };
-            // Besides, the commit whose acknowledgement the kill cut off, and a lazy one before it.
+            // The limit includes the commit whose acknowledgement was interrupted by the kill, and a lazy commit
+            // before it.
             let most = most[at].max(before) + 3;
             assert!(
                 (least..=most).contains(&number),
@@ -65,7 +67,7 @@ impl Default for Promises {
     }
 }
 
-/// The history of the logs in a directory.
+/// Returns the history of the logs in a directory.
 pub fn history(directory: &Path) -> History {
     let vfs = disk().expect("there is a disk");
     let files = vfs.list(directory).expect("the directory is there");

@@ -1,4 +1,4 @@
-//! Simulations of many seeds, for a chosen time.
+//! Simulations of many seeds for a chosen time.
 
 use std::fmt::Debug;
 use std::ops::AddAssign;
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The options of a soak: `--seconds 600 --first-seed N --threads N --histories N`.
+/// Options of a soak: `--seconds 600 --first-seed N --threads N --histories N`.
 pub struct Soak {
     seconds: u64,
     first_seed: u64,
@@ -17,9 +17,9 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// The options from the command line. An error is the text of the usage.
+    /// Parses the options from the command line. An error is the usage text.
     pub fn from_arguments(program: &str) -> Result<Soak, String> {
-        // Without `--first-seed`, each run uses other seeds, above those of the tests.
+        // Without `--first-seed`, each run uses different seeds, which are larger than those of the tests.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first_seed = now.as_secs() << 20;
         let mut soak = Soak { seconds: 600, first_seed, threads: 2, histories: u64::MAX };
@@ -41,7 +41,7 @@ impl Soak {
         Ok(soak)
     }
 
-    /// Runs seed after seed, and prints the sums. `test` is the system test that repeats a failing seed.
+    /// Runs consecutive seeds, and prints the totals. `test` is the system test that repeats a failing seed.
     pub fn run<S: Default + Debug + Send + AddAssign>(
         &self,
         test: &str,

@@ -1,14 +1,15 @@
-//! Certificates and a token for processes that reach each other over TLS.
+//! Certificates and a token for processes that communicate over TLS.
 
 use std::path::{Path, PathBuf};
 
 use testkit::certificates::{make_authority, make_certificate};
 
-/// Files of an authority, of a server named `localhost`, and with a token.
+/// Directory with the certificate of an authority, the certificate and key of a server named `localhost`, and a
+/// token.
 pub struct TlsFiles(PathBuf);
 
 impl TlsFiles {
-    /// Makes the files in a directory.
+    /// Creates the files in a directory.
     pub fn create(directory: &Path) -> TlsFiles {
         let files = TlsFiles(directory.to_path_buf());
         make_authority(directory, "ca");
@@ -19,12 +20,12 @@ impl TlsFiles {
         files
     }
 
-    /// The files in a directory in which they were made.
+    /// Returns the existing files in a directory.
     pub fn of(directory: &Path) -> TlsFiles {
         TlsFiles(directory.to_path_buf())
     }
 
-    /// `ca.pem`, `server.pem`, `server.key` or `token`.
+    /// Returns the path of `ca.pem`, `server.pem`, `server.key`, or `token`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -1,4 +1,4 @@
-//! A way between two processes that can be cut: bytes are passed on as they are.
+//! A TCP proxy between two processes that can cut connections. It forwards bytes unchanged.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,13 +10,13 @@ use std::thread;
 struct Ends {
     target: Mutex<Option<SocketAddr>>,
     streams: Mutex<Vec<TcpStream>>,
-    /// Bytes after which the next connection is cut.
+    /// Number of bytes after which the next connection is cut.
     left: AtomicU64,
     is_stopped: AtomicBool,
     cuts: AtomicU64,
 }
 
-/// Listens at an address that stays, and passes connections on to one that changes.
+/// Proxy that listens on a fixed address, and forwards connections to a target address that can change.
 pub struct TlsProxy {
     ends: Arc<Ends>,
     port: u16,
@@ -40,17 +40,17 @@ impl TlsProxy {
         TlsProxy { ends, port }
     }
 
-    /// Its port.
+    /// Returns the port of the listener.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where connections go from now on. `None`: nowhere.
+    /// Sets the target of new connections. `None` refuses them.
     pub fn lead_to(&self, target: Option<SocketAddr>) {
         *self.ends.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
-    /// Cuts the connection that carries the byte behind so many further ones.
+    /// Cuts the connection that transfers the next byte after `bytes` further bytes.
     pub fn cut_after(&self, bytes: u64) {
         self.ends.left.store(bytes, Ordering::Relaxed);
     }
@@ -60,7 +60,7 @@ impl TlsProxy {
         self.ends.cut();
     }
 
-    /// How often connections were cut by [`TlsProxy::cut_after`].
+    /// Returns the number of connections that [`TlsProxy::cut_after`] has cut.
     pub fn cuts(&self) -> u64 {
         self.ends.cuts.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask tidy`: checks in the test command what ARCHITECTURE.md and the style rules claim of the code.
+//! `cargo xtask tidy`: checks that the code follows ARCHITECTURE.md and the style rules. It is part of the test
+//! command.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +15,7 @@ use anyhow::{Result, bail};
 use crate::rules::RULES;
 use crate::workspace::Workspace;
 
-/// What is wrong, and where. One line each.
+/// Findings of a rule, one line each, with the location.
 type Findings = Vec<String>;
 
 fn main() -> ExitCode {

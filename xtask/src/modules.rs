@@ -1,4 +1,4 @@
-//! The modules of one crate and what each imports from which, re-exports followed to where an item is defined.
+//! The modules of one crate, and their imports. Re-exports are resolved to the module that defines the item.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use anyhow::{Context, Result};
 
 use crate::source::{NamedPath, SourceFile, attributes, is_test_only, paths_in};
 
-/// Re-exports are followed over at most this many steps.
+/// Maximum number of steps when re-exports are followed.
 const MOST_STEPS: usize = 32;
 
 /// One module: a file, or a module within a file.
 pub struct Module {
-    /// Its path from the crate root.
+    /// Path from the crate root.
     pub path: Vec<String>,
-    /// The file it stands in.
+    /// File that contains the module.
     pub file: PathBuf,
-    /// Paths that it names.
+    /// Paths that the code of the module contains.
     pub paths: Vec<NamedPath>,
     parent: Option<usize>,
     children: HashMap<String, usize>,
@@ -28,18 +28,18 @@ pub struct Module {
 pub struct Import {
     /// The importing module.
     pub from: usize,
-    /// The module that defines what is imported.
+    /// Module that defines the imported item.
     pub to: usize,
 }
 
-/// The modules of a crate without test code; the root is the first.
+/// The modules of a crate without test code. The first module is the root.
 pub struct ModuleTree {
     /// All modules.
     pub modules: Vec<Module>,
 }
 
 impl ModuleTree {
-    /// Reads the modules below a root file.
+    /// Reads the module tree of a root file.
     pub fn load(root: &Path, sources: &BTreeMap<PathBuf, SourceFile>) -> Result<ModuleTree> {
         let mut tree = ModuleTree { modules: Vec::new() };
         let file = sources.get(root).with_context(|| format!("{} was not read", root.display()))?;
@@ -84,7 +84,7 @@ impl ModuleTree {
         number
     }
 
-    /// Every import between modules in different files, each once.
+    /// Returns every import between modules in different files, without duplicates.
     pub fn imports(&self) -> BTreeSet<Import> {
         let mut imports = BTreeSet::new();
         for (from, module) in self.modules.iter().enumerate() {
@@ -99,13 +99,14 @@ impl ModuleTree {
         imports
     }
 
-    /// Whether one of two modules lies within the other.
+    /// Returns true if one of two modules is nested in the other.
     pub fn is_within(&self, one: usize, other: usize) -> bool {
         let (one, other) = (&self.modules[one].path, &self.modules[other].path);
         one.starts_with(other) || other.starts_with(one)
     }
 
-    /// The module that defines what a path in module `from` names; `None` if another crate does.
+    /// Returns the module that defines the item at a path in module `from`; `None` if the item is defined in another
+    /// crate.
     fn resolve(&self, from: usize, path: &[String], steps: usize) -> Option<usize> {
         let steps = steps.checked_sub(1)?;
         let (first, rest) = path.split_first()?;
@@ -116,7 +117,7 @@ impl ModuleTree {
             name if self.modules[from].children.contains_key(name) => self.descend(from, path, steps),
             name => {
                 let import = self.imported(from, name)?;
-                // A crate's own name would lead back here.
+                // The crate's own name would lead back to this import.
                 (import.segments.first() != Some(first)).then_some(())?;
                 self.resolve(from, &[&import.segments, rest].concat(), steps)
             }
@@ -153,7 +154,7 @@ impl ModuleTree {
     }
 }
 
-/// The name that an item defines.
+/// Returns the name that an item defines.
 fn defined(item: &syn::Item) -> Option<String> {
     if is_test_only(attributes(item)) {
         return None;
@@ -172,7 +173,7 @@ fn defined(item: &syn::Item) -> Option<String> {
     Some(ident.to_string())
 }
 
-/// The file of the child module `name` of the module in `file`.
+/// Returns the file of the child module `name` of the module in `file`.
 pub fn file_of(file: &Path, name: &str, sources: &BTreeMap<PathBuf, SourceFile>) -> Option<PathBuf> {
     let directory = match file.file_name()?.to_str()? {
         "lib.rs" | "main.rs" | "mod.rs" => file.parent()?.to_owned(),

@@ -1,26 +1,26 @@
-//! One Rust file: its text, its syntax, and the paths that it names.
+//! A Rust file: its text, its syntax tree, and the paths in its code.
 
 use anyhow::Result;
 use syn::visit::{self, Visit};
 
 /// A parsed Rust file.
 pub struct SourceFile {
-    /// Its text.
+    /// Text of the file.
     pub text: String,
-    /// Its syntax.
+    /// Syntax tree of the file.
     pub syntax: syn::File,
 }
 
-/// A path such as `crate::cache::Cache`, and the line it stands in.
+/// A path such as `crate::cache::Cache`, and the line that contains it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedPath {
-    /// Its segments.
+    /// Segments of the path.
     pub segments: Vec<String>,
-    /// The name under which an import makes it known; `None` for a glob import or a path within code.
+    /// Name that an import binds; `None` for a glob import or a path in other code.
     pub name: Option<String>,
-    /// Whether it stands in a `use`.
+    /// True if the path is part of a `use` item.
     pub import: bool,
-    /// Line number, from 1.
+    /// Line number, starting at 1.
     pub line: usize,
 }
 
@@ -31,13 +31,13 @@ impl SourceFile {
         Ok(SourceFile { text, syntax })
     }
 
-    /// How many lines it has.
+    /// Returns the number of lines.
     pub fn lines(&self) -> usize {
         self.text.lines().count()
     }
 }
 
-/// Whether these attributes leave something out of an ordinary build: tests and model checks.
+/// Returns true if the attributes exclude an item from a normal build, as for tests and model checks.
 pub fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let condition = match &attribute.meta {
@@ -53,7 +53,7 @@ pub fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// The paths in some items, without those in test code and in modules of their own.
+/// Returns the paths in items, except in test code and in nested modules.
 pub fn paths_in(items: &[syn::Item]) -> Vec<NamedPath> {
     let mut paths = Paths::default();
     items.iter().filter(|item| !matches!(item, syn::Item::Mod(_))).for_each(|item| paths.visit_item(item));
@@ -116,7 +116,7 @@ impl<'ast> Visit<'ast> for Paths {
     }
 }
 
-/// The attributes of an item that can have some.
+/// Returns the attributes of an item, if this kind of item can have attributes.
 pub fn attributes(item: &syn::Item) -> &[syn::Attribute] {
     match item {
         syn::Item::Const(item) => &item.attrs,

@@ -1,4 +1,4 @@
-//! The checkout: its packages, manifests, sources and documents.
+//! The checkout: its packages, manifests, source files, and documents.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,34 +10,34 @@ use walkdir::WalkDir;
 
 use crate::source::SourceFile;
 
-/// What `cargo metadata` prints.
+/// Output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
     workspace_members: Vec<String>,
 }
 
-/// One package: a member of the workspace, or one that a member depends on.
+/// A package: a member of the workspace, or a dependency of a member.
 #[derive(Deserialize, Clone)]
 pub struct Package {
-    /// Its name in the registry.
+    /// Name in the registry.
     pub name: String,
     id: String,
-    /// SPDX expression of its licence.
+    /// Licence as an SPDX expression.
     pub license: Option<String>,
-    /// One line for the registry.
+    /// Description for the registry, one line.
     pub description: Option<String>,
     /// Search words for the registry.
     pub keywords: Vec<String>,
-    /// Path of the README, from the package's folder.
+    /// Path of the README, relative to the package's folder.
     pub readme: Option<String>,
-    /// Registries that may take it: `None` means any.
+    /// Registries to which the package may be published; `None` for any registry.
     publish: Option<Vec<String>>,
-    /// Its direct dependencies.
+    /// Direct dependencies.
     pub dependencies: Vec<Dependency>,
-    /// Path of its `Cargo.toml`.
+    /// Path of the package's `Cargo.toml`.
     pub manifest_path: PathBuf,
-    /// Libraries, binaries, tests, examples and build scripts.
+    /// Libraries, binaries, tests, examples, and build scripts.
     pub targets: Vec<Target>,
 }
 
@@ -46,54 +46,55 @@ pub struct Package {
 pub struct Dependency {
     /// Package name.
     pub name: String,
-    /// `None`: normal; else `dev` or `build`.
+    /// Kind: `None` for a normal dependency, otherwise `dev` or `build`.
     pub kind: Option<String>,
-    /// The name that the code uses, if the manifest renames it.
+    /// Name that the code uses, if the manifest renames the dependency.
     pub rename: Option<String>,
-    /// Used with a feature only.
+    /// True if the dependency is only used with a feature.
     #[serde(default)]
     pub optional: bool,
 }
 
-/// One crate of a package.
+/// A crate of a package.
 #[derive(Deserialize, Clone)]
 pub struct Target {
-    /// `lib`, `bin`, `test`, `example`, `custom-build`.
+    /// Kinds: `lib`, `bin`, `test`, `example`, `custom-build`.
     pub kind: Vec<String>,
-    /// Its root file.
+    /// Root file of the crate.
     pub src_path: PathBuf,
 }
 
-/// The whole checkout.
+/// The checkout of the repository.
 pub struct Workspace {
-    /// Its top folder.
+    /// Top-level folder.
     pub root: PathBuf,
     /// Members of the workspace.
     pub members: Vec<Package>,
-    /// All packages of `Cargo.lock`, members included.
+    /// All packages in `Cargo.lock`, including members.
     pub packages: Vec<Package>,
-    /// Every Rust file of the repository, by path.
+    /// Every Rust file in the repository, by path.
     pub sources: BTreeMap<PathBuf, SourceFile>,
-    /// Every Markdown file of the repository.
+    /// Every Markdown file in the repository, by path.
     pub documents: BTreeMap<PathBuf, String>,
 }
 
 impl Package {
-    /// Whether it is meant for a registry.
+    /// Returns true if the package is intended for a registry.
     pub fn is_published(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 
-    /// The folder with its manifest.
+    /// Returns the folder that contains the manifest.
     pub fn directory(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(Path::new("."))
     }
 }
 
 impl Workspace {
-    /// Reads the checkout whose `cargo xtask` runs.
+    /// Reads the checkout in which `cargo xtask` runs.
     pub fn load() -> Result<Workspace> {
-        // A program that cargo did not build again may be in a target directory that several checkouts share.
+        // Several checkouts may share a target directory. The running binary may therefore belong to another checkout
+        // if cargo did not rebuild it.
         let package =
             std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&package).parent().context("xtask is in the checkout")?.to_owned();
@@ -139,12 +140,12 @@ impl Workspace {
         Ok(())
     }
 
-    /// A path as findings show it.
+    /// Returns a path as it is displayed in findings.
     pub fn shown<'a>(&self, path: &'a Path) -> std::path::Display<'a> {
         path.strip_prefix(&self.root).unwrap_or(path).display()
     }
 
-    /// One member by its name.
+    /// Returns the member with this name.
     pub fn member(&self, name: &str) -> Option<&Package> {
         self.members.iter().find(|package| package.name == name)
     }

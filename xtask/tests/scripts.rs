@@ -1,4 +1,4 @@
-//! Scripts name, in one line, what they need and the machine lacks, before they start.
+//! Tests that scripts check their requirements before they start, and name missing requirements in one line.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A directory with nothing but what a shell needs, for PATH.
+/// Returns a directory for PATH that contains only the programs that a shell needs.
 fn bare_path() -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bare-path");
     std::fs::create_dir_all(&path).unwrap();
     for name in ["dirname", "sed", "mkdir", "cat"] {
         let found = ["/usr/bin", "/bin"].iter().map(|place| Path::new(place).join(name));
         let program = found.into_iter().find(|program| program.exists()).unwrap();
-        // Tests may run at the same time.
+        // Tests may run concurrently, so the link may already exist.
         let _ = symlink(program, path.join(name));
     }
     path

@@ -1,7 +1,7 @@
-//! The tables, columns, indexes and trees that the catalog names, and whether its shadow agrees.
+//! Tables, columns, indexes, and trees that the catalog describes, and the comparison with the shadow catalog.
 //!
-//! The schema of the catalog is built in: in every ESE database, the rows that describe the fixed columns of the
-//! catalog have wrong offsets, so the catalog cannot describe itself.
+//! The schema of the catalog is built in because the catalog cannot describe itself: in every ESE database, the rows
+//! for the fixed columns of the catalog contain wrong offsets.
 
 use std::collections::HashMap;
 use std::iter;
@@ -20,52 +20,52 @@ use crate::tree_shape::TreeShape;
 const CATALOG: &str = "MSysObjects";
 const SHADOW: &str = "MSysObjectsShadow";
 
-/// The content of the catalog, as far as it can be read.
+/// Contents of the catalog, to the extent that it is readable.
 pub(crate) struct Catalog {
-    /// In catalog order.
+    /// Tables in the order of the catalog.
     pub(crate) tables: Vec<Table>,
     /// Whether the whole catalog could be read.
     pub(crate) complete: bool,
 }
 
-/// One table.
+/// A table in the catalog.
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
-    /// Ordered by number. Deleted columns are in `deleted_columns`.
+    /// Columns, sorted by number. Deleted columns are in `deleted_columns`.
     pub(crate) columns: Vec<Column>,
     pub(crate) deleted_columns: Vec<ColumnId>,
-    /// The index that orders the records.
+    /// Index that orders the records.
     pub(crate) primary: Option<Index>,
     /// Secondary indexes.
     pub(crate) indexes: Vec<Index>,
     pub(crate) long_values: Option<(TreeId, PageNumber)>,
-    /// Bytes of a long value in one node, if the catalog gives a size for this table.
+    /// Number of bytes of a long value in one node, if the catalog specifies a size for this table.
     pub(crate) chunk_len: Option<u32>,
 }
 
-/// One index.
+/// An index in the catalog.
 #[derive(Clone)]
 pub(crate) struct Index {
     pub(crate) name: String,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
-    /// ESE: `fidb` in the lower half, `fidx` in the upper.
+    /// Flags of the index. ESE: `fidb` in the lower half, `fidx` in the upper half.
     pub(crate) flags: u32,
     /// Flags and column of each segment.
     pub(crate) segments: Vec<(u8, ColumnId)>,
     pub(crate) key_most: usize,
-    /// Most bytes of a key that one variable segment gives.
+    /// Maximum number of key bytes from one variable-length segment.
     pub(crate) segment_most: Option<usize>,
-    /// The check cannot rebuild the keys: a conditional index, a tuple index or an old form.
+    /// Whether the check cannot rebuild the keys: a conditional index, a tuple index, or an obsolete form.
     pub(crate) special: bool,
 }
 
 impl Index {
     pub(crate) const UNIQUE: u32 = 0x1;
     pub(crate) const PRIMARY: u32 = 0x20;
-    /// The column of a segment may have several values.
+    /// Flag of an index in which the column of a segment may have several values.
     pub(crate) const MULTI_VALUED: u32 = 0x80;
 
     pub(crate) fn shape(&self, table: &Table) -> TreeShape {
@@ -91,7 +91,8 @@ impl Table {
         Some(TreeShape { root, tree, kind: PageFlags::LONG_VALUE, label })
     }
 
-    /// Root and object id of each of its trees, in the order of a check: its own, the indexes, the long values.
+    /// Returns the root and the object id of each tree of the table in the order of a check: the table, its indexes,
+    /// its long values.
     pub(crate) fn trees(&self) -> impl Iterator<Item = (PageNumber, TreeId)> {
         let indexes = self.indexes.iter().map(|index| (index.root, index.tree));
         let long_values = self.long_values.map(|(tree, root)| (root, tree));
@@ -106,7 +107,7 @@ impl Table {
     }
 }
 
-/// The columns of a catalog row that a check needs.
+/// Returns those columns of a catalog row that a check needs.
 fn schema() -> Vec<Column> {
     let mut columns: Vec<Column> = [
         (1, ColumnType::Long),
@@ -137,7 +138,7 @@ fn schema() -> Vec<Column> {
     columns
 }
 
-/// One row of the catalog, column by column.
+/// A row of the catalog, read column by column.
 struct Row<'a> {
     schema: &'a [Column],
     record: Record<'a>,
@@ -160,7 +161,8 @@ impl<'a> Row<'a> {
     }
 
     fn text(&self, id: u16) -> String {
-        // Names are in Windows code page 1252. Latin-1 differs in few characters, which is good enough for a message.
+        // Names are in Windows code page 1252. Latin-1 differs in only a few characters, which is acceptable in a
+        // message.
         self.bytes(id).unwrap_or_default().iter().map(|&byte| char::from(byte)).collect()
     }
 
@@ -169,8 +171,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Reads the catalog and compares it with its shadow. Page damage in the two trees is reported later, by the walk that
-/// claims their pages.
+/// Reads the catalog and compares it with its shadow. Damaged pages of the two trees are reported later, by the walk
+/// that claims these pages.
 pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Catalog {
     let size = reader.database.page_size;
     let (schema, mut tables, mut decoded) = (schema(), Vec::new(), true);
@@ -234,7 +236,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
     Catalog { tables, complete: complete && decoded }
 }
 
-/// Receives page, key and data of a row.
+/// Callback that receives the page, the key, and the data of a row.
 type VisitRow<'v> = &'v mut dyn FnMut(PageNumber, Vec<u8>, &[u8]);
 
 fn each_row(
@@ -252,7 +254,7 @@ fn each_row(
     !summary.incomplete
 }
 
-/// Why a row of the catalog cannot be used.
+/// Reason for which a row of the catalog cannot be used.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum RowError {
     #[error("the row is not a record")]
@@ -279,8 +281,8 @@ enum RowError {
     IndexFlags,
 }
 
-/// Adds the table, column, index or long values that a row describes. Rows come in the order table, columns, indexes,
-/// long values.
+/// Adds the table, column, index, or long-value tree that a row describes. The rows of a table come in the order
+/// table, columns, indexes, long values.
 fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), RowError> {
     row.record.validate().map_err(|_| RowError::Record)?;
     let (Some(owner), Some(kind), Some(id)) = (row.number(1), row.number(2), row.number(3)) else {
@@ -309,7 +311,7 @@ fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), RowError> {
             table.long_values = Some((TreeId(id), root));
             Ok(())
         }
-        // Callbacks store nothing.
+        // Callbacks do not store anything.
         5 => Ok(()),
         _ => Err(RowError::Type),
     }
@@ -332,7 +334,8 @@ fn add_column(table: &mut Table, row: &Row<'_>, id: u16) -> Result<(), RowError>
 
 fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), RowError> {
     let flags = row.number(6).ok_or(RowError::IndexFlags)?;
-    // Segments are {flags, 0, u16 column}; without fidx bit 0 they are the 2-byte form of very old files.
+    // Segments have the form {flags, 0, u16 column}. If bit 0 of fidx is not set, they have the 2-byte form of very
+    // old files.
     let extended = flags & 0x1_0000 != 0;
     let segments = row.bytes(132).unwrap_or_default().chunks_exact(4);
     let word = |bytes: &[u8]| bytes.first_chunk().map(|word| usize::from(u16::from_le_bytes(*word)));
@@ -356,7 +359,7 @@ fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), RowEr
     Ok(())
 }
 
-/// Sets order and offsets of the columns, after the last row of a table.
+/// Sets the order and the offsets of the columns. Called after the last row of a table.
 fn lay_out_columns(table: &mut Table) {
     table.columns.sort_by_key(|column| column.id);
     if table.tree == TreeId(2) || table.tree == TreeId(3) {

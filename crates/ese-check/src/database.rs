@@ -1,4 +1,5 @@
-//! An open database file: its header, its size, its state. All modules of a check access the file through this type.
+//! An open database file: its header, its size, and its state. All modules of a check access the file through this
+//! type.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,38 +20,38 @@ use crate::pace::Pace;
 use crate::page_status::PageStatus;
 use crate::spare_buffers::SpareBuffers;
 
-/// Bytes in which both header copies of any page size fit.
+/// Number of bytes that hold both header copies for any page size.
 const HEADERS_LEN: usize = 2 * 32768;
 /// File type of temporary databases, at byte 667 of the header.
 const FILE_TYPE_TEMPORARY: u32 = 5;
 const PAGE_SIZE_AT: usize = 236;
-/// Transfers start and end at multiples of this.
+/// Alignment in bytes of the start and end of transfers.
 pub(crate) const ALIGNMENT: u64 = IoBuffer::ALIGNMENT as u64;
 
-/// A database file, opened for reading, whose header is good.
+/// A database file that is open for reading and has a valid header.
 pub struct Database {
     pub(crate) file: Arc<dyn File>,
     pub(crate) path: PathBuf,
-    /// The good copy of its header.
+    /// Valid copy of the header.
     pub header: DatabaseHeader,
-    /// Bytes per page.
+    /// Size of a page in bytes.
     pub page_size: PageSize,
-    /// Whole pages in the file behind the two header copies.
+    /// Number of whole pages in the file, not including the two header copies.
     pub file_pages: u32,
-    /// Its header says that it is a temporary database.
+    /// Whether the header marks the database as temporary.
     pub(crate) temporary: bool,
-    /// Flush types of the pages from the flush map beside the database, if the map can be used.
+    /// Flush types of the pages, from the flush map next to the database. Present only if the map is usable.
     pub(crate) flush_types: Option<FlushTypes>,
-    /// The file may end inside the last aligned range.
+    /// Length of the file in bytes. The file may end inside the last aligned range.
     len: u64,
     pub(crate) pace: Pace,
-    /// Threads that judge pages.
+    /// Number of threads that check pages.
     pub(crate) threads: usize,
     pub(crate) spare: SpareBuffers,
 }
 
 impl Database {
-    /// Opens the file for a reader other than a check, with what is wrong with its header copies.
+    /// Opens the file for a reader other than a check. Also returns findings about its header copies.
     pub fn open_with_findings(vfs: &dyn Vfs, path: &Path) -> Result<(Database, Vec<Finding>), CheckError> {
         let mut findings = Findings::new(path);
         let database =
@@ -58,7 +59,7 @@ impl Database {
         Ok((database, findings.finish().0))
     }
 
-    /// Opens the file and judges its header copies.
+    /// Opens the file and checks its header copies.
     pub(crate) fn open(
         vfs: &dyn Vfs,
         path: &Path,
@@ -124,23 +125,24 @@ impl Database {
         })
     }
 
-    /// Whether the header says that the database was shut down cleanly.
+    /// Returns true if the header says that the database was shut down cleanly.
     pub fn is_clean(&self) -> bool {
         self.header.state == DatabaseState::CleanShutdown
     }
 
-    /// Written without a log. Its header says "clean" even while it is in use, so a copy may be of any moment.
+    /// Returns true if the database was used without a log. The header of such a database states "clean" even while
+    /// it is in use, so a copy may be from any moment.
     fn is_unlogged(&self) -> bool {
         self.header.log_signature == Signature::default()
             && self.header.consistent_position == LogPosition::MIN
     }
 
-    /// Whether the file must be consistent without recovery.
+    /// Returns true if the database must be consistent without recovery.
     pub(crate) fn must_be_consistent(&self) -> bool {
         self.is_clean() && !self.is_unlogged()
     }
 
-    /// Judges a page by its checksum, its number and the flush map; corrects a single flipped bit in `page`.
+    /// Checks the checksum, the number, and the flush type of a page. Corrects a single flipped bit in `page`.
     pub(crate) fn judge_page(&self, page: &mut [u8], number: PageNumber) -> PageStatus {
         let status = PageStatus::of(page, self.page_size, number);
         match (&status, &self.flush_types) {
@@ -152,30 +154,31 @@ impl Database {
         }
     }
 
-    /// Reads the flush map beside the database, if it can be compared with the database.
+    /// Reads the flush map next to the database, if it is comparable with the database.
     pub(crate) fn read_flush_types(&mut self, vfs: &dyn Vfs, findings: &mut Findings) {
         self.flush_types = FlushTypes::beside(vfs, &self.path, &self.header, self.file_pages, findings);
     }
 
-    /// Whether the file holds this page.
+    /// Returns true if the page is within the file.
     pub(crate) fn holds(&self, page: PageNumber) -> bool {
         page.get() <= self.file_pages
     }
 
-    /// The aligned range of the file that covers `count` pages from `first`, and where in it they start.
+    /// Returns the aligned range of the file that covers `count` pages from `first`, and the offset of the pages in
+    /// this range.
     pub(crate) fn aligned_range(&self, first: PageNumber, count: u32) -> (u64, usize, usize) {
         let start = self.page_size.offset_of(first);
         let end = start + u64::from(count) * self.page_size.bytes() as u64;
         let aligned = start / ALIGNMENT * ALIGNMENT;
-        // Pages of 2 KiB may end the file in the middle of a range.
+        // With pages of 2 KiB, the file may end in the middle of an aligned range.
         let len = (end.div_ceil(ALIGNMENT) * ALIGNMENT).min(self.len.max(end)) - aligned;
-        // At most a chunk of a few hundred KiB.
+        // The length is at most a chunk of a few hundred KiB.
         (aligned, len as usize, (start - aligned) as usize)
     }
 }
 
-/// Headers of temporary databases have a file type of their own and are otherwise the same. Makes whole ones look like
-/// those of a database, and returns whether there were any.
+/// Converts intact headers of a temporary database to those of an ordinary database. The two kinds of headers differ
+/// only in the file type. Returns whether any header was converted.
 fn as_database(start: &mut [u8]) -> bool {
     let mut found = false;
     for at in [0, 2048, 4096, 8192, 16384, 32768] {

@@ -1,4 +1,4 @@
-//! Checks one database file: its header, its pages, and its structure.
+//! Check of one database file: its header, its pages, and its structure.
 
 use std::path::{Path, PathBuf};
 
@@ -23,60 +23,61 @@ use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 use crate::{locate, pages, space};
 
-/// Bytes of the smallest page of the format.
+/// Minimum page size of the format in bytes.
 const SMALLEST_PAGE: u64 = 2048;
 
-/// The result of a check.
+/// Result of a check.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Bytes per page.
+    /// Size of a page in bytes.
     pub page_size: u32,
     /// Whether the database was shut down cleanly.
     pub clean: bool,
-    /// The header's word for its state, such as `DirtyShutdown`.
+    /// State in the header, such as `DirtyShutdown`.
     pub state: String,
-    /// Pages in the file.
+    /// Number of pages in the file.
     pub file_pages: u32,
-    /// Last page the database owns.
+    /// Last page that the database owns.
     pub last_owned_page: u32,
-    /// The database is temporary: its pages have no checksums.
+    /// Whether the database is temporary. The pages of a temporary database have no checksums.
     pub temporary: bool,
-    /// First page that was not verified, if the check was cancelled. [`CheckOptions::from`] takes it.
+    /// First page that was not verified, if the check was cancelled. It can be passed to [`CheckOptions::from`].
     #[serde(serialize_with = "crate::finding::page_number")]
     pub resume_from: Option<PageNumber>,
-    /// The check was cancelled.
+    /// Whether the check was cancelled.
     pub cancelled: bool,
     /// First page that was verified.
     pub first_page: u32,
-    /// Pages by state, if pages were verified.
+    /// Number of pages by state, if pages were verified.
     pub pages: Option<PageCounts>,
-    /// What the trees hold, if the structure was verified.
+    /// Contents of the trees, if the structure was verified.
     pub structure: Option<StructureSummary>,
-    /// Everything found, by page.
+    /// All findings, sorted by page.
     pub findings: Vec<Finding>,
 }
 
 impl CheckReport {
-    /// How many findings have this severity.
+    /// Returns the number of findings with this severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 
-    /// Whether no damage was found.
+    /// Returns true if no damage was found.
     pub fn is_sound(&self) -> bool {
         self.count(Severity::Error) == 0
     }
 
-    /// The findings that mean damage.
+    /// Returns the findings that report damage.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Error)
     }
 }
 
-/// Most bytes of memory that a check of structure keeps of a database of so many bytes: a set of keys, and the owner and use of each
-/// page. Pages that are being read come on top.
+/// Returns the maximum number of bytes that a structure check of a database of this length keeps in memory. This
+/// includes a set of keys, and the owner and use of each page. Buffers for the pages that are being read are not
+/// included.
 pub fn memory_of_check(database_len: u64) -> u64 {
     KeyFilter::bytes(database_len) + PageMap::most_bytes(database_len / SMALLEST_PAGE)
 }
@@ -85,7 +86,8 @@ pub fn memory_of_check(database_len: u64) -> u64 {
 ///
 /// # Errors
 ///
-/// If the file cannot be read or neither copy of its header is usable. Damage is no error: the report has it.
+/// If the file cannot be read, or if neither copy of its header is usable. Damage is not an error; the report
+/// contains it.
 pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Result<CheckReport, CheckError> {
     let mut findings = Findings::new(path).with_sink(options.sink.clone());
     let (_, mut report) = examine_database(vfs, path, options, &mut findings)?;
@@ -93,7 +95,7 @@ pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Res
     Ok(report)
 }
 
-/// Checks a database by its own file alone.
+/// Checks a database using only its own file.
 pub(crate) fn examine_database(
     vfs: &dyn Vfs,
     path: &Path,
@@ -114,8 +116,9 @@ pub(crate) fn examine_database(
     let progress = options.progress.as_deref();
     let (last_owned, doubt) = last_owned_page(&database);
     let (mut pages, mut resume_from, mut structure) = (None, None, None);
-    // The walk through the trees comes first, and then only pages that no tree reaches are read: no page is read twice.
-    // Databases without checksums, resumed checks and throttled checks read the file in its order first.
+    // The walk through the trees comes first. After it, only pages that no tree reaches are read, so no page is read
+    // twice. For databases without checksums, resumed checks, and throttled checks, the file is read sequentially
+    // first.
     let mut judged = None;
     let trees_first = options.pages
         && options.structure
@@ -130,7 +133,7 @@ pub(crate) fn examine_database(
         structure = Some(structure::check_structure(&database, last_owned, &mut judged, findings, progress));
     }
     if options.cancel.is_cancelled() {
-        // A resumed check begins with the first page.
+        // A resumed check starts at the first page.
         judged = None;
     }
     if options.pages {
@@ -143,10 +146,10 @@ pub(crate) fn examine_database(
     if let Some(what) = doubt.filter(|_| !temporary) {
         findings.structure(FindingKind::SpaceHeader, PageNumber::fixed(1), DATABASE, what);
     }
-    // Without checksums, nothing tells which pages can be trusted.
+    // Without checksums, there is no way to tell which pages can be trusted.
     let go_on = !temporary && !options.cancel.is_cancelled();
     if trees_first {
-        // Done.
+        // The structure was already checked.
     } else if options.structure && go_on {
         structure = Some(structure::check_structure(&database, last_owned, &mut None, findings, progress));
     } else if findings.has_damaged_pages() && go_on {
@@ -171,16 +174,17 @@ pub(crate) fn examine_database(
     Ok((database.header, report))
 }
 
-/// Largest database for which the check remembers which pages it has read, in 64 MiB. Pages of larger databases are
-/// read twice.
+/// Maximum number of pages for which the check remembers which pages it has read, using 64 MiB. Pages of larger
+/// databases are read twice.
 const MOST_JUDGED: u32 = 1 << 29;
-/// Pages that a truncated file may lack. If the database root claims more, the claim is not believed.
+/// Maximum number of pages that a truncated file may lack. If the database root claims more pages, its claim is
+/// ignored.
 const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
 
-/// The last page that the root tree owns. If it is unknown: the last page of the file, and the reason.
+/// Returns the last page that the root tree owns. If it is unknown, returns the last page of the file and the reason.
 fn last_owned_page(database: &Database) -> (u32, Option<String>) {
     let mut reader = PageReader::new(database);
-    // The structure check reports what is wrong with these pages.
+    // The structure check reports the problems with these pages.
     let mut unreported = Findings::new(&database.path);
     let extents = space::owned_extents(&mut reader, &mut unreported, &TreeShape::database_root());
     let last = extents.iter().map(|extent| extent.last.get()).max();

@@ -1,19 +1,19 @@
-//! The error of a check that cannot start.
+//! Error of a check that cannot start.
 
 use std::io;
 use std::path::PathBuf;
 
 use ese_format::header::HeaderError;
 
-/// Why a file could not be checked at all.
+/// Reason for which a file could not be checked at all.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// The file cannot be opened, or its beginning cannot be read.
+    /// The file cannot be opened, or its start cannot be read.
     #[error("{path}: {error}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The operating system's reason.
+        /// Error from the operating system.
         error: io::Error,
     },
     /// Neither copy of the header is usable.
@@ -21,17 +21,17 @@ pub enum CheckError {
         "{path}: it has no readable header of an ESE database ({error}); give a database, or restore this one"
     )]
     Header {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the first copy.
+        /// Error in the first copy.
         error: HeaderError,
     },
-    /// The check would begin behind the last page, so that it would look at nothing.
+    /// The check would start after the last page and would therefore check nothing.
     #[error("{path}: page {from} is behind the last page, {last}; nothing would be checked")]
     BeyondEnd {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Page at which the check was to begin.
+        /// Page at which the check was to start.
         from: u32,
         /// Last page of the file.
         last: u32,
@@ -39,7 +39,7 @@ pub enum CheckError {
 }
 
 impl CheckError {
-    /// The error without the path, for reports that already name the path.
+    /// Returns the error without the path. Reports that already name the path use it.
     pub(crate) fn reason(&self) -> String {
         match self {
             CheckError::Io { error, .. } => error.to_string(),

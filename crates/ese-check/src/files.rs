@@ -1,6 +1,6 @@
-//! Checks several files: each by itself, and then whether they fit each other.
+//! Check of several files: each file individually, and then whether the files match each other.
 //!
-//! Logs come first, so that the report of a database can say whether the logs that it needs are present.
+//! Logs are checked first because the report of a database states whether the logs that it needs are present.
 
 mod log_search;
 
@@ -24,26 +24,26 @@ use crate::source::Source;
 
 use log_search::report_dirty;
 
-/// The logs of one stream in one directory.
+/// Logs of one log stream in one directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogSet {
-    /// The directory.
+    /// Path of the directory.
     pub directory: PathBuf,
     /// First generation.
     pub first: u32,
     /// Last generation.
     pub last: u32,
-    /// How many logs.
+    /// Number of logs.
     pub logs: usize,
-    /// Every log follows the one before it.
+    /// Whether every log is the successor of the previous log.
     pub unbroken: bool,
 }
 
 /// Directory and signature of a log stream.
 type StreamKey = (PathBuf, [u8; 28]);
 
-/// Checks all files and passes each report to `each` as soon as it is complete: logs, checkpoints, flush maps,
-/// databases, others. Returns the log streams.
+/// Checks all files in this order: logs, checkpoints, flush maps, databases, others. Passes each report to `each` as
+/// soon as it is complete. Returns the log streams.
 pub fn check_files(
     vfs: &dyn Vfs,
     paths: &[PathBuf],
@@ -75,10 +75,10 @@ struct FileSet<'a> {
     vfs: &'a dyn Vfs,
     options: &'a CheckOptions,
     each: &'a mut dyn FnMut(FileReport),
-    /// Generation, file and soundness of every log that was checked, by stream.
+    /// Generation, path, and soundness of every checked log, by stream.
     streams: BTreeMap<StreamKey, Vec<(Generation, PathBuf, bool)>>,
     sets: Vec<LogSet>,
-    /// Directories in which foreign logs were searched.
+    /// Directories that were searched for foreign logs.
     searched: BTreeSet<PathBuf>,
 }
 
@@ -87,7 +87,7 @@ impl FileSet<'_> {
         Findings::new(path).with_sink(self.options.sink.clone())
     }
 
-    /// Checks each log, and the chains of logs.
+    /// Checks each log and the chains of logs.
     fn logs(&mut self, paths: Vec<PathBuf>) {
         let mut chains: BTreeMap<StreamKey, Vec<(CheckedLog, Findings)>> = BTreeMap::new();
         for path in paths {
@@ -253,7 +253,7 @@ fn log_report(log: &CheckedLog, findings: Findings) -> FileReport {
     report
 }
 
-/// Whether the log is reserved for later use, such as `E00tmp.log`. Its content is not part of the chain.
+/// Returns true if the log is reserved for later use, such as `E00tmp.log`. Its contents are not part of the chain.
 fn is_recycled(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     stem.to_ascii_lowercase().ends_with("tmp")

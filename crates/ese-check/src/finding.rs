@@ -1,4 +1,4 @@
-//! One finding of a check: its severity, its place, and its text.
+//! A finding of a check: its severity, location, and text.
 
 use std::path::{Path, PathBuf};
 
@@ -8,41 +8,43 @@ use serde::{Serialize, Serializer};
 pub use crate::finding_kind::FindingKind;
 use crate::tree_label::table_of;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// A state, not damage.
+    /// The finding describes a state, not damage.
     Info,
-    /// Unusual, or explained by a database that was not shut down cleanly.
+    /// The finding is unusual, or is explained by a database that was not shut down cleanly.
     Warning,
-    /// Damage.
+    /// The finding is damage.
     Error,
 }
 
-/// One observation, with its place as exactly as it is known.
+/// An observation, with its location as exactly as it is known.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
-    /// The file.
+    /// Path of the file.
     #[serde(rename = "path")]
     pub file: PathBuf,
-    /// The kind of the finding.
+    /// Kind of the finding.
     pub kind: FindingKind,
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// Which page of a database. ESE: `pgno`.
+    /// Page of a database. ESE: `pgno`.
     #[serde(serialize_with = "page_number")]
     pub page: Option<PageNumber>,
-    /// Where in the file, in bytes.
+    /// Offset in the file in bytes.
     pub offset: Option<u64>,
-    /// Which tree, such as `Messages`, `Messages / index ByDate` or `Messages / long values / available extents`.
+    /// Name of the tree.
+    ///
+    /// Examples: `Messages`, `Messages / index ByDate`, `Messages / long values / available extents`.
     pub tree: Option<String>,
-    /// The table that tree belongs to.
+    /// Table to which the tree belongs.
     pub table: Option<String>,
-    /// What is wrong, with the values seen and the values expected.
+    /// Description of the problem, with the actual and the expected values.
     #[serde(rename = "message")]
     pub what: String,
-    /// What it means for the data.
+    /// Consequence for the data.
     pub meaning: String,
 }
 
@@ -73,7 +75,7 @@ impl std::fmt::Display for Finding {
 }
 
 impl Finding {
-    /// A finding about a file as a whole.
+    /// Creates a finding about a whole file.
     pub fn of_file(file: &Path, kind: FindingKind, severity: Severity, what: String) -> Finding {
         let meaning = kind.meaning(None);
         Finding {
@@ -89,7 +91,7 @@ impl Finding {
         }
     }
 
-    /// The finding with its tree.
+    /// Sets the tree of the finding.
     pub(crate) fn about(mut self, tree: &str) -> Finding {
         self.table = table_of(tree).map(str::to_owned);
         self.meaning = self.kind.meaning(Some(tree));
@@ -98,17 +100,17 @@ impl Finding {
     }
 }
 
-/// Receives each finding as soon as it is complete.
+/// Callback that receives each finding as soon as it is complete.
 pub type FindingFn = dyn Fn(&Finding) + Send + Sync;
 
-/// How many findings there were of each severity.
+/// Number of findings of each severity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct FindingCounts {
-    /// Damage.
+    /// Number of findings that are damage.
     pub errors: u64,
-    /// Unusual, or repaired by recovery.
+    /// Number of findings that are unusual, or that recovery repairs.
     pub warnings: u64,
-    /// States.
+    /// Number of findings that describe a state.
     pub infos: u64,
 }
 
@@ -120,7 +122,7 @@ pub(crate) fn page_number<S: Serializer>(
     page.map(PageNumber::get).serialize(serializer)
 }
 
-/// Bytes for the text of a finding, shortened after 40 bytes.
+/// Formats bytes for the text of a finding. More than 40 bytes are shortened.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
     if bytes.len() > 40 { format!("{digits}... {} bytes", bytes.len()) } else { digits }

@@ -1,4 +1,4 @@
-//! The kinds of findings. Each has a stable name for programs and a meaning for the data.
+//! Kinds of findings. Each kind has a stable name for programs and a description of its consequence for the data.
 
 use serde::{Serialize, Serializer};
 
@@ -6,24 +6,24 @@ use crate::tree_label::table_of;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal: $meaning:literal,)*) => {
-        /// What is wrong, or which state was found.
+        /// Kind of problem or state that was found.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum FindingKind {
             $($(#[$doc])* $name,)*
         }
 
         impl FindingKind {
-            /// All kinds.
+            /// All kinds of findings.
             pub const ALL: &'static [FindingKind] = &[$(FindingKind::$name,)*];
 
-            /// Its name in JSON.
+            /// Returns the name of the kind in JSON.
             pub fn name(self) -> &'static str {
                 match self {
                     $(FindingKind::$name => $text,)*
                 }
             }
 
-            /// What it means for the data, with `{}` for the place.
+            /// Returns the consequence for the data, with `{}` as a placeholder for the place.
             fn template(self) -> &'static str {
                 match self {
                     $(FindingKind::$name => $meaning,)*
@@ -34,49 +34,49 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The file could not be read or understood at all.
+    /// The file could not be read or its format is unknown.
     FileUnreadable = "file-unreadable": "nothing of the file could be checked",
     /// The database was not shut down cleanly.
     DirtyDatabase = "dirty-database": "committed data may be in the logs only; before judging the contents, recover it with the logs: jetcell recover DATABASE LOGS --into DIR",
     /// Logs that recovery needs are missing or damaged.
     LogsIncomplete = "logs-incomplete": "recovery cannot make the database consistent with the logs that were found",
-    /// The first header copy is damaged, the second good.
+    /// The first header copy is damaged, the second is good.
     HeaderDamaged = "header-damaged": "no data is lost; the other copy of the header was used",
-    /// The second header copy is damaged, the first good.
+    /// The second header copy is damaged, the first is good.
     ShadowHeaderDamaged = "shadow-header-damaged": "no data is lost; only the spare copy of the header is damaged",
-    /// Both header copies are good, but they differ.
+    /// Both header copies are valid but differ.
     ShadowHeaderStale = "shadow-header-stale": "no data is lost; the newer copy of the header was used",
-    /// The file is shorter than the space the database owns.
+    /// The file is shorter than the space that the database owns.
     FileTruncated = "file-truncated": "the data on the missing pages is lost",
     /// Bytes follow the last whole page.
     TrailingBytes = "trailing-bytes": "no data is affected",
     /// The checksum of a page locates one or more flipped bits.
     PageRepairable = "page-repairable": "no data is lost; the damaged bit is known",
-    /// Checksum mismatch. ESE: -1018.
+    /// The checksum does not match. ESE: -1018.
     PageBadChecksum = "page-bad-checksum": "the data{} on the page is unreadable",
     /// The page was written for another place in the file. ESE: -1118.
     PageWrongNumber = "page-wrong-number": "the data{} that belongs here is lost; another page was written over it",
-    /// The page is sound, but older than the flush map says. ESE: -1119.
+    /// The page is sound but older than the flush map indicates. ESE: -1119.
     PageLostWrite = "page-lost-write": "the last write of the page{} never reached the disk; its rows are out of date",
     /// The operating system cannot read the page.
     PageUnreadable = "page-unreadable": "the data{} on the page is unreadable",
     /// A tree needs a page that was never written. ESE: -1019.
     PageZero = "page-zero": "the data{} that belongs on the page is lost",
-    /// A tree needs a page behind the end of the file.
+    /// A tree needs a page after the end of the file.
     PageBeyondFile = "page-beyond-file": "the data{} that belongs on the page is lost",
     /// A tree uses a page that the database does not own.
     PageBeyondOwned = "page-beyond-owned": "another tree may be given the page and overwrite it",
     /// The tags, lengths or counts of a page contradict each other.
     PageLayout = "page-layout": "some of the data{} on the page may be unreadable",
-    /// Flags of a page do not fit its place.
+    /// The flags of a page do not match its location.
     PageFlags = "page-flags": "the page{} may be misread",
-    /// A page carries the object id of another tree.
+    /// A page has the object id of another tree.
     PageObjectId = "page-object-id": "the data{} that belongs on the page is lost or unreachable",
     /// A page is newer than the header allows.
     PageTime = "page-time": "recovery may skip changes to the page",
     /// A page is reached twice, or used by two trees.
     PageUsedTwice = "page-used-twice": "one of the two users of the page has lost its data there",
-    /// A link between neighbouring leaves is wrong.
+    /// A link between sibling leaves is wrong.
     SiblingLink = "sibling-link": "scans{} end early, skip or repeat rows; look-ups by key still work",
     /// A separator in an internal page is wrong.
     Separator = "separator": "look-ups by key{} may miss rows; scans still find them",
@@ -86,29 +86,29 @@ kinds! {
     TreeShape = "tree-shape": "part of the data{} below this page is unreachable",
     /// A node cannot be decoded.
     NodeDamaged = "node-damaged": "one or more entries{} are unreadable",
-    /// Nodes are flagged deleted and not yet removed.
+    /// Nodes are flagged as deleted but not yet removed.
     DeletedNodes = "deleted-nodes": "no data is affected; the space of the nodes is not free yet",
     /// A row of the catalog is wrong.
     CatalogRow = "catalog-row": "a table, column or index may be missing or misread",
-    /// Catalog and shadow catalog differ.
+    /// The catalog and the shadow catalog differ.
     ShadowCatalog = "shadow-catalog": "no data is lost; do not rely on the spare copy of the catalog",
     /// A space header is wrong.
     SpaceHeader = "space-header": "data is readable; writing{} may damage it",
-    /// An extent is owned or available twice, or available and in use.
+    /// An extent is owned twice, available twice, or both available and in use.
     SpaceOverlap = "space-overlap": "data is readable; the next writes may overwrite it",
-    /// A page is owned and not in use.
+    /// A page is owned but not in use.
     SpaceLeak = "space-leak": "no data is affected; the space is lost until the database is compacted",
     /// A tree uses a page that another tree owns.
     SpaceOwner = "space-owner": "data is readable; the next writes may overwrite it",
-    /// A record does not fit the catalog.
+    /// A record does not match the catalog.
     RecordLayout = "record-layout": "1 row{} is wholly or partly unreadable",
-    /// The key of a record differs from the key that its columns give.
+    /// The key of a record differs from the key that its columns produce.
     RecordKey = "record-key": "look-ups by key{} miss the row; scans still find it",
     /// An index lacks the entry of a row.
     IndexEntryMissing = "index-entry-missing": "look-ups through the index miss a row; the row itself is there",
-    /// An index has an entry that matches no row.
+    /// An index has an entry without a matching row.
     IndexEntryOrphan = "index-entry-orphan": "look-ups through the index find a wrong row or none; rows are not affected",
-    /// Only indexes still have entries for some rows.
+    /// Some rows are known only from entries in indexes.
     RowsUnreadable = "rows-unreadable": "rows{} are unreadable",
     /// The reference count of a long value is wrong.
     LongValueReferences = "long-value-references": "the value is readable; it may be deleted too early or never",
@@ -122,19 +122,19 @@ kinds! {
     LongValueNode = "long-value-node": "one long value{} is wholly or partly unreadable",
     /// The header of a log is damaged.
     LogHeader = "log-header": "the log cannot be replayed",
-    /// The program does not read this log format.
+    /// The program does not support this log format.
     LogVersion = "log-version": "the log was not checked",
-    /// The file is longer or shorter than its header says.
+    /// The file is longer or shorter than its header states.
     LogLength = "log-length": "records may be missing from the end of the log",
     /// The checksum of a segment locates a flipped bit.
     LogSegmentRepairable = "log-segment-repairable": "no data is lost; the damaged bit is known",
     /// A segment is damaged. ESE: -501.
     LogSegmentBad = "log-segment-bad": "changes from here on cannot be replayed",
-    /// The last write was cut off.
+    /// The last write was torn.
     LogTorn = "log-torn": "nothing that was acknowledged is lost; recovery handles it",
     /// Segments follow the end of the log.
     LogAfterEnd = "log-after-end": "changes after this place cannot be replayed",
-    /// A log does not follow the one before it.
+    /// A log is not the successor of the previous log.
     LogChain = "log-chain": "replay must end before this log",
     /// Generations are missing.
     LogMissing = "log-missing": "replay must end before the gap",
@@ -142,7 +142,7 @@ kinds! {
     LogForeign = "log-foreign": "recovery cannot use the log with the others or with the database",
     /// A copy of the checkpoint is damaged.
     CheckpointDamaged = "checkpoint-damaged": "no data is lost; recovery uses the other copy or reads all logs",
-    /// The checkpoint does not fit the logs.
+    /// The checkpoint does not match the logs.
     CheckpointMismatch = "checkpoint-mismatch": "recovery would begin at the wrong place",
     /// The header of a flush map is damaged.
     FlushMapHeader = "flush-map-header": "no data is lost; lost writes cannot be detected",
@@ -153,7 +153,7 @@ kinds! {
 }
 
 impl FindingKind {
-    /// What the finding means for the data of the tree with this name.
+    /// Describes the consequence of the finding for the data of the tree with this name.
     pub fn meaning(self, tree: Option<&str>) -> String {
         let place = match tree.map(|tree| (tree, table_of(tree))) {
             None => String::new(),

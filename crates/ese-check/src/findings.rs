@@ -1,4 +1,4 @@
-//! Collects the findings of a check. A check reports findings and never stops at the first.
+//! Collection of the findings of a check. A check reports findings and never stops at the first.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use ese_format::PageNumber;
 use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 use crate::tree_label::table_of;
 
-/// Findings that a report lists. A file may have millions of them, which say nothing new.
+/// Maximum number of findings that a report lists. A file may have millions of findings that add no new information.
 const MOST_LISTED: usize = 10_000;
 
-/// Collects findings about one file, or several in turn.
+/// Collects findings about one file, or about several files one after the other.
 pub(crate) struct Findings {
     file: PathBuf,
-    /// Report damage of the structure as warnings, because recovery may repair it.
+    /// Whether damage of the structure is reported as a warning, because recovery may repair it.
     pub(crate) lenient: bool,
-    /// Report leaked pages as information.
+    /// Whether leaked pages are reported as information.
     pub(crate) tolerates_leaks: bool,
-    /// For the offsets of pages.
+    /// Page size, used to compute the offsets of pages.
     pub(crate) page_size: Option<ese_format::PageSize>,
-    /// Findings about pages whose tree may still become known, by page.
+    /// Findings about damaged pages whose tree may still become known, by page.
     held: HashMap<PageNumber, (Finding, u32)>,
     kept: Vec<Finding>,
-    /// Findings beyond [`MOST_LISTED`], by severity.
+    /// Number of findings beyond [`MOST_LISTED`], by severity.
     dropped: [u64; 3],
     counts: [u64; 3],
     sink: Option<Arc<FindingFn>>,
@@ -45,7 +45,7 @@ impl Findings {
         }
     }
 
-    /// An empty collection for the same file, for another thread.
+    /// Creates an empty collection for the same file, for use by another thread.
     pub(crate) fn like(&self) -> Findings {
         let Findings { lenient, tolerates_leaks, page_size, .. } = *self;
         Findings { lenient, tolerates_leaks, page_size, ..Findings::new(&self.file) }
@@ -62,13 +62,13 @@ impl Findings {
         }
     }
 
-    /// Also passes each finding to `sink`, at once.
+    /// Sets a sink that also receives each finding immediately.
     pub(crate) fn with_sink(mut self, sink: Option<Arc<FindingFn>>) -> Findings {
         self.sink = sink;
         self
     }
 
-    /// Sets the file of later findings.
+    /// Sets the file to which later findings refer.
     pub(crate) fn set_file(&mut self, file: &Path) {
         self.file = file.to_owned();
     }
@@ -85,7 +85,7 @@ impl Findings {
         }
     }
 
-    /// Adds a finding about the file or a place in it.
+    /// Adds a finding about the file or about an offset in it.
     pub(crate) fn at(
         &mut self,
         severity: Severity,
@@ -97,8 +97,8 @@ impl Findings {
         self.add(Finding { offset: offset.into(), ..finding });
     }
 
-    /// Adds a page that is damaged in itself. The finding is reported when its tree is known or the check ends. `rows` is
-    /// the number of nodes that the page claims.
+    /// Adds a finding about a page that is damaged in itself. The finding is reported when the tree of the page is
+    /// known or when the check ends. `rows` is the number of nodes that the page claims to have.
     pub(crate) fn damaged_page(&mut self, kind: FindingKind, page: PageNumber, what: String, rows: u32) {
         let offset = self.page_size.map(|size| size.offset_of(page));
         let finding = Finding::of_file(&self.file, kind, Severity::Error, what);
@@ -110,23 +110,23 @@ impl Findings {
         }
     }
 
-    /// Whether damaged pages wait for their tree.
+    /// Returns true if there are damaged pages whose tree is not known yet.
     pub(crate) fn has_damaged_pages(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Whether this page waits for its tree.
+    /// Returns true if this page is damaged and its tree is not known yet.
     pub(crate) fn is_damaged_page(&self, page: PageNumber) -> bool {
         self.held.contains_key(&page)
     }
 
-    /// Drops the damaged pages: the database has no checksums.
+    /// Discards the damaged pages, because the database has no checksums.
     pub(crate) fn forget_damaged_pages(&mut self) {
         self.held.clear();
     }
 
-    /// Reports a damaged page as part of a tree; `leaf` if the page is known to be a leaf. False if the page is not
-    /// damaged.
+    /// Reports a damaged page as part of a tree. `leaf` is true if the page is known to be a leaf. Returns false if
+    /// the page is not damaged.
     pub(crate) fn attribute(&mut self, page: PageNumber, tree: &str, leaf: bool) -> bool {
         let Some((finding, rows)) = self.held.remove(&page) else { return false };
         let mut finding = finding.about(tree);
@@ -137,7 +137,7 @@ impl Findings {
         true
     }
 
-    /// Adds damage of the structure: an error, or a warning if the database awaits recovery.
+    /// Adds a finding about structural damage. It is an error, or a warning if the database needs recovery.
     pub(crate) fn structure(
         &mut self,
         kind: FindingKind,
@@ -172,12 +172,12 @@ impl Findings {
         self.add(finding.about(tree));
     }
 
-    /// Number of findings so far.
+    /// Returns the number of findings so far.
     pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Reports the damaged pages whose tree is unknown.
+    /// Reports the damaged pages whose tree remains unknown.
     pub(crate) fn release_held(&mut self) {
         let mut held: Vec<_> = self.held.drain().collect();
         held.sort_by_key(|(page, _)| *page);
@@ -186,7 +186,8 @@ impl Findings {
         }
     }
 
-    /// All findings, first those about the whole file, then by page; and the number of each severity.
+    /// Returns all findings and the number of findings of each severity. Findings about the whole file come first,
+    /// the others are sorted by page.
     pub(crate) fn finish(mut self) -> (Vec<Finding>, FindingCounts) {
         self.release_held();
         self.kept.sort_by(|a, b| {

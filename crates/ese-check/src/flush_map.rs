@@ -1,4 +1,4 @@
-//! A flush map file: its header and its pages.
+//! Check of a flush map file: its header and its pages.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub(crate) fn check_flush_map(
             findings.at(Severity::Error, FindingKind::FlushMapPage, at, format!("cannot be read: {error}"));
             continue;
         }
-        // Allocated and never written.
+        // The page was allocated but never written.
         if page.iter().all(|&byte| byte == 0) {
             continue;
         }

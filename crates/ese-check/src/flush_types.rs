@@ -1,9 +1,9 @@
-//! What the flush map beside a database says about the pages of the database.
+//! Comparison of a database's pages with the flush map next to the database.
 //!
 //! Each write of a page advances two bits in the flags of the page, the flush type, and the flush map stores the same
 //! two bits. If a page is sound but its flush type differs from the one in the map, the disk lost the last write of
-//! the page. The comparison is valid only if the database names the map by its signature and if both were shut down
-//! cleanly; otherwise either of them may be newer than the other.
+//! the page. The comparison is valid only if the database header contains the signature of the map and both were shut
+//! down cleanly. Otherwise, either of the two may be newer than the other.
 
 use std::path::Path;
 
@@ -20,27 +20,27 @@ use crate::finding::FindingKind;
 use crate::findings::Findings;
 use crate::tree_label::DATABASE;
 
-/// Two bits for each page of a database.
+/// Flush types of a database, two bits per page.
 pub(crate) struct FlushTypes {
-    /// Pages from 0, four to a byte, the first in the top bits.
+    /// Flush types of the pages from 0 on. Each byte holds four pages, the first in its top bits.
     types: Vec<u8>,
 }
 
-/// A page that is older than its last write.
+/// Flush types of a page that is older than its last write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LostWrite {
     pub(crate) found: u8,
     pub(crate) expected: u8,
 }
 
-/// Larger databases are not compared, because their flush types take more than 32 MiB.
+/// Maximum number of pages of a database that is compared. The flush types of larger databases take more than 32 MiB.
 const MOST_PAGES: u32 = 1 << 27;
 /// Flush type of a page that was never written or is unknown to the map.
 const UNKNOWN: u8 = 0;
 
 impl FlushTypes {
-    /// Reads the flush map beside a database, if it can be compared with the database. Damage in the map is
-    /// reported when the map itself is checked. ESE: a file with the extension `.jfm`.
+    /// Reads the flush map next to a database, if it is comparable with the database. Damage in the map is reported
+    /// when the map itself is checked. ESE: a file with the extension `.jfm`.
     pub(crate) fn beside(
         vfs: &dyn Vfs,
         database_path: &Path,
@@ -82,7 +82,7 @@ impl FlushTypes {
         Some(FlushTypes { types })
     }
 
-    /// Whether a page with these flags lacks its last write.
+    /// Returns the actual and the expected flush type if a page with these flags lacks its last write.
     pub(crate) fn lost_write(&self, page: PageNumber, flags: PageFlags) -> Option<LostWrite> {
         let byte = self.types.get(page.get() as usize / 4)?;
         let (found, expected) = (flags.flush_type(), byte >> (6 - 2 * (page.get() % 4)) & 3);

@@ -1,14 +1,14 @@
-//! Hashes for sums and filters: the same in each run, and fast on short keys.
+//! Hash functions for sums and filters. They give the same result in each run and are fast on short keys.
 
 use twox_hash::XxHash3_64;
 
-/// Hash of one byte string.
+/// Returns the hash of a byte string.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// Hash of an ordered pair of byte strings.
+/// Returns the hash of an ordered pair of byte strings.
 pub(crate) fn hash_pair(first: &[u8], second: &[u8]) -> u64 {
-    // The odd factor makes the order of the pair count.
+    // The odd factor makes the result depend on the order of the pair.
     hash(first).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ hash(second)
 }

@@ -1,8 +1,8 @@
-//! A secondary index against the rows of its table.
+//! Comparison of a secondary index with the rows of its table.
 //!
-//! The walks keep only sums over hashes: of the entries that the rows require, and of the entries of the index. If the
-//! sums differ, further walks find the entries ([`crate::structure`]). If the keys of an index cannot be rebuilt, the
-//! check only looks for entries that lead to no row.
+//! The walks compute only sums of hashes: one over the entries that the rows require, and one over the entries of the
+//! index. If the sums differ, further walks find the differing entries ([`crate::structure`]). If the keys of an
+//! index cannot be rebuilt, the check only searches for entries without a row.
 
 use ese_format::page::Node;
 use ese_format::record::Record;
@@ -17,7 +17,8 @@ use crate::keys::{self, KeyScratch};
 use crate::leaf::{Fork, Visitor};
 use crate::tree_shape::TreeShape;
 
-/// The last bytes of a truncated key depend on details of the truncation. This many are not compared.
+/// Number of bytes at the end of a truncated key that are not compared, because they depend on details of the
+/// truncation.
 const UNSURE_TAIL: usize = 10;
 
 /// A number of entries and the sum of their hashes.
@@ -34,7 +35,7 @@ impl Tally {
     }
 }
 
-/// One index while its table is being checked.
+/// State of the check of one index while its table is checked.
 pub(crate) struct IndexCheck<'t> {
     table: &'t Table,
     index: &'t Index,
@@ -43,12 +44,12 @@ pub(crate) struct IndexCheck<'t> {
     rebuild: bool,
     expected: Tally,
     found: Tally,
-    /// Entries that lead to no row that could be read.
+    /// Number of entries that do not lead to a readable row.
     strays: u64,
     keys: KeyScratch,
 }
 
-/// Receives key, bookmark and hash of an entry.
+/// Callback that receives the key, the bookmark, and the hash of an entry.
 type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8], u64);
 
 impl<'t> IndexCheck<'t> {
@@ -66,12 +67,12 @@ impl<'t> IndexCheck<'t> {
         }
     }
 
-    /// A check of the same index that has seen nothing.
+    /// Creates an empty check of the same index for another thread.
     pub(crate) fn fork(&self) -> IndexCheck<'t> {
         IndexCheck { rebuild: self.rebuild, ..IndexCheck::new(self.table, self.index, self.page_size) }
     }
 
-    /// Adds what another thread has seen.
+    /// Adds the counts of another thread.
     pub(crate) fn join(&mut self, other: IndexCheck<'t>) {
         self.rebuild &= other.rebuild;
         self.strays += other.strays;
@@ -95,18 +96,18 @@ impl<'t> IndexCheck<'t> {
         hash_pair(key.get(..sure).unwrap_or(key), bookmark)
     }
 
-    /// Adds the entries that a row requires; `bookmark` is the key of the row.
+    /// Adds the entries that a row requires. `bookmark` is the key of the row.
     pub(crate) fn expect(&mut self, record: &Record<'_>, bookmark: &[u8]) {
         if !self.rebuild {
             return;
         }
         let (index, expected) = (self.index, &mut self.expected);
         let mut add = |key: &[u8]| expected.add(IndexCheck::hash_of(index, key, bookmark));
-        // One row without keys makes the sums useless.
+        // A single row whose keys cannot be rebuilt makes the sums useless.
         self.rebuild = keys::for_each_key(self.table, index, record, &mut self.keys, &mut add);
     }
 
-    /// Adds an entry of the index; true if its row may exist.
+    /// Adds an entry of the index. Returns true if its row may exist.
     fn find(&mut self, node: &Node<'_>, key: &mut Vec<u8>, keys: &KeyFilter) -> bool {
         key.clear();
         node.append_key(key);
@@ -116,12 +117,12 @@ impl<'t> IndexCheck<'t> {
         known
     }
 
-    /// Number of entries without a readable row; none if a row may have several entries.
+    /// Returns the number of entries without a readable row. Returns `None` if a row may have several entries.
     pub(crate) fn unreadable_rows(&self) -> Option<u64> {
         (self.index.flags & Index::MULTI_VALUED == 0).then_some(self.strays)
     }
 
-    /// Whether rows and entries have the same sum, or cannot be compared.
+    /// Returns true if the sums of rows and entries are equal or cannot be compared.
     pub(crate) fn agrees(&self) -> bool {
         !self.rebuild || self.expected == self.found
     }
@@ -130,12 +131,12 @@ impl<'t> IndexCheck<'t> {
         IndexCheck::hash_of(self.index, &node.key_to_vec(), node.data)
     }
 
-    /// Number of entries, or of required entries if that is larger.
+    /// Returns the number of entries in the index or the number of required entries, whichever is larger.
     pub(crate) fn entries(&self) -> u64 {
         self.found.count.max(self.expected.count)
     }
 
-    /// Reports that rows and entries differ in more places than a check names.
+    /// Reports that rows and entries differ in more places than the check lists.
     pub(crate) fn report_disagreement(&self, findings: &mut Findings) {
         let (found, expected) = (self.found.count, self.expected.count);
         let what = format!(
@@ -144,7 +145,7 @@ impl<'t> IndexCheck<'t> {
         findings.structure(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
     }
 
-    /// The entries that a row requires: key, bookmark, hash.
+    /// Passes the key, the bookmark, and the hash of each entry that a row requires to `visit`.
     pub(crate) fn for_each_expected(&mut self, node: &Node<'_>, visit: VisitEntry<'_>) {
         let (bookmark, record) = (node.key_to_vec(), Record::new(node.data, self.page_size));
         let index = self.index;
@@ -152,7 +153,7 @@ impl<'t> IndexCheck<'t> {
         keys::for_each_key(self.table, index, &record, &mut self.keys, &mut each);
     }
 
-    /// `page` is where the entry should be.
+    /// Reports a missing entry. `page` is the page on which the entry should be.
     pub(crate) fn report_missing(
         &self,
         page: PageNumber,
@@ -170,8 +171,8 @@ impl<'t> IndexCheck<'t> {
     }
 }
 
-/// Visits the entries of an index. `keys` are the keys of the rows. If some rows could not be read, entries without a
-/// row are only counted.
+/// Visitor of the entries of an index. `keys` contains the keys of the rows. If some rows could not be read, entries
+/// without a row are only counted.
 pub(crate) struct EntryVisitor<'t, 'k> {
     pub(crate) check: IndexCheck<'t>,
     keys: &'k KeyFilter,

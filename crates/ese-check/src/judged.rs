@@ -1,4 +1,4 @@
-//! Pages that the walk through the trees has read and judged. The verification of all pages skips them.
+//! Pages that the walk through the trees has read and checked. The verification of all pages skips these pages.
 
 use ese_format::PageNumber;
 use ese_format::checksum::PageIntegrity;
@@ -7,7 +7,7 @@ use crate::findings::Findings;
 use crate::page_set::PageSet;
 use crate::page_status::{PageCounts, PageStatus, report};
 
-/// One bit per owned page, and the status of the pages that are not good.
+/// Set of checked pages, with one bit per owned page, and the status of the pages that are not good.
 pub(crate) struct JudgedPages {
     seen: PageSet,
     last_owned: u32,
@@ -16,7 +16,7 @@ pub(crate) struct JudgedPages {
 }
 
 impl JudgedPages {
-    /// For pages 1 to `last_owned`; later pages have no meaning.
+    /// Creates an empty set for pages 1 to `last_owned`. Later pages are ignored.
     pub(crate) fn new(last_owned: u32) -> JudgedPages {
         JudgedPages {
             seen: PageSet::for_pages(last_owned.saturating_add(1)),
@@ -26,7 +26,7 @@ impl JudgedPages {
         }
     }
 
-    /// Counts a page when it is read for the first time.
+    /// Records the status of a page when it is read for the first time.
     pub(crate) fn judge(&mut self, page: PageNumber, status: PageStatus) {
         if page.get() > self.last_owned || !self.seen.insert(page) {
             return;
@@ -42,7 +42,7 @@ impl JudgedPages {
         self.seen.contains(page)
     }
 
-    /// Reports the pages that are not good and were not reported yet.
+    /// Reports the pages that are not good and have not been reported yet.
     pub(crate) fn report(&mut self, findings: &mut Findings) {
         for (page, verdict) in self.unreported.drain(..) {
             report(page, &verdict, &mut self.counts, findings);

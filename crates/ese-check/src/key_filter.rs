@@ -1,19 +1,21 @@
-//! The keys of a table in a fixed amount of memory: a blocked Bloom filter that several threads fill.
+//! Set of the keys of a table in a fixed amount of memory: a blocked Bloom filter that several threads fill
+//! concurrently.
 //!
-//! Invariants: an added key is always found; the memory does not depend on the number of keys. With a key for each 200
-//! bytes of the database, one or two percent of other keys are found as well. All bits of a key are in one cache line.
+//! Invariants: an added key is always found. The amount of memory does not depend on the number of keys. With one key
+//! per 200 bytes of the database, the filter also finds one or two percent of all other keys. All bits of a key are
+//! in one cache line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hash::hash;
 
-/// Fewest and most bits: 8 KiB and 32 MiB.
+/// Minimum and maximum number of bits: 8 KiB and 32 MiB.
 const BITS: (u64, u64) = (1 << 16, 1 << 28);
-/// Bytes of a database for which there is one bit.
+/// Number of bytes of a database per bit of the filter.
 const BYTES_PER_BIT: u64 = 16;
-/// Bits per key.
+/// Number of bits per key.
 const PROBES: u32 = 4;
-/// Words of a block: a line of the processor's cache.
+/// Number of words in a block, which is one cache line.
 const NEIGHBOURS: u64 = 8;
 
 /// A set of keys with a few false positives.
@@ -22,20 +24,20 @@ pub(crate) struct KeyFilter {
 }
 
 impl KeyFilter {
-    /// For the keys of any table of a database of this many bytes.
+    /// Creates a filter for the keys of any table in a database of this length in bytes.
     pub(crate) fn new(database_len: u64) -> KeyFilter {
         let mut words = Vec::new();
         words.resize_with((KeyFilter::bytes(database_len) / 8) as usize, AtomicU64::default);
         KeyFilter { words }
     }
 
-    /// The same filter without keys.
+    /// Removes all keys from the filter.
     pub(crate) fn cleared(mut self) -> KeyFilter {
         self.words.iter_mut().for_each(|word| *word.get_mut() = 0);
         self
     }
 
-    /// Memory for a database of this many bytes.
+    /// Returns the size of the filter in bytes for a database of this length in bytes.
     pub(crate) fn bytes(database_len: u64) -> u64 {
         (database_len / BYTES_PER_BIT).clamp(BITS.0, BITS.1).next_power_of_two() / 8
     }

@@ -1,8 +1,8 @@
 //! Index keys rebuilt from records.
 //!
-//! This code is independent of `ese_format::key`, which the engine uses, so that a fault there shows as a difference here.
-//! Left out: Unicode text (needs Windows' sort tables), conditional and tuple indexes, several multi-valued
-//! segments, values that are not in the record itself.
+//! This code is independent of `ese_format::key`, which the engine uses. A bug in that module therefore shows up as a
+//! difference here. The following are not supported: Unicode text (which needs the Windows sort tables), conditional
+//! and tuple indexes, several multi-valued segments, and values outside of the record.
 
 use ese_format::record::{CodePage, Column, ColumnClass, ColumnType, ColumnValue, MultiValue, Record};
 
@@ -15,7 +15,7 @@ const ALLOW_SOME_NULLS: u32 = 0x8;
 const NULLS_HIGH: u32 = 0x800;
 const DOT_NET_GUIDS: u32 = 0x2_0000;
 
-/// Can the keys of this index be rebuilt for records that hold their values themselves?
+/// Returns true if the keys of this index can be rebuilt for records that contain all their values.
 pub(crate) fn can_rebuild(table: &Table, index: &Index) -> bool {
     let columns: Option<Vec<&Column>> = index.segments.iter().map(|(_, id)| table.column(*id)).collect();
     let Some(columns) = columns else { return false };
@@ -25,15 +25,15 @@ pub(crate) fn can_rebuild(table: &Table, index: &Index) -> bool {
     !(index.special || columns.is_empty() || cut_segments || unicode)
 }
 
-/// Reused memory for keys.
+/// Buffers for keys, which are reused.
 #[derive(Default)]
 pub(crate) struct KeyScratch {
     key: Vec<u8>,
     several: Vec<Vec<u8>>,
 }
 
-/// Passes to `each` the keys that a record should have in an index; none if the index leaves out records with such
-/// nulls. False if the keys cannot be rebuilt.
+/// Passes the keys that a record should have in an index to `each`. There are no keys if the index excludes records
+/// with such nulls. Returns false if the keys cannot be rebuilt.
 pub(crate) fn for_each_key(
     table: &Table,
     index: &Index,
@@ -89,7 +89,7 @@ pub(crate) fn for_each_key(
         return true;
     }
     several.iter_mut().for_each(|key| key.truncate(index.key_most));
-    // Equal values of one record share an entry.
+    // Equal values in one record share an entry.
     several.sort();
     several.dedup();
     several.iter().for_each(|key| each(key));
@@ -104,15 +104,15 @@ fn append_to_all(key: &mut Vec<u8>, several: &mut [Vec<u8>], append: impl Fn(&mu
     }
 }
 
-/// What a record holds for a column.
+/// Values that a record contains for a column.
 enum Values<'a> {
     None,
     One(&'a [u8]),
-    /// At least two.
+    /// At least two values.
     Many(Vec<&'a [u8]>),
 }
 
-/// None if they are not all in the record itself.
+/// Returns the values of a column. Returns `None` if the record itself does not contain all of them.
 fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Values<'a>> {
     match record.get_or_default(column).ok()? {
         ColumnValue::Null | ColumnValue::Absent => Some(Values::None),
@@ -136,7 +136,7 @@ fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Values<'a>> {
     }
 }
 
-/// One segment: prefix byte and the value in a form that compares as bytes, all XORed with `flip`.
+/// Appends one segment: a prefix byte and the value in a form that can be compared bytewise, all XORed with `flip`.
 fn append_segment(column: &Column, value: &[u8], index: &Index, flip: u8, key: &mut Vec<u8>) {
     let start = key.len();
     append_ascending(column, value, index, key);

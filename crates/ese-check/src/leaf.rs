@@ -1,7 +1,7 @@
-//! The leaves of a tree from left to right: links between them, order of their nodes, and visitors of the nodes.
+//! The leaves of a tree from left to right: the links between leaves, the order of nodes, and visitors of nodes.
 //!
-//! A [`LeafSequence`] is the state after some consecutive leaves. A sequence may begin in the middle of a tree. Later it is
-//! joined to the sequence before it, and the two leaves where they meet are compared.
+//! A [`LeafSequence`] is the state after some consecutive leaves. A sequence may start in the middle of a tree.
+//! Later, it is joined to the preceding sequence, and the two leaves at the boundary are compared.
 
 use std::cmp::Ordering;
 
@@ -13,25 +13,25 @@ use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
 use crate::tree_shape::{KIND, TreeShape};
 
-/// Visits the nodes of leaves that are not flagged deleted, in order.
+/// Visitor that receives the nodes of leaves in order, except for nodes that are flagged as deleted.
 pub(crate) trait Visitor {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings);
 }
 
-/// A visitor whose work several threads can share.
+/// A visitor whose work can be divided among several threads.
 pub(crate) trait Fork: Visitor + Send + Sized {
-    /// A visitor for leaves further to the right, which has seen nothing.
+    /// Creates an empty visitor for leaves further to the right.
     fn fork(&self) -> Self;
-    /// Adds what the visitor of the next leaves has seen.
+    /// Adds the state of the visitor for the next leaves.
     fn join(&mut self, right: Self, findings: &mut Findings);
 }
 
-/// What the check of a page needs besides the page.
+/// Inputs to the check of a page other than the page itself.
 pub(crate) struct TreeContext<'a> {
     pub(crate) database: &'a Database,
     pub(crate) shape: &'a TreeShape,
     pub(crate) findings: &'a mut Findings,
-    /// No page of a clean database is newer.
+    /// Highest time that a page of a clean database can have.
     pub(crate) newest: DbTime,
 }
 
@@ -47,12 +47,12 @@ impl TreeContext<'_> {
         }
     }
 
-    /// Whether the page is a page of this tree.
+    /// Returns true if the page belongs to this tree.
     pub(crate) fn belongs(&self, page: &Page<'_>) -> bool {
         page.tree() == self.shape.tree && !page.flags().contains(PageFlags::EMPTY)
     }
 
-    /// Checks the header of a page without its links.
+    /// Checks the header of a page, except for its links.
     pub(crate) fn check_header(&mut self, number: PageNumber, page: &Page<'_>, depth: u32) {
         let (shape, flags) = (self.shape, page.flags());
         if page.tree() != shape.tree {
@@ -91,49 +91,49 @@ impl TreeContext<'_> {
     }
 }
 
-/// What a walk has counted.
+/// Counts from one walk.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct TreeSummary {
     pub(crate) pages: u64,
-    /// Nodes on leaves that are not deleted.
+    /// Number of nodes on leaves that are not deleted.
     pub(crate) nodes: u64,
     pub(crate) deleted: u64,
     /// First page with a deleted node.
     pub(crate) first_deleted: Option<PageNumber>,
-    /// A page could not be read: the counts are too low.
+    /// Whether a page could not be read, which makes the counts too low.
     pub(crate) incomplete: bool,
 }
 
-/// The leaves seen so far, and what the next leaf is compared with.
+/// State after some consecutive leaves, for comparison with the next leaf.
 pub(crate) struct LeafSequence {
     pub(crate) summary: TreeSummary,
     leaf_depth: Option<u32>,
-    /// The last leaf, and where its link to the right points. None before the first leaf and after a gap.
+    /// Last leaf, and the target of its link to the right. `None` before the first leaf and after a gap.
     last_leaf: Option<(PageNumber, Option<PageNumber>)>,
-    /// No leaf was seen or skipped so far.
+    /// Whether no leaf has been visited or skipped so far.
     at_start: bool,
-    /// Key (with data, where these order the tree) of the last node seen.
+    /// Key of the last node. It includes the data if keys and data together order the tree.
     last_key: Option<Vec<u8>>,
-    /// First leaf and where its link to the left points.
+    /// First leaf, and the target of its link to the left.
     first_leaf: Option<(PageNumber, Option<PageNumber>)>,
     first_node: Option<FirstNode>,
 }
 
-/// The first node of a sequence, for comparison with the last node of the sequence before it.
+/// First node of a sequence, for comparison with the last node of the preceding sequence.
 struct FirstNode {
     page: PageNumber,
-    /// As [`LeafSequence::last_key`].
+    /// Key of the node in the form of [`LeafSequence::last_key`].
     order: Vec<u8>,
     key: Vec<u8>,
 }
 
 impl LeafSequence {
-    /// A sequence that begins with the first leaf of the tree.
+    /// Creates a sequence that starts with the first leaf of the tree.
     pub(crate) fn of_tree() -> LeafSequence {
         LeafSequence { at_start: true, ..LeafSequence::within_tree() }
     }
 
-    /// A sequence that begins in the middle of the tree.
+    /// Creates a sequence that starts in the middle of the tree.
     pub(crate) fn within_tree() -> LeafSequence {
         LeafSequence {
             summary: TreeSummary::default(),
@@ -146,14 +146,14 @@ impl LeafSequence {
         }
     }
 
-    /// Skips a part of the tree: the next leaf has no known neighbour.
+    /// Skips a part of the tree. The left sibling of the next leaf is then unknown.
     pub(crate) fn gap(&mut self) {
         self.summary.incomplete = true;
         self.at_start = false;
         self.last_leaf = None;
     }
 
-    /// Ends the sequence with the last leaf of the tree.
+    /// Ends the sequence at the last leaf of the tree.
     pub(crate) fn finish(&self, context: &mut TreeContext<'_>) {
         if let Some((leaf, Some(next))) = self.last_leaf {
             let what = format!("the last leaf links to page {next} on its right");
@@ -169,7 +169,7 @@ impl LeafSequence {
         }
     }
 
-    /// The links between the last leaf and the next one.
+    /// Checks the links between the last leaf and the next leaf.
     fn check_links(&mut self, context: &mut TreeContext<'_>, leaf: PageNumber, prev: Option<PageNumber>) {
         if let Some((left, next)) = self.last_leaf {
             if next != Some(leaf) {
@@ -247,7 +247,8 @@ impl LeafSequence {
             context.report(FindingKind::NodeDamaged, number, format!("node {seen} cannot be decoded"));
             self.summary.incomplete = true;
         }
-        // Where all is in order the two ends tell. A misplaced page has all its nodes outside; the first one is named.
+        // If all nodes are in order, checking the first and the last node is enough. All nodes of a misplaced page
+        // are out of bounds; the first is reported.
         let doubtful = !in_order
             || page.node(0).is_some_and(|node| outside(&node))
             || before.is_some_and(|node| outside(&node));
@@ -266,7 +267,7 @@ impl LeafSequence {
         }
     }
 
-    /// Appends the sequence of the next leaves, which are `leaves`.
+    /// Appends the sequence of the next leaves. `leaves` are the pages of that sequence.
     pub(crate) fn join(
         &mut self,
         right: LeafSequence,
@@ -302,9 +303,9 @@ fn report_disorder(context: &mut TreeContext<'_>, page: PageNumber, index: usize
     context.report(FindingKind::KeyOrder, page, what);
 }
 
-/// Is the node above the one before it on the same page?
+/// Returns true if the node is greater than the previous node on the same page.
 fn is_above(node: &Node<'_>, before: &Node<'_>, by_data: bool) -> bool {
-    // Parts of the page's prefix are equal as far as both go.
+    // Both nodes start with bytes of the page's prefix. These are equal over the shorter of the two lengths.
     if node.prefix.len() == before.prefix.len() {
         match compare_starts(node.suffix, before.suffix) {
             Ordering::Equal if node.suffix.len() == before.suffix.len() => {
@@ -323,7 +324,7 @@ fn is_above(node: &Node<'_>, before: &Node<'_>, by_data: bool) -> bool {
     node.cmp_key(&last).is_gt()
 }
 
-/// Order as far as both go.
+/// Compares two slices over the length of the shorter one.
 fn compare_starts(a: &[u8], b: &[u8]) -> Ordering {
     let shared = a.len().min(b.len());
     a.get(..shared).cmp(&b.get(..shared))

@@ -1,12 +1,13 @@
-//! Reads and checks the leaves of one tree with several threads, and joins the results in the order of the tree.
+//! Parallel reading and checking of the leaves of one tree. The results are joined in the order of the tree.
 //!
-//! The walk passes on the pages that parents of leaves refer to. They are collected into tasks of about 1 MiB. Their
-//! reads mostly have started before ([`crate::read_ahead`]). A thread takes a task, waits for its reads, verifies the pages and
-//! checks the leaves. A page that is no sound leaf of the tree goes back to the walk, which reports it.
+//! The walk submits the pages to which parents of leaves refer. These pages are collected into tasks of about 1 MiB.
+//! Usually, their reads were already started by read-ahead ([`crate::read_ahead`]). A thread takes a task, waits for
+//! its reads, verifies the pages, and checks the leaves. A page that is not a sound leaf of the tree is returned to
+//! the walk, which reports it.
 //!
-//! Invariants: the findings do not depend on the order in which threads finish, or on what was read ahead; memory holds at most
-//! [`PER_THREAD`] tasks for each thread and [`MOST`] in all, including those of later trees, and the spare buffers of the
-//! check; a tree smaller than one task starts no thread.
+//! Invariants: the findings do not depend on the order in which threads finish, or on read-ahead. Memory contains at
+//! most [`PER_THREAD`] tasks per thread and [`MOST`] tasks in total, including the tasks of later trees, and the
+//! spare buffers of the check. A tree that is smaller than one task does not start any threads.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -28,14 +29,14 @@ use crate::task_reads::TaskReads;
 use crate::tree::{Entry, LeafQueue, WalkState, Walker, visit_child};
 use crate::tree_shape::TreeShape;
 
-/// Tasks for each thread that are in work at a time. Fewer leave threads waiting for a disk that answers late.
+/// Maximum number of tasks in progress per thread. With fewer tasks, threads would wait for slow disks.
 const PER_THREAD: usize = 8;
-/// Most tasks in work at a time.
+/// Maximum number of tasks in progress.
 const MOST: usize = 16;
-/// Time after which a walk that waits for a task looks for further reads.
+/// Interval at which a walk that waits for a task checks whether more reads can be started.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Pages to check, and their reads.
+/// Pages to check, with their reads.
 struct Task<V> {
     number: u64,
     entries: Vec<Entry>,
@@ -43,26 +44,26 @@ struct Task<V> {
     visitor: V,
 }
 
-/// The result of a task.
+/// Result of a task.
 struct TaskResult<V> {
     number: u64,
     entries: Vec<Entry>,
     pieces: Vec<Piece<V>>,
     findings: Findings,
-    /// Of all pages that could be read.
+    /// Status of each page that could be read.
     verdicts: Vec<(PageNumber, PageStatus)>,
     buffers: Vec<IoBuffer>,
 }
 
 /// Part of a task.
 enum Piece<V> {
-    /// Sound leaves next to each other.
+    /// Adjacent sound leaves.
     Leaves(Range<usize>, LeafSequence, V),
-    /// A page that is no sound leaf of the tree.
+    /// A page that is not a sound leaf of the tree.
     Other(usize),
 }
 
-/// Walks the tree with several threads, for large trees.
+/// Walks a large tree with several threads.
 pub(crate) fn walk_parallel<V: Fork>(
     walker: &mut Walker<'_, '_>,
     shape: &TreeShape,
@@ -81,28 +82,28 @@ pub(crate) fn walk_parallel<V: Fork>(
     })
 }
 
-/// The threads of one walk.
+/// Threads of one walk.
 pub(crate) struct LeafWorkers<'scope, 'env, V> {
     scope: &'scope Scope<'scope, 'env>,
     database: &'env Database,
     shape: &'env TreeShape,
     newest: DbTime,
-    /// How the threads report.
+    /// Template for the findings of the threads.
     findings: Findings,
     threads: usize,
     tasks: Option<Sender<Task<V>>>,
     done_sender: Sender<TaskResult<V>>,
     done: Receiver<TaskResult<V>>,
-    /// Entries of the next task.
+    /// Entries that will form the next task.
     entries: Vec<Entry>,
     started: u64,
     joined: u64,
-    /// Results of tasks that finished before an earlier task.
+    /// Results of tasks that finished before a preceding task.
     early: HashMap<u64, TaskResult<V>>,
 }
 
 impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
-    /// Starts no thread yet.
+    /// Creates the state of a parallel walk. Threads are started later.
     pub(crate) fn new(
         scope: &'scope Scope<'scope, 'env>,
         database: &'env Database,
@@ -128,7 +129,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
         }
     }
 
-    /// Starts the threads, once.
+    /// Starts the threads on the first call. Returns the channel for tasks.
     fn tasks(&mut self) -> Sender<Task<V>> {
         if let Some(tasks) = &self.tasks {
             return tasks.clone();
@@ -151,7 +152,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
         self.tasks.insert(sender).clone()
     }
 
-    /// Tasks in work at a time.
+    /// Returns the maximum number of tasks in progress.
     fn most(&self) -> usize {
         (self.threads * PER_THREAD).min(MOST)
     }
@@ -160,25 +161,25 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
         (self.started - self.joined) as usize
     }
 
-    /// Waits until a further task may be in work.
+    /// Waits until another task may start.
     fn make_room(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>) {
         while self.in_work() >= self.most() {
             self.join_next(walker, state);
         }
     }
 
-    /// Starts the reads of the next tasks, also of later trees, while there is room.
+    /// Starts the reads of further tasks, including tasks of later trees, up to the maximum number of tasks.
     fn read_ahead(&self, walker: &mut Walker<'_, '_>) {
         if let Some(ahead) = &mut walker.ahead {
             ahead.fill(walker.reader, self.most() - self.in_work());
         }
     }
 
-    /// Makes the collected entries a task. `here`: judges it on this thread.
+    /// Makes a task of the collected entries. If `here` is true, the current thread runs the task.
     fn start(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, here: bool) {
         let entries = std::mem::take(&mut self.entries);
         let pages: Vec<PageNumber> = entries.iter().map(|entry| entry.child).collect();
-        // Tasks that are read ahead have their room.
+        // Tasks that were read ahead already have a reserved place.
         if walker.ahead.as_ref().is_none_or(|ahead| ahead.started() == 0) {
             self.make_room(walker, state);
         }
@@ -200,7 +201,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
         }
     }
 
-    /// Waits for the next task in the order of the tree, and adds its result to the state.
+    /// Waits for the next task in the order of the tree and adds its result to the state.
     fn join_next(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>) {
         let done = loop {
             if let Some(done) = self.early.remove(&self.joined) {
@@ -208,7 +209,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
             }
             match self.done.recv_timeout(RETRY) {
                 Ok(done) => drop(self.early.insert(done.number, done)),
-                // An internal page of the next tree may have been read.
+                // An internal page of the next tree may have been read in this time.
                 Err(RecvTimeoutError::Timeout) => self.read_ahead(walker),
                 Err(RecvTimeoutError::Disconnected) => unreachable!("`self` holds a sender"),
             }

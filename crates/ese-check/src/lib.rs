@@ -1,13 +1,14 @@
-//! Offline verification of databases and logs: a second opinion that shares only the byte formats with the engine.
+//! Offline verification of databases and logs. The implementation is independent of the engine and shares only the
+//! byte formats with it.
 //!
 //! [`check_database`] verifies each page alone (`pages`: checksum and page number) and the pages together
 //! (`structure`: trees, space, catalog, records, indexes, long values). [`check_logs`] verifies a log directory, and
-//! [`check_files`] verifies files of all formats. Each fault becomes a [`Finding`]. A check does not stop at the first
-//! finding, it never writes, and no content makes it panic or run forever.
+//! [`check_files`] verifies files of all formats. Each problem is reported as a [`Finding`]. A check does not stop at
+//! the first finding and never writes. No contents of a file make it panic or run forever.
 //!
-//! A database that was not shut down cleanly is not damaged: recovery may repair what looks wrong. Findings about the
-//! structure of such a database are warnings. The same holds for a database that was used without a log, because its
-//! header does not tell whether it was in use.
+//! A database that was not shut down cleanly is not necessarily damaged: recovery may repair apparent errors.
+//! Findings about the structure of such a database are warnings. This also applies to a database that was used
+//! without a log, because its header does not indicate whether it was in use.
 #![forbid(unsafe_code)]
 
 mod catalog;
@@ -64,7 +65,7 @@ pub use crate::page_status::PageCounts;
 pub use crate::report::{CheckOutcome, FileReport, NeedsLogs, PageSummary};
 pub use crate::structure::{StructureSummary, TableSummary};
 
-/// The example of the README, as a test.
+/// Compiles the example in the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeExample;

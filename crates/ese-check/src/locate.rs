@@ -1,4 +1,4 @@
-//! Finds the trees of damaged pages. It reads the internal pages only.
+//! Search for the trees of damaged pages. Only internal pages are read.
 
 use ese_format::PageNumber;
 use ese_format::page::PageFlags;
@@ -10,7 +10,7 @@ use crate::findings::Findings;
 use crate::reader::PageReader;
 use crate::tree_shape::TreeShape;
 
-/// No tree is deeper.
+/// Maximum depth of a tree.
 const MAX_DEPTH: u32 = 24;
 
 /// Reports each damaged page with the name of the tree that refers to it.
@@ -44,7 +44,7 @@ pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings)
 struct Search<'a, 'd> {
     reader: PageReader<'d>,
     findings: &'a mut Findings,
-    /// Pages that the search may still read, so that cycles end.
+    /// Maximum number of further pages that the search may read. This limit terminates cycles.
     budget: u64,
 }
 

@@ -1,13 +1,14 @@
-//! Log files: headers and how they chain, every segment, the end of each file.
+//! Check of log files: the headers and their chain, every segment, and the end of each file.
 //!
 //! ```text
 //!  log file:  segment 0 = header (32-bit XOR) | segments 1.. of 4 KiB, each with its checksum and its position
 //!  chain:     a header names its predecessor's creation time and the XOR of that one's segment checksums
 //! ```
 //!
-//! The last segment is written twice, the copy one place further on; it verifies only with the index before it. A
-//! bad segment with such a copy behind it is a torn write, which recovery repairs: a state, not damage. Where segments
-//! say where their write began, a whole write that was cut off is told from damage, too (`ese_format::log::scan`).
+//! The last segment is written twice. The copy is one segment further and verifies only with the previous index. A
+//! bad segment that is followed by such a copy is a torn write, which recovery repairs. It is a state, not damage. If
+//! segments store the start of their write, a torn write of several segments can also be distinguished from damage
+//! (`ese_format::log::scan`).
 
 use std::path::{Path, PathBuf};
 
@@ -23,76 +24,76 @@ use crate::error::CheckError;
 use crate::finding::{Finding, FindingKind, Severity};
 use crate::findings::Findings;
 
-/// Segments per read.
+/// Number of segments per read.
 const BATCH: u64 = 64;
-/// From this format update on, a header has the checksum of the log before it.
+/// First format update in which a header contains the checksum of the previous log.
 const CHAINED_UPDATE: (u32, u32) = (5, 13);
 
-/// What was found in a log directory.
+/// Result of the check of a log directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogReport {
-    /// The directory.
+    /// Path of the directory.
     pub path: PathBuf,
-    /// Every log of the chain, by generation.
+    /// Logs of the chain, sorted by generation.
     pub logs: Vec<LogSummary>,
-    /// Everything found.
+    /// All findings.
     pub findings: Vec<Finding>,
 }
 
 impl LogReport {
-    /// No damage was found.
+    /// Returns true if no damage was found.
     pub fn is_sound(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity < Severity::Error)
     }
 }
 
-/// One log file.
+/// Result of the check of one log file.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogSummary {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its number.
+    /// Generation of the log.
     pub generation: u32,
-    /// Segments that carry records.
+    /// Number of segments that contain records.
     pub valid_segments: u16,
-    /// The last write was torn, and what was acknowledged is there.
+    /// Whether the last write was torn. All acknowledged data is present.
     pub torn: bool,
     /// XOR of the checksums of the valid segments.
     pub accumulated_checksum: u64,
-    /// All segments by what they are.
+    /// Number of segments of each kind.
     pub segments: SegmentCounts,
 }
 
-/// Segments by what they are; the header is none of them.
+/// Number of segments of each kind. The header is not included.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct SegmentCounts {
-    /// In the file.
+    /// Number of segments in the file.
     pub total: u64,
-    /// With a good checksum and records of this generation.
+    /// Number of segments with a valid checksum and records of this generation.
     pub good: u64,
-    /// Copies of the segment before.
+    /// Number of segments that are copies of the previous segment.
     pub shadow: u64,
-    /// Never written.
+    /// Number of segments that were never written.
     pub zero: u64,
-    /// Left from an earlier use of the file.
+    /// Number of segments that remain from an earlier use of the file.
     pub stale: u64,
-    /// Damaged.
+    /// Number of damaged segments.
     pub bad: u64,
-    /// A flipped bit that the checksum tells.
+    /// Number of segments with a flipped bit that the checksum can correct.
     pub repairable: u64,
 }
 
-/// A log file that was read.
+/// A log file that was checked.
 pub(crate) struct CheckedLog {
     pub(crate) header: LogHeader,
     pub(crate) summary: LogSummary,
-    /// Its records can be used to the end.
+    /// Whether the records are usable up to the end of the log.
     pub(crate) sound: bool,
 }
 
 /// Checks the logs `<base>.log` and `<base><generation>.log` (or `.jtx`) of a directory.
 ///
-/// Once cancelled, it reads no further log.
+/// After a cancellation, no further log is read.
 pub fn check_logs(
     vfs: &dyn Vfs,
     directory: &Path,
@@ -109,7 +110,8 @@ pub fn check_logs(
         findings.set_file(&path);
         match check_log(vfs, &path, &mut findings) {
             Ok(log) => logs.push(log),
-            // It was removed or renamed since the directory was listed. A gap between the other logs is reported below.
+            // The log was removed or renamed after the directory was listed. A gap between the other logs is reported
+            // below.
             Err((FindingKind::FileUnreadable, _)) if matches!(vfs.exists(&path), Ok(false)) => {}
             Err((kind, what)) => findings.at(Severity::Error, kind, 0, what),
         }
@@ -132,7 +134,7 @@ fn is_log(path: &Path, base: &str) -> bool {
         && number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
-/// Whether `log` follows the one `before` it.
+/// Reports a finding if `log` is not the successor of `before`.
 pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut Findings) {
     let (summary, header, before) = (&before.summary, &log.header, &before.header);
     let mut wrong = |kind, offset, what: String| findings.at(Severity::Error, kind, offset, what);
@@ -154,7 +156,7 @@ pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut F
             format!("the header names {named} as the creation time of the log before, which is {created}");
         wrong(FindingKind::LogChain, 24, what);
     }
-    // Earlier formats leave the field zero.
+    // In earlier formats, this field is zero.
     let has_checksum = (header.version_update, header.version_update_minor) >= CHAINED_UPDATE;
     if has_checksum && header.previous_checksum != summary.accumulated_checksum {
         let (stored, sum) = (header.previous_checksum, summary.accumulated_checksum);
@@ -164,7 +166,7 @@ pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut F
     }
 }
 
-/// Reads all segments of one file; findings have offsets in it.
+/// Reads all segments of one file. The findings contain offsets in this file.
 pub(crate) fn check_log(
     vfs: &dyn Vfs,
     path: &Path,
@@ -187,7 +189,7 @@ pub(crate) fn check_log(
     let mut at = 1;
     while at < segments {
         let count = BATCH.min(segments - at);
-        // One segment more, where there is one: the copy of the last.
+        // Read one additional segment if there is one: the copy of the last segment.
         let mut bytes = read(&*file, at, (count + 1).min(segments - at)).map_err(failed)?;
         for index in 0..count {
             let (_, rest) = bytes.split_at_mut(index as usize * SEGMENT_LEN);
@@ -210,7 +212,7 @@ pub(crate) fn check_log(
     Ok(CheckedLog { header, summary, sound: !scan.damaged })
 }
 
-/// Old formats differ in what their checksum covers, so the version is looked at first.
+/// Converts a header error to a finding. The version is examined first because old formats have a different checksum.
 fn header_fault(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
     let old = match error {
         LogHeaderError::UnknownVersion { major, minor } => Some((major, minor)),
@@ -234,22 +236,22 @@ fn read(file: &dyn File, first: u64, count: u64) -> std::io::Result<IoBuffer> {
     Ok(buffer)
 }
 
-/// Where the log ends, and why.
+/// End of a log and its cause.
 #[derive(Clone, Copy)]
 struct End {
     segment: u16,
-    /// Damage ends it, which may be a torn write.
+    /// Whether the log ends at a damaged segment, which may be a torn write.
     damaged: bool,
 }
 
-/// The state of reading one file, segment by segment.
+/// State of a scan of one file, segment by segment.
 struct Scan {
     start: LogPosition,
     valid: u16,
     sum: u64,
     counts: SegmentCounts,
     end: Option<End>,
-    /// The last valid segment says where its write began, so that torn writes can be told.
+    /// Whether the last valid segment stores the start of its write, which makes it possible to detect torn writes.
     marked: bool,
     torn: Option<(u16, &'static str)>,
     damaged: bool,
@@ -272,7 +274,7 @@ impl Scan {
         self.marked = write.is_some();
     }
 
-    /// Judges a segment; `behind` is the one after it.
+    /// Checks a segment. `behind` is the segment that follows it.
     fn segment(&mut self, number: u16, segment: &mut [u8], behind: &[u8], findings: &mut Findings) {
         let expected = LogPosition { segment: number, ..self.start };
         let kind = classify(segment, expected);
@@ -324,7 +326,8 @@ impl Scan {
         }
     }
 
-    /// A valid segment behind the end: the rest of a torn write, or proof that something in front of it is lost.
+    /// Handles a valid segment after the end of the log. The segment is either the rest of a torn write, or proof
+    /// that an earlier segment was lost.
     fn behind_end(&mut self, number: u16, write: Option<u16>, end: End, findings: &mut Findings) {
         match write.filter(|_| self.marked) {
             Some(start) if start <= end.segment => self.end = Some(End { damaged: true, ..end }),

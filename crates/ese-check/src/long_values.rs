@@ -1,4 +1,4 @@
-//! The long values of one table: sizes, chunks, and how often records refer to them.
+//! Check of the long values of one table: sizes, chunks, and reference counts.
 
 use std::collections::HashMap;
 
@@ -13,31 +13,32 @@ use crate::findings::Findings;
 use crate::hash::hash;
 use crate::leaf::{Fork, Visitor};
 
-/// The long value whose nodes are being visited.
+/// Long value whose nodes are being visited.
 struct Current {
     id: LongValueId,
     root: LongValueRoot,
     page: PageNumber,
-    /// Bytes seen.
+    /// Number of bytes visited so far.
     next: u32,
 }
 
-/// Checks node after node of a long-value tree.
+/// Check of the nodes of a long-value tree, in order.
 pub(crate) struct LongValueCheck {
     label: String,
     chunk_len: usize,
     current: Option<Current>,
-    /// The references that the long values count.
+    /// References according to the counts in the long values.
     counted: References,
     roots: u64,
-    /// A root was seen.
+    /// Whether a root has been visited.
     began: bool,
-    /// Chunks before the first root, if the check began in the middle of the tree: they belong to an earlier value.
+    /// Chunks before the first root, which belong to an earlier value. Present only if the check started in the
+    /// middle of the tree.
     head: Option<Vec<HeadChunk>>,
     key: Vec<u8>,
 }
 
-/// A chunk whose long value is not known yet.
+/// A chunk whose long value is not yet known.
 struct HeadChunk {
     page: PageNumber,
     id: LongValueId,
@@ -125,17 +126,17 @@ impl LongValueCheck {
         self.end_current(findings);
     }
 
-    /// Bytes of a chunk, but for the last one of a value.
+    /// Returns the length in bytes of all chunks of a value except the last.
     pub(crate) fn chunk_len(&self) -> usize {
         self.chunk_len
     }
 
-    /// Number of long values.
+    /// Returns the number of long values.
     pub(crate) fn roots(&self) -> u64 {
         self.roots
     }
 
-    /// Whether the values count as many references as there are.
+    /// Returns true if the reference counts in the values match the actual references.
     pub(crate) fn agrees(&self, references: &References) -> bool {
         self.counted == *references
     }
@@ -193,11 +194,11 @@ impl Fork for LongValueCheck {
     }
 }
 
-/// A number of references to long values, and a sum that tells whether two counts refer to the same values.
+/// Number of references to long values, and a checksum of the values to which they refer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct References {
     count: u64,
-    /// Sum over all references of the hash of what they refer to.
+    /// Sum of the hashes of the referenced values over all references.
     sum: u64,
 }
 
@@ -217,17 +218,17 @@ impl References {
     }
 }
 
-/// What the tree of long values has of one value.
+/// Contents of one long value according to the tree.
 struct Stored {
-    /// Count of references, as the value has it.
+    /// Reference count that is stored in the value.
     counted: u32,
     page: PageNumber,
     root: LongValueRoot,
-    /// Bytes of the chunks, unpacked.
+    /// Number of bytes in the chunks after decompression.
     present: u32,
 }
 
-/// Exact counts of references, for the long values whose hash belongs to one part.
+/// Exact reference counts of the long values whose hash belongs to one part.
 pub(crate) struct Account {
     part: u64,
     parts: u64,
@@ -236,11 +237,11 @@ pub(crate) struct Account {
     referred: HashMap<LongValueId, u32>,
 }
 
-/// Long values of an account.
+/// Maximum number of long values in an account.
 const ACCOUNT: u64 = 1 << 20;
 
 impl Account {
-    /// Number of parts for a table.
+    /// Returns the number of parts into which a table is divided.
     pub(crate) fn parts(long_values: u64, references: &References) -> u64 {
         long_values.max(references.count()).div_ceil(ACCOUNT).max(1)
     }
@@ -253,7 +254,7 @@ impl Account {
         hash(&id.0.to_le_bytes()) % self.parts == self.part
     }
 
-    /// A node of the long-value tree.
+    /// Adds a node of the long-value tree.
     pub(crate) fn count(&mut self, page: PageNumber, node: &Node<'_>) {
         match LongValueKey::decode(&node.key_to_vec()) {
             Some(LongValueKey::Root(id)) if self.concerns(id) => {
@@ -263,7 +264,7 @@ impl Account {
                 stored.counted = stored.counted.saturating_add(root.references);
             }
             Some(LongValueKey::Chunk(id, offset)) => {
-                // The root of a value comes before its chunks.
+                // The root of a value precedes its chunks.
                 let Some(stored) = self.stored.get_mut(&id) else { return };
                 let len = stored.root.chunk_len(offset, self.chunk_len);
                 if stored.root.is_encrypted() || decode_chunk(node.data, len).is_ok() {
@@ -274,7 +275,7 @@ impl Account {
         }
     }
 
-    /// A row of the table.
+    /// Adds the references from a row of the table.
     pub(crate) fn refer(&mut self, record: &Record<'_>) {
         for_each_reference(record, &mut |id| {
             if self.concerns(id) {
@@ -284,13 +285,13 @@ impl Account {
         });
     }
 
-    /// References of the rows to values of which a part is not there.
+    /// Returns the number of references from rows to values of which at least a part is missing.
     pub(crate) fn lost(&self) -> u64 {
         let whole = |id| self.stored.get(id).is_some_and(|stored| stored.present >= stored.root.size);
         self.referred.iter().filter(|(id, _)| !whole(id)).map(|(_, count)| u64::from(*count)).sum()
     }
 
-    /// Reports the differences.
+    /// Reports the differences between stored and actual reference counts.
     pub(crate) fn compare(&self, table: &Table, findings: &mut Findings) {
         let label = format!("{} / long values", table.name);
         let mut wrong: Vec<_> = self.stored.iter().collect();
@@ -313,14 +314,14 @@ impl Account {
     }
 }
 
-/// Each reference of a record to a long value.
+/// Calls `each` for each reference from a record to a long value.
 fn for_each_reference(record: &Record<'_>, each: &mut dyn FnMut(LongValueId)) {
     for (_, _, value) in record.tagged_columns() {
         references_of(&value, each);
     }
 }
 
-/// Every long value that the value of a column refers to.
+/// Calls `each` for every long value to which the value of a column refers.
 pub(crate) fn references_of(value: &ColumnValue<'_>, each: &mut dyn FnMut(LongValueId)) {
     match value {
         ColumnValue::Separated(id) => each(*id),

@@ -1,4 +1,4 @@
-//! What to check, how fast, and where progress and findings go.
+//! Options of a check: what to check, at which rate, and where to report progress and findings.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,64 +10,65 @@ use jetcell_vfs::Cancel;
 use crate::finding::FindingFn;
 use crate::pace::Throttle;
 
-/// Receives the progress of a check. The check calls it often, always from one thread.
+/// Callback that receives the progress of a check. The check calls it frequently, always from the same thread.
 pub type ProgressFn = dyn Fn(Progress) + Send + Sync;
 
-/// What a check is doing.
+/// Phase of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Verifying every page.
+    /// The check verifies every page.
     Pages,
-    /// Walking the trees.
+    /// The check walks the trees.
     Structure,
 }
 
-/// How far a check has come.
+/// Progress of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The current phase.
+    /// Current phase.
     pub phase: Phase,
-    /// Pages done in [`Phase::Pages`], tables done in [`Phase::Structure`].
+    /// Number of pages completed in [`Phase::Pages`], or tables completed in [`Phase::Structure`].
     pub done: u64,
-    /// How many there are in all.
+    /// Total number of pages or tables.
     pub total: u64,
 }
 
-/// What to check.
+/// Options of a check.
 #[derive(Clone)]
 pub struct CheckOptions {
-    /// Verify every page.
+    /// Whether every page is verified.
     pub pages: bool,
-    /// Walk the trees.
+    /// Whether the trees are walked.
     pub structure: bool,
-    /// Receives the progress.
+    /// Callback that receives the progress.
     pub progress: Option<Arc<ProgressFn>>,
-    /// Receives each finding as soon as it is complete, also those that a report does not list.
+    /// Callback that receives each finding as soon as it is complete, including findings that the report does not
+    /// list.
     pub sink: Option<Arc<FindingFn>>,
-    /// Threads that judge pages: at most eight. `None`: one for each processor.
+    /// Number of threads that check pages, at most eight. `None` means one thread per processor.
     pub threads: Option<usize>,
     /// Limit on the read rate.
     pub throttle: Option<Throttle>,
-    /// Ends the check early.
+    /// Handle that cancels the check.
     pub cancel: Cancel,
     /// First page to verify.
     pub from: PageNumber,
-    /// Report leaked pages as errors. Windows leaves some behind in sound databases, so a user need not act on them; an
-    /// engine that promises to leak none wants to know.
+    /// Whether leaked pages are reported as errors. Windows leaves some leaked pages in sound databases, which do not
+    /// require any action by a user. An engine that guarantees not to leak pages needs these errors.
     pub leaks_are_errors: bool,
 }
 
-/// Most threads of a check. With more, memory bandwidth or the walk itself is the limit.
+/// Maximum number of threads of a check. With more threads, memory bandwidth or the walk itself is the bottleneck.
 const MAX_THREADS: usize = 8;
 
-/// The number of threads for a number that was asked for.
+/// Returns the number of threads to use for a requested number.
 pub(crate) fn threads_of(asked: Option<usize>) -> usize {
     let processors = || thread::available_parallelism().map_or(1, usize::from);
     asked.unwrap_or_else(processors).clamp(1, MAX_THREADS)
 }
 
 impl Default for CheckOptions {
-    /// Verifies pages and structure, without progress.
+    /// Returns options that verify pages and structure without reporting progress.
     fn default() -> CheckOptions {
         CheckOptions {
             pages: true,

@@ -1,20 +1,20 @@
-//! The read rate of a check, and its cancellation.
+//! Read rate and cancellation of a check.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jetcell_vfs::{Cancel, Clock, Pacer};
 
-/// Limit on the reads of a check, for disks in use.
+/// Limit on the reads of a check, for disks that are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Throttle {
-    /// One read at a time, with this pause after each.
+    /// One read at a time, with this pause after each read.
     Pause(Duration),
-    /// No more than this many bytes per second.
+    /// Maximum number of bytes per second.
     BytesPerSecond(u64),
 }
 
-/// The pace of one check.
+/// Read rate and cancellation of one check.
 pub(crate) struct Pace {
     throttle: Option<Throttle>,
     cancel: Cancel,
@@ -34,7 +34,7 @@ impl Pace {
         self.cancel.is_cancelled()
     }
 
-    /// Waits until `bytes` may be read.
+    /// Waits until `bytes` bytes may be read.
     pub(crate) fn before_read(&self, bytes: u64) {
         let Some(throttle) = self.throttle else { return };
         let time = match throttle {

@@ -1,26 +1,27 @@
-//! The owner and the use of each page of the database. Each page must have exactly one owner and exactly one use; the
-//! map finds a second one.
+//! Owner and use of each page of the database. Each page must have exactly one owner and exactly one use; the map
+//! detects a second one.
 //!
-//! Pages are stored in blocks. A block has a list of the few states of its pages, and for each page an index into the
-//! list, in as few bits as possible: none if all pages have one state, two or four in a large tree.
+//! Pages are stored in blocks. A block has a list of the few states of its pages. For each page, it stores an index
+//! into this list in as few bits as possible: zero bits if all pages have the same state, two or four bits in a large
+//! tree.
 //!
-//! Invariants: the blocks never exceed their memory; a block that needs more is dropped, and [`PageMap::unwatched`] is
-//! the number of pages in such blocks.
+//! Invariants: the blocks never exceed their memory limit. A block that needs more memory is dropped, and
+//! [`PageMap::unwatched`] counts the pages in such blocks.
 
 use ese_format::PageNumber;
 
-/// Index of a tree in the list of the check.
+/// Index of a tree in the check's list of trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TreeIndex(pub(crate) u32);
 
-/// What a page is used for.
+/// Use of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
-    /// Not used so far.
+    /// The page has not been used so far.
     None,
-    /// Part of the tree or one of its two space trees.
+    /// The page is part of the tree or of one of its two space trees.
     Tree(TreeIndex),
-    /// Listed as available by the tree.
+    /// The tree lists the page as available.
     Available(TreeIndex),
 }
 
@@ -33,16 +34,16 @@ pub(crate) struct State {
 
 const UNTOUCHED: State = State { owner: None, used: Use::None };
 
-/// Pages of a block.
+/// Number of pages in a block.
 const BLOCK: u32 = 1 << 13;
-/// Bytes that all blocks may take.
+/// Maximum number of bytes for all blocks.
 const BUDGET: usize = 88 << 20;
 
-/// The states of the pages of one block.
+/// States of the pages in one block.
 struct Block {
-    /// States and how many pages are in each; those of none are free to be another.
+    /// States, each with the number of pages in this state. An entry without pages can be reused for another state.
     states: Vec<(State, u32)>,
-    /// Index of the state of each page, `bits` each.
+    /// Index of the state of each page, with `bits` bits per page.
     indexes: Vec<u64>,
     bits: u32,
 }
@@ -52,7 +53,7 @@ impl Block {
         Block { states: vec![(UNTOUCHED, pages)], indexes: Vec::new(), bits: 0 }
     }
 
-    /// All pages are in the same state, and it is the only one known.
+    /// Returns true if all pages have the same state and the block lists no other state.
     fn is_uniform(&self) -> bool {
         self.bits == 0
     }
@@ -65,7 +66,7 @@ impl Block {
         self.indexes.capacity() * 8 + self.states.capacity() * size_of::<(State, u32)>()
     }
 
-    /// Word and shift of a page's index.
+    /// Returns the word and the shift of a page's index.
     fn place(&self, page: u32) -> (usize, u32) {
         let bit = page * self.bits;
         ((bit / 64) as usize, bit % 64)
@@ -89,13 +90,13 @@ impl Block {
         self.states.get(self.index(page)).map_or(UNTOUCHED, |(state, _)| *state)
     }
 
-    /// Whether the index of `state` fits in the present number of bits.
+    /// Returns true if the index of `state` fits in the current number of bits.
     fn has_room_for(&self, state: State) -> bool {
         self.states.len() < 1 << self.bits
             || self.states.iter().any(|(known, pages)| *known == state || *pages == 0)
     }
 
-    /// What the block takes with one more bit for each page.
+    /// Returns the size of the block in bytes after widening its indexes by one step.
     fn widened_bytes(&self) -> usize {
         let bits = widened(self.bits) as usize;
         BLOCK as usize * bits / 8 + (1 << bits.min(13)) * size_of::<(State, u32)>()
@@ -127,7 +128,7 @@ impl Block {
     }
 }
 
-/// Widths that divide a word.
+/// Returns the next larger width. All widths divide the number of bits in a word.
 fn widened(bits: u32) -> u32 {
     if bits == 0 { 1 } else { bits * 2 }
 }
@@ -135,19 +136,20 @@ fn widened(bits: u32) -> u32 {
 /// Owner and use of all pages.
 pub(crate) struct PageMap {
     pages: u32,
-    /// None: the block was dropped.
+    /// Blocks of pages; `None` if the block was dropped.
     blocks: Vec<Option<Block>>,
     bytes: usize,
     budget: usize,
 }
 
 impl PageMap {
-    /// For pages 1 to `pages`.
+    /// Creates a map for pages 1 to `pages`.
     pub(crate) fn new(pages: u32) -> PageMap {
         PageMap::with_budget(pages, BUDGET)
     }
 
-    /// Most bytes of the map of so many pages: an index of at most 16 bits for each, in whole blocks, and the states of the blocks.
+    /// Returns the maximum size in bytes of a map for this number of pages. The map has an index of at most 16 bits
+    /// per page, in whole blocks, and the states of the blocks.
     pub(crate) fn most_bytes(pages: u64) -> u64 {
         (pages.next_multiple_of(u64::from(BLOCK)) * 2).min(BUDGET as u64)
     }
@@ -165,7 +167,7 @@ impl PageMap {
         self.pages
     }
 
-    /// Number of pages in dropped blocks.
+    /// Returns the number of pages in dropped blocks.
     pub(crate) fn unwatched(&self) -> u64 {
         self.blocks.iter().filter(|block| block.is_none()).count() as u64 * u64::from(BLOCK)
     }
@@ -174,7 +176,7 @@ impl PageMap {
         page.get() <= self.pages
     }
 
-    /// Owner and use of a page; none where it is not watched or beyond the map.
+    /// Returns the owner and the use of a page. Returns `None` if the page is in a dropped block or beyond the map.
     pub(crate) fn state(&self, page: PageNumber) -> Option<State> {
         let page = page.get() - 1;
         let block = self.blocks.get((page / BLOCK) as usize).and_then(Option::as_ref);
@@ -200,7 +202,7 @@ impl PageMap {
         self.bytes = self.bytes - before + block.bytes();
     }
 
-    /// Records a use; returns the one that is already there, if any, and leaves it.
+    /// Records a use of a page. If the page already has a use, returns that use and does not change it.
     pub(crate) fn claim(&mut self, page: PageNumber, new: Use) -> Result<(), Use> {
         let Some(state) = self.state(page) else { return Ok(()) };
         if state.used != Use::None {
@@ -210,7 +212,8 @@ impl PageMap {
         Ok(())
     }
 
-    /// State of a page, and the number of pages from it on that certainly have the same state. The run may be longer.
+    /// Returns the state of a page and a number of pages, starting with this page, that have the same state. More
+    /// pages may have this state.
     pub(crate) fn run(&self, page: PageNumber) -> (Option<State>, u32) {
         let at = (page.get() - 1) % BLOCK;
         let block = self.blocks.get(((page.get() - 1) / BLOCK) as usize);
@@ -219,7 +222,7 @@ impl PageMap {
         (self.state(page), len)
     }
 
-    /// Sets the state of `count` pages that are a [`PageMap::run`] or a part of one.
+    /// Sets the state of `count` pages, which must be a [`PageMap::run`] or a part of one.
     pub(crate) fn set_run(&mut self, first: PageNumber, count: u32, state: State) {
         let block = self.blocks.get_mut(((first.get() - 1) / BLOCK) as usize).and_then(Option::as_mut);
         if let Some(block) = block.filter(|block| block.is_uniform() && block.pages() == count) {
@@ -246,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Against a plain table, with more and more states in a block.
+    /// Compares the map with a plain table while the number of states in a block grows.
     #[test]
     fn states_survive_wider_indexes() {
         let pages = 2 * BLOCK + 100;
@@ -276,7 +279,7 @@ mod tests {
         assert_eq!((map.state(page(pages + 1)), map.unwatched()), (None, 0));
     }
 
-    /// One tree of nearly all pages, with its pages in any order.
+    /// Tests a single tree that contains nearly all pages, with its pages in arbitrary order.
     #[test]
     fn a_large_tree_takes_few_bits_for_each_page() {
         let pages = 1 << 25;
@@ -289,7 +292,7 @@ mod tests {
         assert!(map.bytes * 8 <= pages as usize * 5 / 2, "{} bytes for {pages} pages", map.bytes);
     }
 
-    /// The largest databases of ESE have 2^29 pages of 32 KiB.
+    /// Tests the largest possible database of ESE, which has 2^29 pages of 32 KiB.
     #[test]
     fn runs_of_pages_change_together() {
         let pages = (1 << 29) - 5;
@@ -306,7 +309,8 @@ mod tests {
         assert!(map.bytes < 16 << 20, "{}", map.bytes);
     }
 
-    /// Of the largest database, with several trees in every block: two bits a page for 11 TiB, and the rest is counted.
+    /// Tests a map of the largest database with several trees in every block. The map tracks the pages of 11 TiB with
+    /// two bits per page and counts the remaining pages.
     #[test]
     fn the_largest_map_with_mixed_states_keeps_its_limit_and_watches_two_thirds() {
         let pages = (1 << 29) - 5;
@@ -332,7 +336,7 @@ mod tests {
         assert!(map.unwatched() > u64::from(BLOCK), "{}", map.unwatched());
         let watched = (1..=pages).filter(|number| map.state(page(*number)).is_some()).count() as u64;
         assert_eq!(watched + map.unwatched(), u64::from(pages));
-        // The map reports no fault for pages that it does not watch.
+        // The map reports no errors for pages that it does not track.
         let given_up = (1..=pages).find(|number| map.state(page(*number)).is_none()).unwrap();
         assert_eq!(map.claim(page(given_up), Use::Tree(TreeIndex(1))), Ok(()));
         assert_eq!(map.claim(page(given_up), Use::Tree(TreeIndex(2))), Ok(()));

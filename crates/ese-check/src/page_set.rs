@@ -1,21 +1,21 @@
-//! A set of page numbers: one bit each, in blocks that are allocated with their first page.
+//! A set of page numbers with one bit per page, in blocks. A block is allocated when its first page is inserted.
 //!
-//! Invariant: the set never exceeds its number of blocks; it ignores pages that need a further block.
+//! Invariant: the set never exceeds its number of blocks. It ignores pages that would need another block.
 
 use ese_format::PageNumber;
 
-/// Pages of a block.
+/// Number of pages in a block.
 const BLOCK: usize = 1 << 15;
 
-/// A set of pages with any numbers.
+/// A set of pages with arbitrary numbers.
 pub(crate) struct PageSet {
     blocks: Vec<Option<Box<[u64; BLOCK / 64]>>>,
-    /// Blocks that may still be allocated.
+    /// Number of blocks that may still be allocated.
     left: usize,
 }
 
 impl PageSet {
-    /// A set with room for this many consecutive pages.
+    /// Creates a set with room for this number of consecutive pages.
     pub(crate) fn for_pages(most: u32) -> PageSet {
         PageSet { blocks: Vec::new(), left: (most as usize).div_ceil(BLOCK) }
     }
@@ -25,7 +25,7 @@ impl PageSet {
         (page / BLOCK, page % BLOCK / 64, 1 << (page % 64))
     }
 
-    /// Adds a page; false if the page is already in the set.
+    /// Adds a page. Returns false if the page is already in the set.
     pub(crate) fn insert(&mut self, page: PageNumber) -> bool {
         let (block, word, bit) = PageSet::place(page);
         if self.blocks.len() <= block {

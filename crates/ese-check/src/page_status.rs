@@ -1,4 +1,4 @@
-//! The state of a page judged by itself: checksum, page number, flush type; and how many pages are in each state.
+//! State of a single page: checksum, page number, and flush type. Also the number of pages in each state.
 
 use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::Page;
@@ -9,43 +9,46 @@ use crate::finding::FindingKind;
 use crate::findings::Findings;
 use crate::flush_types::LostWrite;
 
-/// How many pages were found in which state.
+/// Number of pages in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct PageCounts {
-    /// Checksum matches.
+    /// Number of pages with a matching checksum.
     pub good: u64,
-    /// All zero: never written, or freed. Includes the pages after the owned space.
+    /// Number of pages that are all zero because they were never written or were freed. Includes pages after the
+    /// owned space.
     pub zero: u64,
-    /// Damaged in single bits that the checksum locates and can correct.
+    /// Number of pages that are damaged only in single bits, which the checksum locates and can correct.
     pub repairable: u64,
-    /// Sound, but another page. ESE: -1118.
+    /// Number of sound pages that were written for another location. ESE: -1118.
     pub wrong_page: u64,
-    /// Damaged. ESE: -1018.
+    /// Number of damaged pages. ESE: -1018.
     pub bad: u64,
-    /// The read failed.
+    /// Number of pages that could not be read.
     pub unreadable: u64,
-    /// Without a checksum, as in temporary databases; not judged.
+    /// Number of pages that have no checksum, as in temporary databases, and were not checked.
     pub unchecked: u64,
-    /// Of the bad ones, those whose checksum was never set.
+    /// Number of bad pages whose checksum was never set.
     #[serde(skip)]
     pub(crate) without_checksum: u64,
-    /// In the file but not owned by the database. Their content has no meaning.
+    /// Number of pages in the file that the database does not own. Their contents have no meaning.
     pub beyond_owned: u64,
-    /// Of these, all zero.
+    /// Number of pages counted in `beyond_owned` that are all zero.
     pub beyond_owned_zero: u64,
-    /// Owned by the database but beyond the end of the file.
+    /// Number of pages that the database owns but that are beyond the end of the file.
     pub missing: u64,
 }
 
 impl PageCounts {
-    /// Pages that were read and judged.
+    /// Returns the number of pages that were read and checked.
     pub fn examined(&self) -> u64 {
         let zero = self.zero - self.beyond_owned_zero;
         self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
     }
 
-    /// Whether the database is temporary: no page has a checksum. Then the pages are not damaged. ESE never seals the pages
-    /// of its temporary database, whose header stays in the state of its creation, and overwrites them with old content.
+    /// Returns true if the database is temporary, that is, no page has a checksum.
+    ///
+    /// The pages of a temporary database are not damaged, so they are counted as unchecked. ESE never seals these
+    /// pages and overwrites them with old contents. The header stays in the state of its creation.
     pub(crate) fn forgive(&mut self, just_created: bool, findings: &mut Findings) -> bool {
         let without_checksums =
             self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
@@ -58,19 +61,19 @@ impl PageCounts {
     }
 }
 
-/// The status of a page by itself.
+/// Status of a single page.
 pub(crate) enum PageStatus {
-    /// With the number of nodes that the page claims.
+    /// Result of the checksum verification, and the number of nodes that the page claims to have.
     Page(PageIntegrity, u32),
-    /// Sound, but older than the last write of the page.
+    /// The page is sound but older than its last write.
     LostWrite(LostWrite),
-    /// The page has content, but no checksum.
+    /// The page has contents but no checksum. The value is the number of nodes that the page claims to have.
     NoChecksum(u32),
     Unreadable(String),
 }
 
 impl PageStatus {
-    /// Judges a page and corrects a flipped bit.
+    /// Checks a page and corrects a flipped bit.
     pub(crate) fn of(page: &mut [u8], size: PageSize, number: PageNumber) -> PageStatus {
         let verdict = verify_page(page, size, number);
         let sound = matches!(verdict, PageIntegrity::Good | PageIntegrity::Zero);
@@ -80,10 +83,11 @@ impl PageStatus {
     }
 }
 
-/// The number of nodes in the header of a page, even if the rest of the page is damaged; 0 if the number is impossible.
+/// Returns the number of nodes in the header of a page, even if the rest of the page is damaged. Returns 0 if the
+/// number is impossible.
 fn claimed_nodes(page: &[u8], size: PageSize) -> u32 {
     let nodes = Page::new(page, size).node_count() as u32;
-    // A node takes at least a tag and two lengths.
+    // A node needs at least a tag and two lengths.
     if nodes < size.get() / 8 { nodes } else { 0 }
 }
 

@@ -1,7 +1,8 @@
-//! Verifies each page by itself: checksum and page number. Many reads are in flight, and all processors work.
+//! Verification of each page on its own: checksum and page number. Many reads are in flight, and all processors are
+//! used.
 //!
-//! Pages beyond the owned space have no meaning and are not judged; only those that are all zero are counted. A page of
-//! zeros is legal unless a tree refers to it, which only the structure check can tell.
+//! Pages beyond the owned space have no meaning and are not checked. Of these, only the all-zero pages are counted. A
+//! page of zeros is legal unless a tree refers to it, which only the structure check can determine.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,16 +20,16 @@ use crate::judged::JudgedPages;
 use crate::options::{Phase, Progress, ProgressFn};
 use crate::page_status::{PageCounts, PageStatus, report};
 
-/// Bytes per read.
+/// Number of bytes per read.
 const CHUNK_LEN: u32 = 256 * 1024;
-/// Reads in flight.
+/// Maximum number of reads in flight.
 const IN_FLIGHT: usize = 16;
-/// Prepared reads that follow those in flight.
+/// Number of prepared reads in addition to those in flight.
 const READY: usize = 8;
-/// Files of this size get the memory for all reads in one piece.
+/// Minimum length in bytes of a file for which the memory for all reads is allocated in one piece.
 const WORTH_A_SLAB: u64 = 64 << 20;
 
-/// A run of pages, read.
+/// A run of pages that has been read.
 struct Chunk {
     first: PageNumber,
     count: u32,
@@ -36,7 +37,7 @@ struct Chunk {
     buffer: IoBuffer,
 }
 
-/// A queue of reads. The next read starts as soon as one has ended, before a worker has judged its pages.
+/// A queue of reads. The next read starts as soon as a read completes, before a worker has checked its pages.
 struct ReadQueue {
     file: Arc<dyn File>,
     most: usize,
@@ -46,7 +47,7 @@ struct ReadQueue {
 #[derive(Default)]
 struct QueueState {
     in_flight: usize,
-    /// With the first page of each.
+    /// Reads that have not started, each with its first page.
     ready: VecDeque<(PageNumber, Transfer)>,
 }
 
@@ -59,7 +60,7 @@ impl ReadQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds reads at the end.
+    /// Appends reads to the queue.
     fn extend(&self, reads: Vec<(PageNumber, Transfer)>) {
         let mut state = self.state();
         state.ready.extend(reads);
@@ -72,7 +73,7 @@ impl ReadQueue {
         }
     }
 
-    /// One has ended.
+    /// Starts the next read after another read has completed.
     fn advance(&self) {
         let mut state = self.state();
         let Some((_, next)) = state.ready.pop_front() else {
@@ -83,14 +84,14 @@ impl ReadQueue {
         self.file.submit(vec![next]);
     }
 
-    /// Removes the reads that have not started: their number, and the first page of the first one.
+    /// Removes the reads that have not started. Returns their number and the first page of the first read.
     fn take_back(&self) -> (usize, Option<PageNumber>) {
         let ready = std::mem::take(&mut self.state().ready);
         (ready.len(), ready.front().map(|(first, _)| *first))
     }
 }
 
-/// The status of the pages of one chunk.
+/// Status of the pages in one chunk.
 struct JudgedChunk {
     verdicts: Vec<(PageNumber, PageStatus)>,
     good: u64,
@@ -100,8 +101,8 @@ struct JudgedChunk {
     buffer: IoBuffer,
 }
 
-/// Verifies pages `from..=last_owned` that the file has, except those in `judged`, which are counted with the state
-/// that they have there. Returns the page at which to continue if the check was cancelled.
+/// Verifies the pages `from..=last_owned` that are in the file. Pages in `judged_before` are not read again; they are
+/// counted with their known state. Returns the page at which to continue if the check was cancelled.
 pub(crate) fn verify_pages(
     database: &Database,
     from: PageNumber,
@@ -137,7 +138,7 @@ pub(crate) fn verify_pages(
         let queue = ReadQueue::new(database.file.clone(), most);
         let mut next = from;
         let mut outstanding = 0;
-        // One allocation for all buffers lets the kernel use huge pages. Small files do not need it.
+        // A single allocation for all buffers allows the kernel to use huge pages. Small files do not need this.
         let mut spare = match u64::from(file_last) * database.page_size.bytes() as u64 >= WORTH_A_SLAB {
             true => IoBuffer::slab(most + ready, CHUNK_LEN as usize).unwrap_or_default(),
             false => Vec::new(),
@@ -169,7 +170,7 @@ pub(crate) fn verify_pages(
             if outstanding == 0 {
                 break;
             }
-            // Workers live until `completed` is dropped, and they return each chunk once.
+            // Workers live until `completed` is dropped, and they return each chunk exactly once.
             let Ok(chunk) = judged.recv() else { break };
             outstanding -= 1;
             done += u64::from(chunk.pages);
@@ -210,7 +211,7 @@ fn request(
         reason: IoReason::Verify,
         done: Box::new(move |result, buffer| {
             queue.advance();
-            // The receiver is gone only after the end of the check.
+            // The receiver is dropped only after the end of the check.
             drop(completed.send(Chunk { first, count, result, buffer }));
         }),
     }
@@ -250,7 +251,7 @@ fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk
         }
         let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
             (Ok(()), Some(page)) => database.judge_page(page, number),
-            // One bad sector must not hide its neighbours.
+            // A bad sector must not make its neighbours unreadable, so each page is read separately.
             _ => judge_alone(database, number),
         };
         match verdict {

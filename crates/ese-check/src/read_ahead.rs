@@ -1,11 +1,13 @@
-//! Reads of the trees that the check walks next, so that the disk works while the last leaves of a tree are judged.
+//! Read-ahead for the trees that the check walks next. It keeps the disk busy while the last leaves of a tree are
+//! checked.
 //!
-//! It lists the leaves of all trees in the order of the walks, in the same tasks, and starts to read them while there is
-//! room. A walk takes the reads of a task if the task has the same pages, and starts reads of its own otherwise. So
-//! nothing here can change what a check finds.
+//! [`ReadAhead`] lists the leaves of all trees in the order of the walks and divides them into the same tasks. It
+//! starts the reads of these tasks while there is room. A walk takes the reads of a task if the task has the same
+//! pages. Otherwise, the walk starts its own reads. Read-ahead therefore cannot change the findings of a check.
 //!
-//! Invariants: it never waits for a page; a call looks at [`STEPS`] pages at most, whatever refers to what; a walk that
-//! differs from the list ends what was read ahead, so each walk wastes at most the reads of one memory bound.
+//! Invariants: read-ahead never waits for a page. A call processes at most [`STEPS`] pages, regardless of the links
+//! between pages. If a walk differs from the list, all reads that were started ahead are discarded. Each walk
+//! therefore wastes at most the reads that fit in the memory limit.
 
 use std::collections::VecDeque;
 use std::iter;
@@ -17,33 +19,33 @@ use crate::reader::{Loaded, PageReader};
 use crate::task_reads::TaskReads;
 use crate::tree_shape::MAX_DEPTH;
 
-/// Pages, or tasks, that one call looks at.
+/// Maximum number of pages or tasks that one call processes.
 const STEPS: usize = 64;
-/// Children of an internal page that are read ahead of their turn.
+/// Number of children of an internal page that are read ahead.
 const DISTANCE: usize = 32;
-/// Trees whose pages from the root to the first leaf are read before their turn.
+/// Number of trees whose pages from the root to the first leaf are read ahead.
 const TREES: usize = 6;
 
-/// The leaves of all trees of a check, in tasks.
+/// Leaves of all trees of a check, divided into tasks.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// In the order of the walks.
+    /// Root and object id of each tree, in the order of the walks.
     trees: Vec<(PageNumber, TreeId)>,
-    /// Number of walks that have begun.
+    /// Number of walks that have started.
     walks: usize,
-    /// Number of trees that the list has begun. The last one is that of `path`.
+    /// Number of trees whose listing has started. `path` belongs to the last of these trees.
     listed: usize,
-    /// Internal pages from the root on whose children are not all listed.
+    /// Internal pages, starting with the root, whose children are not all listed yet.
     path: Vec<Level>,
-    /// Leaves of the next task.
+    /// Leaves that will form the next task.
     leaves: Vec<PageNumber>,
-    /// With the number of the tree, as in `listed`.
+    /// Started reads, each with the number of its tree as in `listed`.
     started: VecDeque<(usize, TaskReads)>,
-    /// The current walk differs from the list.
+    /// Whether the current walk differs from the list.
     lost: bool,
 }
 
-/// An internal page.
+/// State of the listing of an internal page.
 struct Level {
     children: Vec<PageNumber>,
     next: usize,
@@ -51,12 +53,12 @@ struct Level {
 }
 
 impl ReadAhead {
-    /// For trees with these roots and object ids, in the order of the walks.
+    /// Creates the read-ahead for trees with these roots and object ids, in the order of the walks.
     pub(crate) fn new(trees: Vec<(PageNumber, TreeId)>) -> ReadAhead {
         ReadAhead { trees, ..ReadAhead::default() }
     }
 
-    /// The walk of the next tree begins.
+    /// Prepares for the walk of the next tree, which is about to start.
     pub(crate) fn begin(&mut self, reader: &mut PageReader<'_>) {
         self.walks += 1;
         self.lost = false;
@@ -80,12 +82,13 @@ impl ReadAhead {
         self.leaves.clear();
     }
 
-    /// Number of tasks whose reads have started and that no walk has taken.
+    /// Returns the number of tasks whose reads have started but that no walk has taken yet.
     pub(crate) fn started(&self) -> usize {
         self.started.len()
     }
 
-    /// The reads of the next task of the current walk, if it has these pages. Otherwise there are no reads afterwards.
+    /// Returns the reads of the next task of the current walk if the task has these pages. Otherwise, all started
+    /// reads are discarded.
     pub(crate) fn take(&mut self, reader: &mut PageReader<'_>, pages: &[PageNumber]) -> Option<TaskReads> {
         if self.started.is_empty() {
             self.fill(reader, 1);
@@ -101,7 +104,7 @@ impl ReadAhead {
         None
     }
 
-    /// Starts reads until there are `most` tasks, or the next page is not in memory.
+    /// Starts reads until `most` tasks are started or the next page is not in memory.
     pub(crate) fn fill(&mut self, reader: &mut PageReader<'_>, most: usize) {
         if self.lost || reader.database.pace.is_cancelled() {
             return;
@@ -114,7 +117,7 @@ impl ReadAhead {
         }
     }
 
-    /// Goes on by one page or task. False if that is not possible now.
+    /// Advances by one page or task. Returns false if this is currently not possible.
     fn step(&mut self, reader: &mut PageReader<'_>) -> bool {
         let most = TaskReads::most_pages(reader.database);
         let Some(level) = self.path.last_mut() else { return self.begin_tree(reader) };
@@ -155,7 +158,7 @@ impl ReadAhead {
         true
     }
 
-    /// Lists the children of a page, if it is an internal page of the tree.
+    /// Lists the children of a page if it is an internal page of the tree.
     fn enter(&mut self, loaded: Loaded) {
         let tree = self.listed.checked_sub(1).and_then(|at| self.trees.get(at));
         let (Ok(image), Some((_, tree))) = (loaded, tree) else { return };
@@ -172,7 +175,8 @@ impl ReadAhead {
         self.started.push_back((self.listed, TaskReads::start(reader.database, leaves)));
     }
 
-    /// Reads the first internal pages of the next trees: what they refer to is needed at once when their turn comes.
+    /// Reads the first internal pages of the next trees. Their children are needed immediately when the walk of the
+    /// tree starts.
     fn read_paths(&self, reader: &mut PageReader<'_>) {
         for (root, tree) in self.trees.iter().skip(self.listed).take(TREES) {
             let mut at = *root;
@@ -197,7 +201,8 @@ fn is_parent_of_leaf(page: &Page<'_>) -> bool {
     page.flags().contains(PageFlags::PARENT_OF_LEAF)
 }
 
-/// Waits for the reads, so that their buffers never exceed the bound together with those of other reads.
+/// Waits for the reads to complete and returns their buffers. Without the wait, these buffers and those of other
+/// reads could exceed the limit.
 fn discard(reader: &PageReader<'_>, reads: TaskReads) {
     reader.database.spare.put_back(reads.wait(reader.database).into_buffers());
 }

@@ -1,7 +1,7 @@
-//! Verified pages on demand, through a small cache with read-ahead.
+//! On-demand access to verified pages through a small cache with read-ahead.
 //!
-//! Invariants: never more than `CACHED` pages in memory; a page handed out has a good (or repaired) checksum;
-//! a page number from the disk is compared with the file size before anything is read.
+//! Invariants: never more than `CACHED` pages are in memory. A page that is returned has a valid (or repaired)
+//! checksum. A page number from the disk is compared with the file size before anything is read.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -18,46 +18,46 @@ use crate::finding::FindingKind;
 use crate::judged::JudgedPages;
 use crate::page_status::PageStatus;
 
-/// Pages in the cache: several descents with their siblings.
+/// Number of pages in the cache, which is enough for several descents with their siblings.
 const CACHED: usize = 512;
-/// Pages requested ahead of need at most.
+/// Maximum number of pages that are read ahead.
 const AHEAD: usize = 256;
-/// Bytes of neighbouring pages that are read with one transfer.
+/// Maximum number of bytes of adjacent pages that are read in one transfer.
 const RUN_LEN: u32 = 256 * 1024;
 
-/// A page that passed its checksum.
+/// A page whose checksum was verified.
 pub struct PageImage {
-    /// Shared with the pages read together with this one.
+    /// Buffer that contains the page. All pages that were read in the same transfer share it.
     buffer: Arc<IoBuffer>,
     start: usize,
     size: PageSize,
 }
 
 impl PageImage {
-    /// All of it, headers included.
+    /// Returns all bytes of the page, including its headers.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.start + self.size.bytes()).unwrap_or_default()
     }
 
-    /// A view of it.
+    /// Returns a view of the page.
     pub fn page(&self) -> Page<'_> {
         Page::new(self.bytes(), self.size)
     }
 }
 
-/// Why a page cannot be used.
+/// Reason for which a page cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageProblem {
-    /// The file is shorter.
+    /// The page is beyond the end of the file.
     BeyondFile {
-        /// Pages it has.
+        /// Number of pages in the file.
         file_pages: u32,
     },
-    /// Nothing but zeros: never written.
+    /// The page is all zero: it was never written.
     Zero,
-    /// Checksum.
+    /// The checksum does not match.
     Damaged,
-    /// Written for another place.
+    /// The page was written for another location. The value is the stored page number.
     WrongPage(u32),
     /// The read failed.
     Io(String),
@@ -78,7 +78,7 @@ impl fmt::Display for PageProblem {
 }
 
 impl PageProblem {
-    /// What to call it.
+    /// Returns the kind of finding for this problem.
     pub(crate) fn kind(&self) -> FindingKind {
         match self {
             PageProblem::BeyondFile { .. } => FindingKind::PageBeyondFile,
@@ -90,20 +90,20 @@ impl PageProblem {
     }
 }
 
-/// A page, or why there is none.
+/// A page, or the reason for which it cannot be used.
 pub type Loaded = Result<Arc<PageImage>, PageProblem>;
 
-/// Neighbouring pages, read.
+/// Adjacent pages that have been read.
 struct Completion {
     first: PageNumber,
     result: io::Result<()>,
     buffer: IoBuffer,
-    /// Where in the buffer each page starts, and what it is.
+    /// Offset of each page in the buffer, and its status.
     verdicts: Vec<(usize, PageStatus)>,
 }
 
 impl Completion {
-    /// Judges the pages on the thread that completes the read, which relieves the walk.
+    /// Checks the pages on the thread that completes the read, which offloads this work from the walk.
     fn new(
         (first, count, start, size): (PageNumber, u32, usize, PageSize),
         result: io::Result<()>,
@@ -123,41 +123,42 @@ impl Completion {
     }
 }
 
-/// Reads the pages of one database.
+/// Reader of the pages of one database.
 pub struct PageReader<'d> {
-    /// Whose pages.
+    /// Database to which the pages belong.
     pub database: &'d Database,
     cache: PageCache,
 }
 
 impl<'d> PageReader<'d> {
-    /// A reader with an empty cache.
+    /// Creates a reader with an empty cache.
     pub fn new(database: &'d Database) -> PageReader<'d> {
         PageReader { database, cache: PageCache::default() }
     }
 
-    /// The page, verified.
+    /// Reads and verifies a page.
     pub fn get(&mut self, page: PageNumber) -> Loaded {
         self.cache.get(self.database, page)
     }
 
-    /// The page, if it is in memory, or known to be unusable.
+    /// Returns the page if it is in memory or known to be unusable.
     pub(crate) fn ready(&mut self, page: PageNumber) -> Option<Loaded> {
         self.cache.ready(self.database, page)
     }
 
-    /// Starts reading pages that will be asked for soon.
+    /// Starts to read pages that will be requested soon.
     pub fn prefetch(&mut self, pages: impl Iterator<Item = PageNumber>) {
         self.cache.prefetch(self.database, pages);
     }
 
-    /// Collects the status of each page that is read.
+    /// Returns the set that collects the status of each page that is read.
     pub(crate) fn judged(&mut self) -> &mut Option<JudgedPages> {
         &mut self.cache.judged
     }
 }
 
-/// The pages that a [`PageReader`] keeps, for readers that cannot borrow their database. Each call must name the same one.
+/// Page cache of a [`PageReader`]. Readers that cannot borrow their database use it directly. Each call must pass the
+/// same database.
 pub struct PageCache {
     pages: HashMap<PageNumber, Loaded>,
     order: VecDeque<PageNumber>,
@@ -176,7 +177,7 @@ impl Default for PageCache {
 }
 
 impl PageCache {
-    /// The page, verified.
+    /// Reads and verifies a page.
     pub fn get(&mut self, database: &Database, page: PageNumber) -> Loaded {
         let file_pages = database.file_pages;
         if !database.holds(page) {
@@ -206,7 +207,7 @@ impl PageCache {
         self.pages.get(&page).cloned()
     }
 
-    /// Starts reading pages that will be asked for soon.
+    /// Starts to read pages that will be requested soon.
     pub fn prefetch(&mut self, database: &Database, pages: impl Iterator<Item = PageNumber>) {
         if database.pace.is_throttled() {
             return;
@@ -240,7 +241,7 @@ impl PageCache {
             offset,
             buffer: IoBuffer::zeroed(len),
             reason: IoReason::Verify,
-            // The receiver is gone if the reader was dropped.
+            // The receiver no longer exists if the reader was dropped.
             done: Box::new(move |result, buffer| {
                 drop(sender.send(Completion::new(pages, result, buffer)));
             }),
@@ -250,7 +251,8 @@ impl PageCache {
     fn take_completion(&mut self, database: &Database) {
         match self.completions.recv() {
             Ok(completion) => self.accept(database, completion),
-            // Impossible while we hold a sender; without it, read again instead of waiting.
+            // This cannot happen while `self` holds a sender. If it does, the pages are read again, which avoids a
+            // wait.
             Err(_) => self.in_flight.clear(),
         }
     }
@@ -259,7 +261,8 @@ impl PageCache {
         for index in 0..completion.verdicts.len() as u32 {
             self.in_flight.remove(&completion.first.plus(index));
         }
-        // One bad sector must not hide its neighbours: they are read alone when they are asked for.
+        // A bad sector must not make its neighbours unreadable. The pages are read individually when they are
+        // requested.
         if completion.result.is_ok() || completion.verdicts.len() == 1 {
             self.store(database, completion);
         }

@@ -1,4 +1,4 @@
-//! The records of one table against what the catalog says of its columns.
+//! Check of the records of one table against the catalog's definitions of its columns.
 
 use ese_format::page::Node;
 use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
@@ -13,10 +13,11 @@ use crate::keys::{self, KeyScratch};
 use crate::leaf::{Fork, Visitor};
 use crate::long_values::{References, references_of};
 
-/// Length of the key of a record in a table without primary index.
+/// Length in bytes of the key of a record in a table without a primary index.
 const SEQUENTIAL_KEY_LEN: usize = 4;
 
-/// Checks records, and collects their keys, the long values that they refer to and the index entries that they require.
+/// Check of records. It also collects the keys of the records, the long values to which they refer, and the index
+/// entries that they require.
 pub(crate) struct RowCheck<'t, 'k> {
     table: &'t Table,
     page_size: PageSize,
@@ -147,7 +148,7 @@ impl Fork for RowCheck<'_, '_> {
     }
 }
 
-/// What is wrong with a stored value, if anything.
+/// Returns a description of the error in a stored value, if there is one.
 fn judge(column: &Column, value: &ColumnValue<'_>) -> Option<String> {
     let place = || format!("column {} ({})", column.name, column.id);
     let wrong_len = |bytes: &[u8]| column.kind.fixed_size().is_some_and(|size| size != bytes.len());

@@ -1,4 +1,4 @@
-//! The result of checking one file, of whatever format; the form that programs read.
+//! Result of the check of one file of any format, in the form that programs read.
 
 use std::path::{Path, PathBuf};
 
@@ -13,60 +13,60 @@ use crate::logs::SegmentCounts;
 use crate::page_status::PageCounts;
 use crate::structure::StructureSummary;
 
-/// The result of the check of one file.
+/// Outcome of the check of one file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckOutcome {
-    /// Nothing is wrong.
+    /// The file has no problems.
     Sound,
     /// There are findings with severity `warning` or `error`.
     Findings,
-    /// The file could not be checked: it is no ESE file, or it cannot be read.
+    /// The file could not be checked, because it is not an ESE file or cannot be read.
     Unreadable,
 }
 
-/// One checked file.
+/// Report on one checked file.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileReport {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it is.
+    /// Format of the file.
     #[serde(serialize_with = "format_name")]
     pub format: Format,
-    /// The state of the file, such as `DirtyShutdown`.
+    /// State of the file, such as `DirtyShutdown`.
     pub state: Option<String>,
-    /// Bytes per page of a database; of the databases of a log.
+    /// Page size in bytes of a database, or of the databases to which a log belongs.
     pub page_size: Option<u32>,
-    /// Format version as in the header.
+    /// Format version in the header.
     pub version: Option<String>,
-    /// The pages of a database.
+    /// Number of pages of a database by state.
     pub pages: Option<PageSummary>,
-    /// The segments of a log.
+    /// Number of segments of a log by kind.
     pub segments: Option<SegmentCounts>,
-    /// The number of a log.
+    /// Generation of a log.
     pub generation: Option<u32>,
-    /// Where a checkpoint says that recovery begins, as generation, segment, offset.
+    /// Position where recovery starts according to a checkpoint, as generation, segment, and offset.
     pub position: Option<String>,
-    /// Databases that a log or checkpoint names: paths where they were used.
+    /// Databases that a log or checkpoint names, as paths on the computer where they were used.
     pub databases: Vec<String>,
-    /// The logs that a dirty database needs.
+    /// Logs that a dirty database needs.
     pub needs_logs: Option<NeedsLogs>,
-    /// What the trees hold, if the structure was verified.
+    /// Contents of the trees, if the structure was verified.
     pub structure: Option<StructureSummary>,
-    /// How many findings there are.
+    /// Number of findings by severity.
     pub counts: FindingCounts,
-    /// The result. In JSON: `verdict`.
+    /// Outcome of the check. In JSON: `verdict`.
     #[serde(rename = "verdict")]
     pub outcome: CheckOutcome,
     /// First page that was not verified, if the check was cancelled.
     #[serde(serialize_with = "crate::finding::page_number")]
     pub resume_from: Option<PageNumber>,
-    /// The check ended before it was complete.
+    /// Whether the check was cancelled before it was complete.
     pub cancelled: bool,
-    /// The file could be read, and is none of ESE.
+    /// Whether the file is readable but not an ESE file.
     #[serde(skip)]
     pub foreign: bool,
-    /// All findings; not part of the summary.
+    /// All findings. They are not part of the summary.
     #[serde(skip)]
     pub findings: Vec<Finding>,
 }
@@ -75,36 +75,36 @@ fn format_name<S: Serializer>(format: &Format, serializer: S) -> Result<S::Ok, S
     format.name().serialize(serializer)
 }
 
-/// Pages by state.
+/// Number of pages in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct PageSummary {
-    /// In the file.
+    /// Number of pages in the file.
     pub total: u64,
-    /// Last page the database owns.
+    /// Last page that the database owns.
     pub owned: u64,
-    /// First page that the check looked at.
+    /// First page that was checked.
     pub first: u64,
-    /// Pages that the check read and judged.
+    /// Number of pages that were read and checked.
     pub examined: u64,
-    /// Checksum matches.
+    /// Number of pages with a matching checksum.
     pub good: u64,
-    /// All zero, owned or not.
+    /// Number of pages that are all zero, whether or not they are owned.
     pub zero: u64,
-    /// Bad checksum, wrong number or unreadable.
+    /// Number of pages that have a bad checksum or a wrong number, or are unreadable.
     pub bad: u64,
-    /// Of these, sound but written for another place.
+    /// Number of pages in `bad` that are sound but were written for another location.
     pub wrong_number: u64,
-    /// Of these, those that the operating system could not read.
+    /// Number of pages in `bad` that the operating system could not read.
     pub unreadable: u64,
-    /// Pages with a flipped bit that the checksum locates.
+    /// Number of pages with a flipped bit that the checksum locates.
     pub repairable: u64,
-    /// Pages of a temporary database, which have no checksums.
+    /// Number of pages in a temporary database, which have no checksums.
     pub unchecked: u64,
-    /// Pages in the file after the last owned page. Their content has no meaning.
+    /// Number of pages in the file after the last owned page. Their contents have no meaning.
     pub beyond_owned: u64,
-    /// Of these, all zero.
+    /// Number of pages in `beyond_owned` that are all zero.
     pub beyond_owned_zero: u64,
-    /// Owned, but the file is too short.
+    /// Number of owned pages that are beyond the end of the file.
     pub missing: u64,
 }
 
@@ -129,18 +129,18 @@ impl PageSummary {
     }
 }
 
-/// The logs that a dirty database needs.
+/// Logs that a dirty database needs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct NeedsLogs {
-    /// First generation.
+    /// First generation that is needed.
     pub first: u32,
-    /// Last generation without which the database cannot be made consistent.
+    /// Last generation that is required to make the database consistent.
     pub last: u32,
-    /// Last generation that may hold committed changes.
+    /// Last generation that may contain committed changes.
     pub committed: u32,
-    /// Files among the logs at hand that are of the stream and in the range.
+    /// Paths of the available logs that belong to the stream and are in the range.
     pub found: Vec<PathBuf>,
-    /// Generations up to `last` that are missing or damaged; the first hundred.
+    /// Generations up to `last` that are missing or damaged. At most one hundred are listed.
     pub missing: Vec<u32>,
     /// Whether all needed logs were found and are sound.
     pub complete: bool,
@@ -149,9 +149,10 @@ pub struct NeedsLogs {
 }
 
 impl NeedsLogs {
-    /// The command that recovers the database, with its arguments; `LOGS` stands for the directory of logs that were not found.
+    /// Returns the command that recovers the database, with its arguments. If no logs were found, `LOGS` stands for
+    /// their directory.
     pub fn recovery(&self, database: &Path) -> String {
-        // A recovery writes, so it does not read compressed files.
+        // Recovery writes files, so it does not accept compressed files.
         if database.extension().is_some_and(|end| end.eq_ignore_ascii_case("zst")) {
             return "unpack the files with zstd -d, and give them to jetcell recover DATABASE LOGS --into recovered".into();
         }
@@ -177,7 +178,7 @@ impl std::fmt::Display for NeedsLogs {
 }
 
 impl FileReport {
-    /// A report without content.
+    /// Creates an empty report.
     pub(crate) fn new(path: &Path, format: Format) -> FileReport {
         FileReport {
             path: path.to_owned(),
@@ -201,7 +202,7 @@ impl FileReport {
         }
     }
 
-    /// A file that could not be checked.
+    /// Creates a report on a file that could not be checked.
     pub(crate) fn unreadable(path: &Path, format: Format, why: String, mut findings: Findings) -> FileReport {
         findings.at(Severity::Error, FindingKind::FileUnreadable, None, why);
         let mut report = FileReport::new(path, format);
@@ -210,7 +211,7 @@ impl FileReport {
         report
     }
 
-    /// Takes over the findings when they are complete, and sets the result.
+    /// Stores the complete findings and sets the outcome.
     pub(crate) fn take(&mut self, findings: Findings) {
         (self.findings, self.counts) = findings.finish();
         let wrong = self.counts.errors + self.counts.warnings > 0;

@@ -1,9 +1,11 @@
-//! The owner of each page: space headers, the two space trees of a tree, and the partition invariant.
+//! Owner of each page: space headers, the two space trees of a tree, and the partition invariant.
 //!
-//! For every tree T: owned(T) = pages of T + pages of its space trees + available(T) + owned(children of T), each
-//! page exactly once. Parents come before children, and the ownership of a page passes from the parent to the child.
+//! For every tree T: owned(T) = pages of T + pages of its space trees + available(T) + owned(children of T), and each
+//! page occurs exactly once. Parents are checked before their children, and the ownership of a page passes from the
+//! parent to the child.
 //!
-//! Invariant: the work is bounded by the number of pages and of space-tree nodes, whatever extents claim.
+//! Invariant: the amount of work is bounded by the number of pages and of space-tree nodes, regardless of the ranges
+//! that extents claim.
 
 use ese_format::page::PageFlags;
 use ese_format::space::{Extent, SpaceHeader, SplitReserve};
@@ -17,17 +19,19 @@ use crate::tree::{Walker, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 
-/// A tree and what is known of its space.
+/// A tree and the known facts about its space.
 #[derive(Debug)]
 pub(crate) struct TreeEntry {
     pub(crate) shape: TreeShape,
-    /// The tree its pages come from; none for the database root.
+    /// Tree from which the pages are allocated; `None` for the database root.
     pub(crate) parent: Option<TreeIndex>,
-    /// Some pages of it or of its space trees could not be read: pages that seem unused may be in use.
+    /// Whether some pages of the tree or of its space trees could not be read. In this case, pages that appear to be
+    /// unused may be in use.
     pub(crate) incomplete: bool,
 }
 
-/// The extents of the database root, to find the last page that the database owns. Errors end the list.
+/// Returns the extents of the database root, which show the last page that the database owns. The list ends at the
+/// first error.
 pub(crate) fn owned_extents(
     reader: &mut PageReader<'_>,
     findings: &mut Findings,
@@ -59,7 +63,8 @@ fn space_shape(owner: &TreeShape, root: PageNumber, what: &str) -> TreeShape {
     }
 }
 
-/// Space header and space trees of one tree: takes its pages from the parent and notes which are available.
+/// Checks the space header and the space trees of one tree. Takes the tree's pages from its parent and records which
+/// pages are available.
 pub(crate) fn check_tree_space(
     reader: &mut PageReader<'_>,
     findings: &mut Findings,
@@ -76,7 +81,7 @@ pub(crate) fn check_tree_space(
     let Some(entry) = trees.get_mut(index.0 as usize) else { return };
     let shape = entry.shape.clone();
     let label = shape.label.as_str();
-    // An unreadable root was reported by the walk of the tree.
+    // The walk of the tree has already reported an unreadable root.
     let Ok(image) = reader.get(shape.root) else {
         entry.incomplete = true;
         return;
@@ -134,7 +139,7 @@ pub(crate) fn check_tree_space(
         owned.push((shape.root, Extent::starting_at(shape.root, header.primary_pages)));
         let bitmap = header.available_bitmap().unwrap_or(0);
         for offset in 1..header.primary_pages.min(map.pages()) {
-            // Pages the bitmap is too short for are free.
+            // Pages that are beyond the bitmap are free.
             let free = bitmap.checked_shr(offset - 1).is_none_or(|bits| bits & 1 == 1);
             if free {
                 available.push((shape.root, Extent::starting_at(shape.root.plus(offset), 1)));
@@ -172,7 +177,7 @@ fn take_owned(
         let (state, run) = map.run(page);
         let run = run.min(extent.count - offset);
         offset += run;
-        // The owner of pages without a map is unknown.
+        // The owner of pages in a dropped block is unknown.
         let Some(State { owner, used }) = state else { continue };
         if owner != parent || owner == Some(tree) {
             let what = if owner == Some(tree) {
@@ -217,7 +222,7 @@ fn take_available(
     }
 }
 
-/// Reports, after all trees, pages that a tree uses without owning them, and pages that are owned and unused.
+/// Reports pages that a tree uses without owning them, and pages that are owned but unused. Called after all trees.
 pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[TreeEntry]) {
     let entry = |tree: TreeIndex| trees.get(tree.0 as usize);
     let label = |tree: TreeIndex| entry(tree).map_or("?", |entry| entry.shape.label.as_str());
@@ -228,7 +233,7 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
         );
         findings.info(FindingKind::Omitted, None, DATABASE, what);
     }
-    // Runs of pages with the same fault become one finding.
+    // Consecutive pages with the same error form one finding.
     let mut run: Option<(PageNumber, PageNumber, TreeIndex, Option<TreeIndex>)> = None;
     let mut finish = |run: Option<(PageNumber, PageNumber, TreeIndex, Option<TreeIndex>)>| {
         let Some((first, last, owner, user)) = run else { return };
@@ -240,7 +245,7 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
             }
             None => {
                 let what = format!("{pages} leaked: owned, but neither used nor available");
-                // A crash between taking space and using it leaves this behind; no recovery corrects it.
+                // A crash between the allocation and the use of space causes this. Recovery does not correct it.
                 if findings.lenient || findings.tolerates_leaks {
                     findings.info(FindingKind::SpaceLeak, first, label(owner), what);
                 } else {
@@ -257,7 +262,8 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
         let State { owner, used } = state.unwrap_or(State { owner: None, used: Use::None });
         let fault = match (owner, used) {
             (None, Use::None) => None,
-            // A tree page outside the owned space; its owner is unknown, so the database root stands for it.
+            // A tree uses a page outside the owned space. The owner is unknown, so the finding names the database
+            // root.
             (None, Use::Tree(user) | Use::Available(user)) => Some((TreeIndex(0), Some(user))),
             (Some(owner), Use::None) => {
                 let unsure = entry(owner).is_none_or(|entry| entry.incomplete);

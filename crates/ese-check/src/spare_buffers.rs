@@ -1,35 +1,36 @@
-//! Buffers of reads that have ended, for further reads. Fresh memory costs more processor time than the checksums of what is
-//! read into it.
+//! Pool of read buffers for reuse. New memory takes more processor time than the checksums of the data that is read
+//! into it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jetcell_vfs::IoBuffer;
 
-/// Buffers shorter than [`SpareBuffers::WHOLE`] that are kept at most, in 4 MiB.
+/// Maximum number of pooled buffers that are shorter than [`SpareBuffers::WHOLE`], using 4 MiB.
 const KEPT: usize = 16;
 
-/// The buffers of one check.
+/// Buffers of one check.
 #[derive(Default)]
 pub(crate) struct SpareBuffers(Mutex<Buffers>);
 
 #[derive(Default)]
 struct Buffers {
-    /// Parts of huge pages: a disk takes a limited number of pieces of memory in one transfer, and 256 KiB in pages of 4 KiB are 64. All are
-    /// kept, so that there are at most seven more than were in use at a time.
+    /// Buffers of the full length, which are parts of huge pages. A disk accepts a limited number of memory segments
+    /// per transfer, and 256 KiB in pages of 4 KiB are 64 segments. All of these buffers are pooled, so there are at
+    /// most seven more than were in use at one time.
     whole: Vec<IoBuffer>,
-    /// Shorter ones, the oldest first.
+    /// Shorter buffers, the oldest first.
     parts: Vec<IoBuffer>,
 }
 
 impl SpareBuffers {
-    /// Length of the longest transfers.
+    /// Length in bytes of the longest transfers.
     pub(crate) const WHOLE: usize = 256 * 1024;
 
     fn buffers(&self) -> MutexGuard<'_, Buffers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A buffer of this length with arbitrary content.
+    /// Returns a buffer of this length with arbitrary contents.
     pub(crate) fn take(&self, len: usize) -> IoBuffer {
         let mut buffers = self.buffers();
         let spare = if len == Self::WHOLE {
@@ -45,7 +46,7 @@ impl SpareBuffers {
         spare.unwrap_or_else(|| IoBuffer::zeroed(len))
     }
 
-    /// Keeps buffers, short ones in place of the oldest.
+    /// Returns buffers to the pool. Short buffers replace the oldest ones.
     pub(crate) fn put_back(&self, returned: Vec<IoBuffer>) {
         let mut buffers = self.buffers();
         let (whole, parts): (Vec<_>, Vec<_>) =

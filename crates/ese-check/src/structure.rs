@@ -1,7 +1,7 @@
-//! The structure of a database: each tree that the catalog names, its space, and its contents.
+//! Check of the structure of a database: each tree in the catalog, its space, and its contents.
 //!
-//! The order is parents first: the database root, then each table followed by its secondary indexes and its long
-//! values. At the end each owned page must have exactly one use ([`crate::space`]).
+//! Parents are checked before their children: first the database root, then each table, followed by its secondary
+//! indexes and its long values. At the end, each owned page must have exactly one use ([`crate::space`]).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,56 +29,56 @@ use crate::tree::{Visit, Walker, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 
-/// If the sums of an index differ, further walks compare its entries in parts: entries of a part, most parts, and most
-/// differences that each part names.
+/// Limits for further walks that compare the entries of an index in parts if its sums differ: entries per part,
+/// maximum number of parts, and maximum number of differences that are reported per part.
 const PART_ENTRIES: u64 = 1 << 20;
 const MOST_PARTS: u64 = 64;
 const MOST_NAMED: usize = 20_000;
 
-/// Roots of a tree and of its space trees.
+/// Number of roots of a tree and its space trees.
 const ROOTS: u32 = 3;
 
-/// What the trees hold.
+/// Contents of the trees.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct StructureSummary {
-    /// Trees walked, the database root and the space trees not counted.
+    /// Number of trees that were walked, not including the database root and the space trees.
     pub trees: u64,
-    /// Every table, in catalog order.
+    /// Contents of each table, in the order of the catalog.
     pub tables: Vec<TableSummary>,
 }
 
-/// What one table holds.
+/// Contents of one table.
 #[derive(Clone, Default, Debug, Serialize)]
 pub struct TableSummary {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Pages of its tree, without indexes, long values and space trees.
+    /// Number of pages in the table's tree, not including indexes, long values, and space trees.
     pub pages: u64,
-    /// Records.
+    /// Number of records.
     pub rows: u64,
-    /// Nodes flagged deleted and not yet removed.
+    /// Number of nodes that are flagged as deleted but not yet removed.
     pub deleted_nodes: u64,
-    /// Entries of each secondary index.
+    /// Number of entries in each secondary index.
     pub indexes: BTreeMap<String, u64>,
-    /// Long values.
+    /// Number of long values.
     pub long_values: u64,
 }
 
-/// Everything that the steps of a structure check share.
+/// State that the steps of a structure check share.
 struct StructureCheck<'a, 'd> {
     reader: PageReader<'d>,
-    /// Of the trees of all tables.
+    /// Read-ahead for the trees of all tables.
     ahead: ReadAhead,
     findings: &'a mut Findings,
     map: PageMap,
-    /// Of an earlier table, to be used again.
+    /// Filter of an earlier table, which can be reused.
     keys: Option<KeyFilter>,
     trees: Vec<TreeEntry>,
     summary: StructureSummary,
 }
 
-/// Walks all trees and reports what is wrong. The summary counts what the trees hold. The pages that the walk reads are
-/// added to `judged`, if present.
+/// Walks all trees and reports errors. The summary counts the contents of the trees. Pages that the walk reads are
+/// added to `judged`, if it is present.
 pub(crate) fn check_structure(
     database: &Database,
     last_owned: u32,
@@ -104,7 +104,7 @@ pub(crate) fn check_structure(
     });
     check.space(root);
     if !catalog.complete {
-        // Unknown trees own pages, too.
+        // Trees that are not listed also own pages.
         check.trees[0].incomplete = true;
     }
     check.ahead = ReadAhead::new(catalog.tables.iter().flat_map(Table::trees).collect());
@@ -136,7 +136,7 @@ impl StructureCheck<'_, '_> {
         index
     }
 
-    /// Walks a tree of the list, claiming its pages.
+    /// Walks a tree of the list and claims its pages.
     fn walk(&mut self, index: TreeIndex, visit: Visit<'_>) -> TreeSummary {
         self.walk_by(index, |walker, shape| {
             walker.ahead = None;
@@ -145,7 +145,7 @@ impl StructureCheck<'_, '_> {
         .0
     }
 
-    /// Walks a tree of the list with several threads, claiming its pages.
+    /// Walks a tree of the list with several threads and claims its pages.
     fn walk_parallel<V: Fork>(&mut self, index: TreeIndex, visitor: V) -> (TreeSummary, V) {
         self.walk_by(index, |walker, shape| walk_parallel(walker, shape, visitor))
     }
@@ -175,7 +175,7 @@ impl StructureCheck<'_, '_> {
         (summary, rest)
     }
 
-    /// Walks a tree again for its contents only: the first walk reported its damage.
+    /// Walks a tree again for its contents only. The first walk has already reported its damage.
     fn walk_again(
         &mut self,
         shape: &TreeShape,
@@ -192,10 +192,10 @@ impl StructureCheck<'_, '_> {
         check_tree_space(&mut self.reader, self.findings, &mut self.map, &mut self.trees, index);
     }
 
-    /// Starts to read where the trees of the next table begin, so that the walk does not wait for single pages.
+    /// Starts to read the first pages of the next table's trees, so the walk does not have to wait for single pages.
     fn read_ahead(&mut self, tables: &[Table]) {
         let roots = tables.iter().take(2).flat_map(Table::trees).map(|(root, _)| root);
-        // The roots of the space trees are mostly behind that of the tree.
+        // The roots of the space trees usually follow the root of the tree.
         let places = roots.flat_map(|root| (0..ROOTS).map(move |place| root.plus(place)));
         self.reader.prefetch(places);
     }
@@ -221,7 +221,7 @@ impl StructureCheck<'_, '_> {
             let (walked_index, EntryVisitor { check: mut index, .. }) = self.walk_parallel(tree, visitor);
             self.space(tree);
             summary.indexes.insert(index.name().to_owned(), walked_index.nodes);
-            // Rows or entries on unreadable pages are missing from the sums.
+            // The sums do not include rows or entries on unreadable pages.
             if !walked.incomplete && !walked_index.incomplete {
                 self.reconcile(&shape, &mut index);
             }
@@ -253,12 +253,12 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// For the keys of the rows, which only indexes need.
+    /// Returns an empty filter for the keys of a table's rows. Only indexes need these keys.
     fn empty_filter(&mut self, table: &Table) -> KeyFilter {
         if table.indexes.is_empty() {
             return KeyFilter::new(0);
         }
-        // Fresh memory costs more time than memory that was in use.
+        // New memory takes more time than reused memory.
         let used = self.keys.take().map(KeyFilter::cleared);
         used.unwrap_or_else(|| KeyFilter::new(self.database_len()))
     }
@@ -267,7 +267,7 @@ impl StructureCheck<'_, '_> {
         u64::from(self.map.pages()) * self.reader.database.page_size.bytes() as u64
     }
 
-    /// Reports rows on unreadable pages that an index still has entries for.
+    /// Reports rows on unreadable pages for which an index still has entries.
     fn report_unreadable_rows(&mut self, table: &Table, indexes: &[IndexCheck<'_>]) {
         let Some((rows, index)) =
             indexes.iter().filter_map(|index| Some((index.unreadable_rows()?, index.name()))).max()
@@ -281,7 +281,7 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Counts the values of readable rows of which a part is on unreadable pages.
+    /// Reports the number of values of readable rows that are at least partly on unreadable pages.
     fn report_unreadable_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
         let mut lost = 0;
         if !self.for_each_account(table, long_values, rows, |account, _| lost += account.lost()) {
@@ -297,7 +297,7 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Names the long values whose reference count is wrong.
+    /// Reports the long values whose reference count is wrong.
     fn account_for_long_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
         let compare = |account: &Account, findings: &mut Findings| account.compare(table, findings);
         if !self.for_each_account(table, long_values, rows, compare) {
@@ -308,7 +308,8 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Accounts for all long values of a table, part by part. False if there are too many.
+    /// Counts the references of all long values of a table, part by part. Returns false if there are too many long
+    /// values.
     fn for_each_account(
         &mut self,
         table: &Table,
@@ -332,7 +333,7 @@ impl StructureCheck<'_, '_> {
         true
     }
 
-    /// Names the rows and entries that differ, if the sums over rows and entries of an index differ.
+    /// Reports the rows and entries that differ if the sums of rows and entries of an index differ.
     fn reconcile(&mut self, shape: &TreeShape, index: &mut IndexCheck<'_>) {
         if index.agrees() {
             return;
@@ -346,14 +347,14 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Does this for the entries whose hash belongs to one part.
+    /// Reports the differences for the entries whose hash belongs to one part.
     fn reconcile_part(
         &mut self,
         shape: &TreeShape,
         index: &mut IndexCheck<'_>,
         concerns: &dyn Fn(u64) -> bool,
     ) {
-        // Entries of the index that match no row so far.
+        // Entries of the index that have not matched a row so far.
         let mut open: HashMap<u64, i64> = HashMap::new();
         self.walk_again(&index.shape(), &mut |_, node| {
             let hash = index.entry_hash(node);

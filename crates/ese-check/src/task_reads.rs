@@ -1,4 +1,4 @@
-//! The reads of pages that are judged together.
+//! Reads of the pages that are checked in one task.
 
 use std::io;
 use std::sync::mpsc::{Receiver, channel};
@@ -9,13 +9,13 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 use crate::database::Database;
 use crate::spare_buffers::SpareBuffers;
 
-/// Bytes of the pages of a task.
+/// Maximum number of bytes in the pages of a task.
 const TASK_LEN: usize = 1 << 20;
 
 /// Pages whose reads have started.
 pub(crate) struct TaskReads {
     pages: Vec<PageNumber>,
-    /// For each page the run it is read with, and where in its buffer.
+    /// Run in which each page is read, and the offset of the page in the buffer of that run.
     places: Vec<(usize, usize)>,
     runs: usize,
     reads: Receiver<(usize, io::Result<()>, IoBuffer)>,
@@ -24,14 +24,14 @@ pub(crate) struct TaskReads {
 /// Pages that have been read.
 pub(crate) struct TaskPages {
     places: Vec<(usize, usize)>,
-    /// For each run; none if it could not be read.
+    /// Buffer of each run; `None` if the run could not be read.
     runs: Vec<Option<IoBuffer>>,
     failed: Vec<IoBuffer>,
     page_len: usize,
 }
 
 impl TaskReads {
-    /// Number of pages of a task.
+    /// Returns the maximum number of pages in a task.
     pub(crate) fn most_pages(database: &Database) -> usize {
         (TASK_LEN / database.page_size.bytes()).max(1)
     }
@@ -44,7 +44,7 @@ impl TaskReads {
         sorted.sort_unstable();
         let longest = (SpareBuffers::WHOLE / size).max(1);
         let (sender, reads) = channel();
-        // Pages beyond the end of the file have no place.
+        // Pages beyond the end of the file do not belong to any run.
         let mut places = vec![(usize::MAX, 0); pages.len()];
         let mut batch = Vec::new();
         let held = sorted.iter().take_while(|(page, _)| database.holds(*page)).count();
@@ -63,7 +63,7 @@ impl TaskReads {
                 offset,
                 buffer: database.spare.take(len),
                 reason: IoReason::Verify,
-                // The receiver is gone if the check was cancelled.
+                // The receiver no longer exists if the check was cancelled.
                 done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
             });
         }
@@ -76,7 +76,7 @@ impl TaskReads {
         &self.pages
     }
 
-    /// Waits for the reads.
+    /// Waits until the reads are complete.
     pub(crate) fn wait(self, database: &Database) -> TaskPages {
         let mut runs = Vec::new();
         runs.resize_with(self.runs, || None);
@@ -84,7 +84,7 @@ impl TaskReads {
         for (number, result, buffer) in self.reads.iter().take(self.runs) {
             match (result, runs.get_mut(number)) {
                 (Ok(()), Some(slot)) => *slot = Some(buffer),
-                // One bad sector must not hide its neighbours: the walk reads these one by one.
+                // A bad sector must not make its neighbours unreadable. The walk reads these pages individually.
                 _ => failed.push(buffer),
             }
         }
@@ -93,13 +93,13 @@ impl TaskReads {
 }
 
 impl TaskPages {
-    /// The bytes of a page, by its index.
+    /// Returns the bytes of the page with this index in the task.
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let (run, start) = *self.places.get(index)?;
         self.runs.get_mut(run)?.as_mut()?.get_mut(start..start + self.page_len)
     }
 
-    /// Buffers for further reads.
+    /// Returns the buffers for reuse by further reads.
     pub(crate) fn into_buffers(self) -> Vec<IoBuffer> {
         self.runs.into_iter().flatten().chain(self.failed).collect()
     }

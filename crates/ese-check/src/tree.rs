@@ -1,13 +1,15 @@
-//! One B+ tree: pages, order of keys, links between siblings, separators, flags.
+//! Check of one B+ tree: pages, order of keys, links between siblings, separators, and flags.
 //!
-//! The rules (reference: `docs/format.md`, trees): an internal entry (S, child) covers the keys below S and from the
-//! entry before it on; an empty S is infinity and stands only at the right edge; the last entry of any other
-//! internal page repeats the separator above it; only leaves have siblings; all leaves have the same depth.
+//! The rules are described in the section on trees of `docs/format.md`. An internal entry (S, child) covers the keys
+//! from the previous entry's separator up to but not including S. An empty S means infinity and occurs only at the
+//! right edge. The last entry of any other internal page repeats the separator of its parent. Only leaves have
+//! siblings. All leaves have the same depth.
 //!
-//! Several threads read and check the leaves of large trees (`leaf_workers`); this module does everything else.
+//! The leaves of large trees are read and checked by several threads (`leaf_workers`). This module does everything
+//! else.
 //!
-//! Invariants: a walk enters each page at most once and goes no deeper than [`MAX_DEPTH`], so no link on the disk makes
-//! it run forever. Pages that cannot be read are reported and skipped.
+//! Invariants: a walk enters each page at most once and does not go deeper than [`MAX_DEPTH`]. Therefore, no link on
+//! the disk can make it run forever. Pages that cannot be read are reported and skipped.
 
 use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{DbTime, PageNumber};
@@ -21,27 +23,29 @@ use crate::read_ahead::ReadAhead;
 use crate::reader::PageReader;
 use crate::tree_shape::{MAX_DEPTH, TreeShape};
 
-/// Pages of one walk that are remembered, in 16 MiB. In a larger tree, only the count of pages reveals a cycle.
+/// Maximum number of pages that one walk remembers, using 16 MiB. In a larger tree, only the number of pages reveals
+/// a cycle.
 const MOST_VISITED: u32 = 1 << 27;
-/// Children of a page that are read ahead of the walk, and the number of children after which more are requested.
+/// Number of a page's children that are read ahead of the walk, and number of children after which more reads are
+/// requested.
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
-/// What a walk needs besides the tree.
+/// State of a walk that does not depend on the tree.
 pub(crate) struct Walker<'a, 'd> {
     pub(crate) reader: &'a mut PageReader<'d>,
     pub(crate) findings: &'a mut Findings,
-    /// Records each page as used by this tree; without it the pages are only visited.
+    /// Map in which each page is recorded as used by this tree. If it is absent, the pages are only visited.
     pub(crate) claims: Option<(&'a mut PageMap, TreeIndex)>,
-    /// No page of a clean database is newer.
+    /// Highest time that a page of a clean database can have.
     pub(crate) newest: DbTime,
-    /// Reads for this walk and later ones, if this is one of the walks that they are for.
+    /// Read-ahead for this walk and later walks. Absent if this walk does not use read-ahead.
     pub(crate) ahead: Option<&'a mut ReadAhead>,
 }
 
-/// Receives the nodes of leaves that are not flagged deleted, in order.
+/// Callback that receives the nodes of leaves in order, except for nodes that are flagged as deleted.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(PageNumber, &Node<'_>, &mut Findings);
 
-/// A [`Visit`] as a visitor.
+/// Visitor that calls a [`Visit`].
 struct Each<'v>(Visit<'v>);
 
 impl Visitor for Each<'_> {
@@ -57,34 +61,34 @@ impl Walker<'_, '_> {
     }
 }
 
-/// One walk.
+/// State of one walk of a tree.
 pub(crate) struct WalkState<'s, V> {
     shape: &'s TreeShape,
     pub(crate) visitor: V,
     pub(crate) sequence: LeafSequence,
-    /// Pages that the walk has entered, except those that the map knows.
+    /// Pages that the walk has entered, except pages that the map records.
     visited: PageSet,
-    /// References to pages that the walk has followed.
+    /// Number of references to pages that the walk has followed.
     references: u32,
-    /// Threads that check leaves. Absent while their results are joined.
+    /// Threads that check leaves. Absent while their results are being joined.
     pub(crate) workers: Option<Box<dyn LeafQueue<V> + 's>>,
 }
 
-/// A page that a parent of leaves refers to.
+/// A reference to a page from a parent of leaves.
 pub(crate) struct Entry {
     pub(crate) child: PageNumber,
     pub(crate) parent: PageNumber,
-    /// Level of the child.
+    /// Level of the child in the tree.
     pub(crate) depth: u32,
     pub(crate) low: Option<Vec<u8>>,
     pub(crate) high: Option<Vec<u8>>,
 }
 
-/// Checks leaves in place of the walk.
+/// Queue of leaves that are checked outside of the walk.
 pub(crate) trait LeafQueue<V> {
     /// Adds the next page.
     fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, entry: Entry);
-    /// Waits until the state includes all pages that were added.
+    /// Waits until the state includes all added pages.
     fn drain(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>);
 }
 
@@ -100,7 +104,7 @@ impl<V: Visitor> WalkState<'_, V> {
         }
     }
 
-    /// Waits for the leaves so far, so that the next page is checked in the order of the tree.
+    /// Waits for the leaves that were added so far. The next page is then checked in the order of the tree.
     fn drain(&mut self, walker: &mut Walker<'_, '_>) {
         if let Some(mut workers) = self.workers.take() {
             workers.drain(walker, self);
@@ -124,12 +128,13 @@ impl<V: Visitor> WalkState<'_, V> {
     }
 }
 
-/// Walks the tree from its root; `visit` gets its records.
+/// Walks the tree from its root and passes its records to `visit`.
 pub(crate) fn walk(walker: &mut Walker<'_, '_>, shape: &TreeShape, visit: Visit<'_>) -> TreeSummary {
     WalkState::new(shape, Each(visit)).walk(walker)
 }
 
-/// Whether the walk may enter a page: it has not been there, and the check goes on.
+/// Returns true if the walk may enter a page: the walk has not entered the page before, and the check is not
+/// cancelled.
 fn enter<V: Visitor>(
     walker: &mut Walker<'_, '_>,
     state: &mut WalkState<'_, V>,
@@ -147,7 +152,7 @@ fn enter<V: Visitor>(
         skip(walker, state, number, FindingKind::TreeShape, what);
         return false;
     }
-    // The map does not tell pages of the tree from pages of its space trees; only the walk does.
+    // The map does not distinguish pages of the tree from pages of its space trees. Only the walk does.
     let watched = walker.claims.as_ref().filter(|_| !state.shape.kind.contains(PageFlags::SPACE));
     let known = watched.and_then(|(map, tree)| Some(map.state(number)?.used == Use::Tree(*tree)));
     state.references = state.references.saturating_add(1);
@@ -178,8 +183,8 @@ fn referrer(parent: Option<PageNumber>) -> String {
     parent.map_or_else(|| "the catalog".to_owned(), |parent| format!("page {parent}"))
 }
 
-/// Checks a page and all pages below it. `parent` is the page that refers to it, and whether its flags say that its
-/// children are leaves.
+/// Checks a page and all pages below it. `parent` is the page that refers to this page, and whether the parent's
+/// flags state that its children are leaves.
 fn visit_page<V: Visitor>(
     walker: &mut Walker<'_, '_>,
     state: &mut WalkState<'_, V>,
@@ -207,7 +212,7 @@ fn visit_page<V: Visitor>(
         }
     };
     let page = image.page();
-    // A flipped bit was corrected in memory.
+    // A flipped bit of this page was corrected in memory.
     walker.findings.attribute(number, &shape.label, page.is_leaf());
     let mut context = walker.context(shape);
     context.check_layout(number, image.bytes());
@@ -226,7 +231,7 @@ fn visit_page<V: Visitor>(
     internal(walker, state, (number, &page, depth), low, high);
 }
 
-/// Checks a page that a parent of leaves refers to, after the walk has entered it.
+/// Checks a page to which a parent of leaves refers. The walk must already have entered the page.
 pub(crate) fn visit_child<V: Visitor>(
     walker: &mut Walker<'_, '_>,
     state: &mut WalkState<'_, V>,
@@ -274,7 +279,7 @@ fn internal<V: Visitor>(
     let children: Vec<PageNumber> = page.nodes().filter_map(|node| node.child()).collect();
     let mut below: Option<Vec<u8>> = low.map(<[u8]>::to_vec);
     for (index, node) in page.nodes().enumerate() {
-        // Read-ahead stays at the same distance.
+        // This keeps read-ahead at a constant distance.
         if index % PREFETCH_STEP == 0 && !together {
             let ahead = children.get(index..).unwrap_or_default().iter().copied();
             walker.reader.prefetch(ahead.take(PREFETCH_DISTANCE));
@@ -333,7 +338,7 @@ fn internal<V: Visitor>(
     }
 }
 
-/// Reports why a part of the tree is not checked.
+/// Reports the reason for which a part of the tree is not checked.
 fn skip<V: Visitor>(
     walker: &mut Walker<'_, '_>,
     state: &mut WalkState<'_, V>,
@@ -345,7 +350,7 @@ fn skip<V: Visitor>(
     state.gap(walker);
 }
 
-/// The leaf to which a node with this key and data belongs, or the last page on the way that can be read.
+/// Returns the leaf to which a node with this key and data belongs, or the last readable page on the path to it.
 pub(crate) fn leaf_for(
     reader: &mut PageReader<'_>,
     shape: &TreeShape,

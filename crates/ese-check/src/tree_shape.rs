@@ -1,29 +1,29 @@
-//! What a tree should be: its root, its object id, the flags of its pages, its name.
+//! Expected properties of a tree: its root, its object id, the flags of its pages, and its name.
 
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, TreeId};
 
 use crate::tree_label::DATABASE;
 
-/// No tree of 2^32 pages is deeper.
+/// Maximum depth of a tree. Even a tree of 2^32 pages is not deeper.
 pub(crate) const MAX_DEPTH: u32 = 24;
-/// Flags that all pages of a tree share.
+/// Flags that are the same on all pages of a tree.
 pub(crate) const KIND: PageFlags =
     PageFlags::SPACE.union(PageFlags::INDEX).union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE);
 
-/// What a tree should be.
+/// Expected properties of a tree.
 #[derive(Clone, Debug)]
 pub(crate) struct TreeShape {
     pub(crate) root: PageNumber,
     pub(crate) tree: TreeId,
-    /// The flags of [`KIND`] its pages have to carry.
+    /// Flags in [`KIND`] that the pages of the tree must have.
     pub(crate) kind: PageFlags,
-    /// Name for findings.
+    /// Name of the tree in findings.
     pub(crate) label: String,
 }
 
 impl TreeShape {
-    /// The tree on page 1, which owns all pages. ESE: system root.
+    /// Returns the tree on page 1, which owns all pages. ESE: system root.
     pub(crate) fn database_root() -> TreeShape {
         TreeShape {
             root: PageNumber::fixed(1),
@@ -34,7 +34,7 @@ impl TreeShape {
     }
 
     pub(crate) fn non_unique(&self) -> bool {
-        // Extents have unique keys whatever tree they belong to.
+        // Extents have unique keys regardless of the tree to which they belong.
         self.kind.contains(PageFlags::NON_UNIQUE) && !self.kind.contains(PageFlags::SPACE)
     }
 }

@@ -1,4 +1,5 @@
-//! The memory of a check does not grow with the file: the test extends a real database with more and more empty space.
+//! Test that the memory of a check does not grow with the file. The test extends a real database with increasing
+//! amounts of empty space.
 
 #[path = "check/memory.rs"]
 mod memory;
@@ -14,14 +15,14 @@ use testkit::damage::Patient;
 
 use crate::memory::Memory;
 
-/// Largest resident memory of this process so far, in MiB.
+/// Returns the peak resident memory of this process so far, in MiB.
 fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// Changes the database so that it owns all pages up to `last`.
+/// Extends the owned space of the database to all pages up to `last`.
 fn own_up_to(database: &mut Patient, last: u32) {
     let root = database.page(PageNumber::fixed(1));
     let header = SpaceHeader::decode(root.external_header()).unwrap();
@@ -32,7 +33,7 @@ fn own_up_to(database: &mut Patient, last: u32) {
     let node = leaf.node(index).unwrap();
     let (extent, _) = Extent::decode(&node.key_to_vec(), node.data).unwrap();
     let longer = Extent { last: PageNumber::fixed(last), count: last - extent.first().get() + 1 };
-    // Newest files put the pool in front of the page.
+    // In the newest files, the key starts with the pool.
     let mut key = node.key_to_vec();
     key.truncate(key.len() - 4);
     key.extend(longer.key());
@@ -42,7 +43,7 @@ fn own_up_to(database: &mut Patient, last: u32) {
     });
 }
 
-/// The real database with empty space up to so many pages.
+/// Returns the real database, extended with empty space up to page `last`.
 fn with_space(database: Vec<u8>, last: u32) -> Memory {
     let mut database = Patient::new(database);
     own_up_to(&mut database, last);
@@ -50,7 +51,8 @@ fn with_space(database: Vec<u8>, last: u32) -> Memory {
     Memory { zeros: len - database.bytes.len() as u64, ..Memory::new(database.bytes) }
 }
 
-/// Bytes that a check of all pages reads of a file of so many MiB, and the memory of the process behind it.
+/// Returns the number of bytes that a check of all pages of a file of this size in MiB reads, and the peak memory of
+/// the process.
 fn check_all_pages(database: &[u8], mib: u32) -> (u64, u64) {
     let memory = with_space(database.to_vec(), mib * 32 - 2);
     let report = check_database(&memory, &memory.path, &CheckOptions::default()).unwrap();
@@ -58,14 +60,14 @@ fn check_all_pages(database: &[u8], mib: u32) -> (u64, u64) {
     (memory.read.load(Ordering::Relaxed), most_memory())
 }
 
-/// One test, because the memory is that of the process.
+/// There is only one test, because the memory is measured for the whole process.
 #[test]
 fn memory_does_not_grow_with_the_file_and_each_page_is_read_once() {
     let Some(corpus) = Corpus::locate() else { return };
     let database = corpus.read("db/32k/Windows-search.edb");
     let [(read, memory), (more_read, more_memory)] = [256, 2048].map(|mib| check_all_pages(&database, mib));
     assert!(more_memory - memory < 24, "{memory} and {more_memory} MiB");
-    // What the trees read once more is the same in both.
+    // Pages of the trees that are read again are the same in both runs.
     let grown = more_read - read;
     assert!((1792..1800).contains(&(grown >> 20)), "{} MiB more are read", grown >> 20);
     assert!(read < 512 << 20, "{read}");
@@ -74,13 +76,13 @@ fn memory_does_not_grow_with_the_file_and_each_page_is_read_once() {
 
 fn sixteen_tib_are_checked_in_the_memory_of_a_few_mib(database: Vec<u8>) {
     let before = most_memory();
-    // The largest number of pages of a database, without the headers.
+    // The maximum number of pages in a database, not including the headers.
     let last = (1 << 29) - 3;
     let memory = with_space(database, last);
     let options = CheckOptions { pages: false, ..CheckOptions::default() };
     let report = check_database(&memory, &memory.path, &options).unwrap();
     assert_eq!((report.file_pages, report.last_owned_page), (last, last));
-    // The added space is owned and not in use. Everything else is as in the real database.
+    // The added space is owned but not in use. Everything else is as in the real database.
     let end = format!("..{last} leaked: owned, but neither used nor available");
     let leak = report.findings.iter().rfind(|finding| finding.kind == FindingKind::SpaceLeak);
     assert!(leak.is_some_and(|leak| leak.what.ends_with(&end)), "{leak:?}");

@@ -1,4 +1,5 @@
-//! Which threads are those of the engine: a session may wait for what they do, and they must not.
+//! Marks the threads of the engine. A session may wait for the work of these threads, so they must not wait for it
+//! themselves.
 
 use std::cell::Cell;
 
@@ -6,12 +7,12 @@ thread_local! {
     static IS_BACKGROUND: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The current thread does background work from now on.
+/// Marks the current thread as a background thread for the rest of its life.
 pub(crate) fn become_background_thread() {
     IS_BACKGROUND.set(true);
 }
 
-/// Whether the current thread does background work.
+/// Returns whether the current thread is a background thread.
 pub(crate) fn is_background_thread() -> bool {
     IS_BACKGROUND.get()
 }

@@ -26,7 +26,7 @@ pub struct Core {
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
     /// Position of the last checkpoint. The lock is held while a checkpoint is made.
     pub(crate) checkpoint: Mutex<LogPosition>,
-    /// The file system of the services.
+    /// File system of the services. It can be frozen.
     pub(crate) freezable: Arc<FreezableVfs>,
 }
 
@@ -39,8 +39,10 @@ impl Deref for Core {
 }
 
 impl Core {
-    /// An instance whose files are in `vfs`. From now on it must use them through [`Services::vfs`] only, which it can
-    /// freeze.
+    /// Creates the state of an instance whose files are in `vfs`.
+    ///
+    /// From now on, the instance must access its files through [`Services::vfs`] only, because that file system can
+    /// be frozen.
     pub(crate) fn new(
         vfs: Arc<dyn Vfs>,
         cache: Arc<Cache>,
@@ -56,7 +58,7 @@ impl Core {
         })
     }
 
-    /// Fails while a backup is running: its log must not attach, detach or create a database.
+    /// Returns an error if a backup is running. While it runs, the log must not attach, detach or create a database.
     pub(crate) fn check_no_backup(&self) -> Result<()> {
         match self.backup_running.load(Ordering::Acquire) {
             false => Ok(()),
@@ -69,7 +71,8 @@ impl Core {
         if self.backup_running.swap(true, Ordering::SeqCst) {
             return Err(running("a backup of the instance is running; end it first"));
         }
-        // A load is counted before it looks for a backup, so one of the two sees the other.
+        // A bulk load increments its counter before it checks for a backup. Therefore at least one of the two sees
+        // the other.
         if self.bulk_loads.load(Ordering::SeqCst) > 0 {
             self.backup_running.store(false, Ordering::SeqCst);
             return Err(running(
@@ -79,42 +82,42 @@ impl Core {
         Ok(())
     }
 
-    /// The services that the databases and sessions of the instance share.
+    /// Returns the services that the databases and sessions of the instance share.
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.services
     }
 
-    /// Attached databases, by file id.
+    /// Returns the attached databases, ordered by file id.
     pub fn databases(&self) -> Vec<Arc<Database>> {
         self.databases.read().values().cloned().collect()
     }
 
-    /// One attached database.
+    /// Returns the attached database with this file id.
     pub fn database(&self, file: FileId) -> Option<Arc<Database>> {
         self.databases.read().get(&file).cloned()
     }
 
-    /// The file of one attached database.
+    /// Returns the file of the attached database with this file id.
     pub(crate) fn file(&self, file: FileId) -> Option<Arc<DatabaseFile>> {
         self.databases.read().get(&file).map(|database| database.file.clone())
     }
 
-    /// The database that log records call `id`.
+    /// Returns the database that has the id `id` in log records.
     pub(crate) fn database_in_log(&self, id: u8) -> Option<Arc<Database>> {
         self.databases.read().values().find(|database| database.file.log_id == id).cloned()
     }
 
-    /// The file of the database that log records call `id`.
+    /// Returns the file of the database that has the id `id` in log records.
     pub(crate) fn file_in_log(&self, id: u8) -> Option<Arc<DatabaseFile>> {
         self.database_in_log(id).map(|database| database.file.clone())
     }
 
-    /// The attached databases as log headers and checkpoints list them.
+    /// Returns the attached databases in the form used by log headers and checkpoints.
     pub(crate) fn attachments(&self) -> Vec<Attachment> {
         self.databases().iter().map(|database| database.file.attachment()).collect()
     }
 
-    /// Adds an opened, locked file. From now on its pages may be read. The header on disk does not change.
+    /// Adds an opened, locked file. Its pages may be read from now on. The header on disk does not change.
     pub(crate) fn attach(&self, opened: OpenedFile, log_id: u8) -> Arc<Database> {
         let file = DatabaseFile::open(self.services.for_files(), opened, log_id);
         let database = Arc::new(Database::new(file, &self.services));
@@ -125,7 +128,7 @@ impl Core {
     /// Flushes a database and leaves it clean. ESE: detach.
     pub(crate) fn detach(&self, database: &Database, now: LogTime) -> Result<()> {
         let file = &database.file;
-        // After a detach, another database may have its file id and its id in the log.
+        // After a detach, another database may have the same file id and the same log id.
         if self.database(file.file_id).is_none_or(|attached| !std::ptr::eq(&*attached, database)) {
             return Err(Error::Usage(format!("{} is not attached", file.path.display())));
         }
@@ -147,7 +150,7 @@ impl Core {
         Ok(())
     }
 
-    /// Stops using a file. All its pages are on disk, and the detach record at `position` is durable.
+    /// Closes a file and marks it clean. All its pages are on disk, and the detach record at `position` is durable.
     pub(crate) fn close_clean(&self, file: &DatabaseFile, position: LogPosition, now: LogTime) -> Result<()> {
         file.set_clean(position, now)?;
         self.cache.detach(file.file_id)?;
@@ -156,7 +159,7 @@ impl Core {
         Ok(())
     }
 
-    /// Stops using all databases and leaves them dirty, as they are.
+    /// Removes all databases from the instance without flushing them. They stay dirty.
     pub(crate) fn abandon(&self) {
         self.ended.clear();
         for database in self.databases() {

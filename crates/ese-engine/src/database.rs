@@ -1,4 +1,4 @@
-//! An attached database: its file, the trees and tables that are open in it, and its maintenance.
+//! An attached database: its file, its open trees and tables, and its maintenance.
 
 use jetcell_sync::Arc;
 use std::path::Path;
@@ -44,49 +44,49 @@ impl Database {
         }
     }
 
-    /// Path of the file.
+    /// Returns path of the file.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
-    /// The header as it would be written now.
+    /// Returns the header as it would be written now.
     pub fn header(&self) -> DatabaseHeader {
         self.file.header()
     }
 
-    /// Page size.
+    /// Returns the page size.
     pub fn page_size(&self) -> PageSize {
         self.file.page_size
     }
 
-    /// Id of its file in the cache.
+    /// Returns the id of the file in the cache.
     pub fn file_id(&self) -> FileId {
         self.file.file_id
     }
 
-    /// Id in log records. ESE: `dbid`.
+    /// Returns the id of the database in log records. ESE: `dbid`.
     pub fn log_id(&self) -> u8 {
         self.file.log_id
     }
 
-    /// The highest database time assigned so far.
+    /// Returns the highest database time assigned so far.
     pub fn db_time(&self) -> DbTime {
         self.file.db_time()
     }
 
-    /// Stops scan and defragmentation, and stores their progress.
+    /// Stops the scan and both kinds of defragmentation, and stores their progress.
     pub(crate) fn stop_maintenance(&self) {
         self.scan.stop();
         self.stop_defragmentation();
     }
 
-    /// Stops the defragmentations of both kinds, and stores their state.
+    /// Stops both kinds of defragmentation, and stores their state.
     pub(crate) fn stop_defragmentation(&self) {
         self.compaction.stop();
         self.layout.stop();
     }
 
-    /// The defragmentation of a kind.
+    /// Returns the defragmentation of the given kind.
     pub(crate) fn defragmentation(&self, kind: DefragKind) -> &Defragmentation {
         match kind {
             DefragKind::Compaction => &self.compaction,
@@ -94,22 +94,22 @@ impl Database {
         }
     }
 
-    /// Length of the database file in bytes.
+    /// Returns the length of the database file in bytes.
     pub fn file_bytes(&self) -> crate::Result<u64> {
         self.file.bytes()
     }
 
-    /// Progress of the online defragmentation that merges sparse pages, since the database was attached.
+    /// Returns the progress of the online defragmentation that merges sparse pages, since the database was attached.
     pub fn defrag_progress(&self) -> DefragProgress {
         self.compaction.progress()
     }
 
-    /// Progress of the sequential layout since the database was attached.
+    /// Returns progress of the sequential layout since the database was attached.
     pub fn layout_progress(&self) -> DefragProgress {
         self.layout.progress()
     }
 
-    /// Progress of the scan since the database was attached.
+    /// Returns progress of the scan since the database was attached.
     pub fn scan_progress(&self) -> ScanProgress {
         self.scan.progress()
     }

@@ -1,4 +1,5 @@
-//! The engine's errors. There are few kinds; each tells the caller what state holds afterwards and how to proceed.
+//! The engine's errors. There are few kinds. Each tells the caller which state holds after the error, and how to
+//! proceed.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 use ese_format::{Generation, LogPosition, PageNumber};
 use jetcell_sync::Arc;
 
-/// Result of engine calls.
+/// Result of an engine call.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// An error of an engine call. Unless a variant says otherwise, the call changed nothing and the session can continue.
@@ -19,22 +20,22 @@ pub enum Error {
     /// A unique index has this key already.
     #[error("duplicate key")]
     KeyDuplicate,
-    /// The key of a row of a bulk load is not above that of the row before. The row is not loaded; the load can go on
-    /// without it, and [`crate::Table::insert`] inserts it after the load.
+    /// The key of a row in a bulk load is not greater than the key of the previous row. The row is not loaded. The
+    /// load can continue without it, and [`crate::Table::insert`] can insert it after the load.
     #[error(
         "the key of the row is below that of the row before, and the bulk load has no room to keep it for an insert: insert it after the load"
     )]
     OutOfOrder,
-    /// The program asked to stop. Nothing was changed.
+    /// The caller requested cancellation. Nothing was changed.
     #[error("stopped on request; nothing was changed")]
     Cancelled,
-    /// There is no such record.
+    /// The record does not exist.
     #[error("no record found")]
     RecordNotFound,
-    /// A mistake of the caller; the text describes it.
+    /// The caller used the interface incorrectly; the text describes the mistake.
     #[error("{0}")]
     Usage(String),
-    /// A fault of the engine itself; the text describes it. Please report it. ESE: `JET_errInternalError`.
+    /// A bug in the engine; the text describes it. Please report it. ESE: `JET_errInternalError`.
     #[error("internal error: {0}")]
     Internal(String),
     /// The version store reached its limit: commit or roll back the oldest transaction. ESE: `JET_errVersionStoreOutOfMemory`.
@@ -43,20 +44,20 @@ pub enum Error {
         /// Configured limit.
         limit_bytes: usize,
     },
-    /// The volume is full, and the operation was not done. Rollback and shutdown still work. Retry after space was
-    /// freed.
+    /// The volume is full, and the operation was not executed. Rollback and shutdown still work. Free space, then
+    /// retry.
     #[error("{path}: disk full; free space and retry (nothing was changed)")]
     DiskFull {
         /// File that could not grow.
         path: PathBuf,
     },
-    /// The system refused memory within the configured size of the cache. Retry after memory was freed, or open the
-    /// instance again with a smaller cache. ESE: `JET_errOutOfMemory`.
+    /// The operating system refused memory although the cache is below its configured size. Free memory and retry, or
+    /// open the instance again with a smaller cache. ESE: `JET_errOutOfMemory`.
     #[error(
         "the system has no memory for {bytes} bytes of the page cache; use a smaller cache, or raise the memory limit of the process"
     )]
     OutOfMemory {
-        /// Size of the request.
+        /// Size of the request in bytes.
         bytes: usize,
     },
     /// Another process or instance uses the files.
@@ -65,17 +66,17 @@ pub enum Error {
         /// The locked path.
         path: PathBuf,
     },
-    /// Stored bytes are wrong; the text names the page or log and describes the fault.
+    /// Stored data is corrupt; the text names the page or log and describes the damage.
     #[error("{path}: {what}")]
     Corrupt {
-        /// File.
+        /// Damaged file.
         path: PathBuf,
         /// Page number, if the file is a database.
         page: Option<PageNumber>,
-        /// Description of the fault.
+        /// Description of the damage.
         what: String,
     },
-    /// Logs that recovery needs are missing.
+    /// Logs that recovery requires are missing.
     #[error("{path}: recovery needs log generations {first:X} to {last:X} (hexadecimal), and not all of them are in the log directory",
         first = required.0.0, last = required.1.0)]
     LogsMissing {
@@ -84,146 +85,149 @@ pub enum Error {
         /// First and last generation required.
         required: (Generation, Generation),
     },
-    /// Logs that may hold committed transactions are missing. The databases are consistent without them.
+    /// Logs that may contain committed transactions are missing. The databases are consistent without these logs.
     #[error("{path}: log generations {first:X} to {last:X} (hexadecimal) may hold committed transactions, and they are missing",
         first = committed.0.0, last = committed.1.0)]
     CommittedLogsMissing {
-        /// Database.
+        /// Database file.
         path: PathBuf,
-        /// First and last generation that may hold them.
+        /// First and last generation that may contain committed transactions.
         committed: (Generation, Generation),
     },
-    /// A log file is missing: the newest one, or one between others. Put it back.
+    /// A log file is missing: either the newest one, or one between two existing files. Restore it.
     #[error("{path}: log generation {generation:X} (hexadecimal) is missing", generation = generation.0)]
     LogMissing {
-        /// Directory, or the path that the file should have.
+        /// Log directory, or the expected path of the file.
         path: PathBuf,
-        /// The generation.
+        /// Missing generation.
         generation: Generation,
     },
-    /// A log file is damaged, or is not the one that belongs there. Nothing of it was replayed.
+    /// A log file is damaged, or does not belong to this sequence. No record of it was replayed.
     #[error("{path}: at log position {position}: {what}")]
     Log {
-        /// File.
+        /// Log file.
         path: PathBuf,
-        /// Where in the log.
+        /// Position in the log.
         position: LogPosition,
-        /// Kind of the fault.
+        /// Kind of the error.
         fault: LogFault,
-        /// Description of the fault.
+        /// Description of the error.
         what: String,
     },
-    /// A page is not in a state that the log can bring forward. Redo of its generation stopped there.
+    /// The database time of a page does not match the log record to be replayed. Redo of the record's generation
+    /// stopped at this page.
     #[error("{path}: page {page}: {what} (log record at {position:?})")]
     PageTime {
-        /// Database.
+        /// Database file.
         path: PathBuf,
-        /// The page.
+        /// Page number.
         page: PageNumber,
-        /// The record that does not fit.
+        /// Position of the log record that does not match the page.
         position: LogPosition,
-        /// Kind of the fault.
+        /// Kind of the mismatch.
         fault: PageTimeFault,
-        /// Description of the fault.
+        /// Description of the mismatch.
         what: String,
     },
-    /// A database is not in the state from which the log continues. It was not changed.
+    /// A database is not in the state from which the log continues. The database was not changed.
     #[error("{path}: {what}")]
     Attachment {
-        /// File.
+        /// Database file.
         path: PathBuf,
-        /// Kind of the fault.
+        /// Kind of the error.
         fault: AttachmentFault,
-        /// Description of the fault, and what to do.
+        /// Description of the error, and what to do.
         what: String,
     },
-    /// A backup cannot be made, or cannot go on. The databases are not changed.
+    /// A backup cannot be started or continued. The databases are not changed.
     #[error("{what}")]
     Backup {
-        /// Kind of the fault.
+        /// Kind of the error.
         fault: BackupFault,
-        /// Description of the fault, and what to do.
+        /// Description of the error, and what to do.
         what: String,
     },
-    /// A write or sync failed, or the rollback of a session failed before the session ended. The instance refuses
-    /// further changes. Open it again to recover from the log.
+    /// The instance refuses changes, because a write, a sync, or the rollback of a session failed. Open the instance
+    /// again to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
     ReadOnly(String),
-    /// A read failed, or a write that nothing depended on yet.
+    /// A read failed, or a write on which nothing depended yet.
     #[error("{path}: {message}")]
     Io {
-        /// File.
+        /// File that was read or written.
         path: PathBuf,
-        /// Text of the operating system's error.
+        /// Error message of the operating system.
         message: String,
-        /// Kind of the error.
+        /// Kind of the operating system's error.
         kind: io::ErrorKind,
-        /// The operating system's error.
+        /// Error of the operating system.
         source: Arc<io::Error>,
     },
 }
 
-/// What is wrong with a log file.
+/// Reason why a log file cannot be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFault {
     /// A segment or a record is damaged.
     Damaged,
-    /// It is of another log stream: the signatures differ.
+    /// The file belongs to another log stream: the signatures differ.
     OtherStream,
-    /// The generation before it is another one: the creation times differ.
+    /// The file does not continue the previous generation: the creation times differ.
     OtherHistory,
-    /// The generation before it has other content: the accumulated checksums differ.
+    /// The file does not continue the content of the previous generation: the accumulated checksums differ.
     OtherContent,
-    /// It has a record that recovery cannot redo.
+    /// The file contains a record that recovery cannot redo.
     UnknownRecord,
 }
 
-/// How the database time of a page differs from what the log expects.
+/// Difference between the database time of a page and the time that the log expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageTimeFault {
-    /// It is older: a write was lost, or the file is from another moment.
+    /// The page is older than expected: a write was lost, or the file is an older copy.
     Older,
-    /// It is between the times before and after the change.
+    /// The time of the page lies between the times before and after the logged change.
     Newer,
-    /// It has a change of a generation that the header of the database does not name: something else changed the file.
+    /// The page contains a change from a generation that the header of the database does not name. Another program
+    /// changed the file.
     BeyondHeader,
 }
 
-/// What is wrong with a database that the log attaches.
+/// Reason why the log cannot attach a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachmentFault {
-    /// The file is not there, or it is another database.
+    /// The file does not exist, or it is another database.
     Missing,
-    /// The file was shut down at another position than the log says: it is an older copy, or something else changed it.
+    /// The file was shut down at a position that differs from the log. It is an older copy, or another program
+    /// changed it.
     OtherShutdown,
     /// The file comes from a backup and was not restored.
     NotRestored,
 }
 
-/// Why a backup cannot be made, or cannot go on.
+/// Reason why a backup cannot be started or continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupFault {
     /// Another backup of the instance is running.
     Running,
-    /// A step was called too early or too late.
+    /// A backup step was called in the wrong order.
     WrongStep,
     /// A database has no full backup yet.
     NoFullBackup,
-    /// The instance removes its logs by itself (circular logging).
+    /// Circular logging is enabled: the instance removes its logs itself.
     CircularLogging,
     /// Logs since the previous backup were removed.
     LogsRemoved,
-    /// A log cannot be read, or is damaged.
+    /// A log file cannot be read, or is damaged.
     LogUnreadable,
-    /// Not all logs were read.
+    /// The caller has not read all logs.
     LogNotCopied,
-    /// A freeze lasted too long, and ended by itself.
+    /// The freeze exceeded its time limit, and the instance ended it.
     FreezeTimedOut,
 }
 
 impl Error {
-    /// The text of the failure, without its consequences. A caller that stores it wraps it in [`Error::ReadOnly`]
-    /// later.
+    /// Returns the text of the failure without its consequences. The caller stores the text and later wraps it in
+    /// [`Error::ReadOnly`].
     pub(crate) fn cause(&self) -> String {
         match self {
             Error::ReadOnly(what) => what.clone(),
@@ -231,7 +235,7 @@ impl Error {
         }
     }
 
-    /// Wraps an I/O error with the file it concerns; "no space" becomes [`Error::DiskFull`].
+    /// Wraps an I/O error together with the path of the file. "No space" errors become [`Error::DiskFull`].
     pub fn io(path: impl Into<PathBuf>, error: &io::Error) -> Error {
         let path = path.into();
         match error.kind() {
@@ -246,13 +250,13 @@ impl Error {
         }
     }
 
-    /// ESE's error code for this condition.
+    /// Returns ESE's error code for this error.
     #[doc(alias = "JET_err")]
     pub fn jet_code(&self) -> i32 {
         self.jet().0
     }
 
-    /// The name of [`Error::jet_code`] in ESE.
+    /// Returns ESE's name for the code that [`Error::jet_code`] returns.
     pub fn jet_name(&self) -> &'static str {
         self.jet().1
     }

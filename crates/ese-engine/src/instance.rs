@@ -1,7 +1,7 @@
 //! An instance: one log stream, the databases attached to it, and the background work for them.
 //!
-//! This module alone connects the parts and starts threads. Each thread repeats a bounded step, which also works
-//! without threads (see [`Instance::step`]), so that a simulation runs the same code on one thread.
+//! Only this module connects the parts and starts threads. Each thread repeats a bounded step. The steps also work
+//! without threads (see [`Instance::step`]), so a simulation can run the same code on one thread.
 
 mod attaching;
 mod background;
@@ -42,9 +42,9 @@ use crate::session::{Session, SessionNumbers};
 use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 use crate::{Error, Result};
 
-/// How long the background waits for work of the log before it looks for some.
+/// Maximum time that the background thread waits for work of the log before it checks again.
 const LOG_PAUSE: Duration = Duration::from_millis(20);
-/// The same for log files on shared threads: the log says when it needs one.
+/// Poll interval for log file work on shared threads. The log wakes the task earlier if it needs a file.
 const FILES_PAUSE: Duration = Duration::from_secs(1);
 
 /// A running engine. ESE: `INST`.
@@ -57,10 +57,10 @@ pub struct Instance {
     random: Mutex<ChaCha8Rng>,
     numbers: Arc<SessionNumbers>,
     pages: Arc<PageExchange>,
-    /// Held while a database is attached or detached. Until a database is attached, other calls cannot see which file
-    /// and which id in the log it takes. While it is detached, no call may return it.
+    /// Held while a database is attached or detached. Before the attach completes, other calls cannot see which file
+    /// and log id the database will use. During a detach, no call may return the database.
     attaching: Mutex<()>,
-    /// What recovery did when the instance was opened.
+    /// Summary of the recovery that ran when the instance was opened.
     recovery: RecoverySummary,
     background: Background,
     closed: AtomicBool,
@@ -68,12 +68,13 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Opens the log stream in a directory. If its databases were not shut down, recovers them. They stay attached
-    /// then, with changes that only the log has, until [`Instance::detach`] or [`Instance::shutdown`].
+    /// Opens the log stream in a directory, and recovers its databases if they were not shut down. Recovered
+    /// databases stay attached, with changes that exist only in the log, until [`Instance::detach`] or
+    /// [`Instance::shutdown`].
     ///
-    /// Errors: an option is invalid, the directory is in use, logs are damaged or missing, or a database is missing
-    /// that was not detached before the crash. After an error nothing is changed, except that recovery may already have
-    /// repeated changes of pages.
+    /// Returns an error if an option is invalid, if the directory is in use, if logs are damaged or missing, or if a
+    /// database is missing that was not detached before the crash. After an error nothing is changed, except that
+    /// recovery may already have redone page changes.
     pub fn open(mut options: InstanceOptions) -> Result<Arc<Instance>> {
         options.check()?;
         let lock = options.lock()?;
@@ -103,7 +104,7 @@ impl Instance {
             checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| core.abandon())?;
         }
         let instance = Arc::new(Instance {
-            // Without threads, nothing repairs a page while a session waits.
+            // Without threads, no page is repaired while a session waits.
             pages: Arc::new(PageExchange::new(
                 core.clone(),
                 if options.threads { options.page_repair_wait } else { Duration::ZERO },
@@ -128,20 +129,20 @@ impl Instance {
         Ok(instance)
     }
 
-    /// What recovery did when the instance was opened.
+    /// Returns a summary of the recovery that ran when the instance was opened.
     pub fn recovery(&self) -> &RecoverySummary {
         &self.recovery
     }
 
-    /// The shared state, for counters and maintenance.
+    /// Returns the shared state, for counters and maintenance.
     pub fn core(&self) -> &Arc<Core> {
         &self.core
     }
 
-    /// Opens a session for one thread.
+    /// Opens a session for use by one thread.
     ///
     /// # Panics
-    /// If 65,519 sessions are open: the log has no number for another one.
+    /// Panics if 65,519 sessions are open, because the log has no more session numbers.
     pub fn session(&self) -> Session {
         Session::new(self.core.clone(), self.numbers.take())
     }
@@ -152,12 +153,12 @@ impl Instance {
         Ok(self.core.log().durable())
     }
 
-    /// Position up to which the log is durable: all commits with an id up to this one are durable.
+    /// Returns the position up to which the log is durable. All commits with an id up to this position are durable.
     pub fn durable(&self) -> LogPosition {
         let log = self.core.log();
         match log.waypoint_latency() {
             0 => log.durable(),
-            // The loss of a generation that no header names would not be noticed.
+            // If no header names a generation, recovery would not notice its loss.
             _ => log.durable().min(log.named_in_headers()),
         }
     }
@@ -169,7 +170,7 @@ impl Instance {
         self.core.cache.clean_step()?;
         self.checkpointer.step(&self.core, 256)?;
         for database in self.core.databases() {
-            // A task reports a step that failed as an event, and in its progress.
+            // If a step fails, the task reports the error as an event and in its progress.
             let _ = database.scan.step();
             for kind in [DefragKind::Compaction, DefragKind::SequentialLayout] {
                 let _ = database.defragmentation(kind).step();
@@ -178,29 +179,30 @@ impl Instance {
         Ok(())
     }
 
-    /// Repairs damaged pages with those of copies, and sends pages to copies that need them. Returns the number of pages that were
-    /// repaired or sent. With threads, that happens once a second in the background.
+    /// Repairs damaged pages with pages from copies, and sends pages to copies that need them. Returns the number of
+    /// pages that were repaired or sent. If the instance has threads, this happens in the background once per second.
     #[doc(alias = "JET_paramEnableExternalAutoHealing")]
     pub fn exchange_pages(&self) -> Result<usize> {
         self.pages.step()
     }
 
-    /// Moves the checkpoint as far as possible now.
+    /// Advances the checkpoint to the latest possible position.
     pub fn checkpoint(&self) -> Result<LogPosition> {
         self.core.log().flush(self.core.log().tail())?;
         self.checkpointer.advance(&self.core)
     }
 
-    /// Ends the instance: detaches all databases cleanly. Sessions must have ended; an open transaction is an error. If
-    /// the instance refuses changes, shutdown fails with [`Error::ReadOnly`]: drop the instance then. Its databases
-    /// stay dirty, and the next open recovers them.
+    /// Shuts the instance down: detaches all databases cleanly. All sessions must have ended; an open transaction is
+    /// an error. If the instance refuses changes, shutdown fails with [`Error::ReadOnly`]. In that case, drop the
+    /// instance. Its databases stay dirty, and the next open recovers them.
     pub fn shutdown(&self) -> Result<()> {
         let _one = self.attaching.lock();
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         self.core.check_no_backup()?;
-        // Maintenance has transactions of its own. If shutdown is refused, all threads keep running except for maintenance.
+        // Maintenance tasks run transactions. If shutdown is refused, all threads except the maintenance threads keep
+        // running.
         self.core.databases().iter().for_each(|database| database.stop_maintenance());
         self.clean_up_all().inspect_err(|_| self.restore_waypoint_latency())?;
         self.background.stop();
@@ -229,13 +231,14 @@ impl Instance {
         Ok(())
     }
 
-    /// Databases that stay attached need all generations up to now.
+    /// Restores the waypoint latency. Databases that stay attached require all generations up to the current one.
     pub(crate) fn restore_waypoint_latency(&self) {
         self.core.databases().iter().for_each(|database| database.file.restore_waypoint_latency());
     }
 
     fn clean_up_all(&self) -> Result<()> {
-        // Until the waypoint has passed the cleanup of a transaction, its pin stays. A detachment cannot wait for that.
+        // The pin of a transaction stays until the waypoint has passed the cleanup of the transaction. A detach
+        // cannot wait for that.
         for database in self.core.databases() {
             database.file.end_waypoint_latency()?;
         }
@@ -250,7 +253,7 @@ impl Instance {
                     "a transaction is still open; commit or roll it back first".to_string(),
                 ));
             }
-            // The pin of a transaction that could not be rolled back remains until recovery.
+            // If a transaction could not be rolled back, its pin remains until recovery.
             self.core.check_writable()?;
             self.options.vfs.clock().sleep(Duration::from_millis(1));
         }
@@ -265,13 +268,13 @@ impl Instance {
         self.background.repeat_less_when_idle("cleanup", Duration::from_millis(10), 512, move || {
             cleanup::step(&core, 512)
         });
-        // No thread holds a reference to the instance: the instance must have ended when its owner has dropped it.
+        // No thread holds a reference to the instance, because the instance must end when its owner drops it.
         let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
         self.background
             .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));
         let pages = self.pages.clone();
         self.background.repeat_after("pages", move || {
-            // The log keeps its errors.
+            // The log stores its errors.
             let _ = pages.step();
             Some(pages.pause())
         });
@@ -295,14 +298,14 @@ impl Instance {
         });
     }
 
-    /// The same work without a wait: the log wakes the tasks.
+    /// Runs the log work on shared threads. The tasks do not block; the log wakes them.
     fn share_log_work(&self, workers: &WorkerGroup) {
         let core = self.core.clone();
         let clock = self.options.vfs.clock();
         let mut last = clock.monotonic();
         let segments = self.background.share(workers, StepKind::Log, move || {
             let waited = clock.monotonic().saturating_sub(last);
-            // The log keeps its errors.
+            // The log stores its errors.
             match core.log().is_worth_a_write() {
                 true => drop(core.log().write_full()),
                 false if waited >= LOG_PAUSE => drop(core.log().step()),
@@ -325,16 +328,16 @@ impl Instance {
 }
 
 impl Drop for Instance {
-    /// Without a shutdown the databases stay dirty, and the next open recovers them. Sessions may outlive the instance
-    /// but can change nothing any more.
+    /// Stops the instance without a shutdown. The databases stay dirty, and the next open recovers them. Sessions may
+    /// outlive the instance, but they can no longer change anything.
     fn drop(&mut self) {
         self.background.stop();
         self.pages.end();
         self.core.fail("the instance has ended".to_string());
-        // Page writes that are under way may need the log until they end.
+        // Page writes in flight may need the log until they complete.
         self.core.abandon();
         self.core.log().stop();
-        // A session may have committed in the meantime.
+        // A session may have committed since [`Core::abandon`] cleared the list.
         self.core.ended.clear();
         if !self.closed.load(Ordering::Acquire) {
             self.core.events.report(EventKind::InstanceStopped { dirty: true });

@@ -1,8 +1,8 @@
 //! A transactional storage engine that writes real ESE (JET Blue) databases and logs.
 //!
 //! An [`Instance`] owns a log and the databases attached to it. A [`Session`] works on them in transactions, through
-//! [`Table`]s: a table has rows of typed columns, indexes, and a current record that moves like a cursor. Transactions
-//! have snapshot isolation. A crash loses no durable commit: the next [`Instance::open`] recovers.
+//! [`Table`]s: a table has rows with typed columns, indexes, and a current record that moves like a cursor.
+//! Transactions have snapshot isolation. A crash loses no durable commit: the next [`Instance::open`] recovers.
 //!
 //! ```
 //! use ese_engine::*;
@@ -39,9 +39,9 @@
 //! # }
 //! ```
 //!
-//! Instance and cache start their own threads. Each thread repeats a bounded step, which also runs without threads
-//! ([`Instance::step`]), so that a simulation runs the same code. See `examples/` for bulk loads, ranges and recovery,
-//! and ARCHITECTURE.md for the layers inside.
+//! The instance and the cache start their own threads. Each thread repeats a bounded step. The steps also run without
+//! threads ([`Instance::step`]), so a simulation can run the same code. See `examples/` for bulk loads, ranges and
+//! recovery, and ARCHITECTURE.md for the layers inside.
 
 #![forbid(unsafe_code)]
 
@@ -111,7 +111,8 @@ pub use table::{ColumnDefinition, IndexDefinition, TableDefinition};
 pub use window::MaintenanceWindow;
 pub use workers::{WorkerGroup, Workers};
 
-/// Internal parts for Jetcell's own crates: shared caches, and logs without an instance. They may change at any time.
+/// Internal interfaces for Jetcell's own crates: shared caches, and logs without an instance. They may change at any
+/// time.
 pub mod internals {
     /// The page cache.
     pub mod cache {

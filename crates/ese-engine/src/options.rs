@@ -1,4 +1,4 @@
-//! Settings with which an instance is opened and a database is created.
+//! Settings of instances and of new databases.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// Settings of an instance.
 #[derive(Clone)]
 pub struct InstanceOptions {
-    /// File system of the files: the machine's, or a simulated one.
+    /// File system that contains the files: the machine's, or a simulated one.
     pub vfs: Arc<dyn Vfs>,
     /// Directory of the logs. ESE: `JET_paramLogFilePath`.
     pub log_directory: PathBuf,
@@ -29,7 +29,7 @@ pub struct InstanceOptions {
     pub base_name: FileStem,
     /// Page size of all databases. A shared cache must have the same page size.
     pub page_size: PageSize,
-    /// Memory of the instance's own cache, in bytes. ESE: `JET_paramCacheSizeMax`.
+    /// Size of the instance's own cache in bytes. ESE: `JET_paramCacheSizeMax`.
     pub cache_bytes: usize,
     /// A cache that several instances share. The owner of the cache starts its threads and sets its size and checkpoint
     /// depth.
@@ -39,70 +39,75 @@ pub struct InstanceOptions {
     pub log_file_size: u32,
     /// Whether to delete logs that recovery no longer needs. ESE: `JET_paramCircularLog`.
     pub circular: bool,
-    /// How many generations a copy may lack before its logs are removed although it needs them
+    /// Maximum number of generations that a copy may lag. If it lags more, logs that it still needs are removed
     /// ([`CopyRegistration`](crate::CopyRegistration)).
     pub copy_lag_limit: u32,
-    /// How long a session waits for the repair of a damaged page by a copy, from when the damage was found. Then it gets the error
-    /// of the page (-1018), and so do others at once until the page is repaired. It does not wait without
-    /// [`InstanceOptions::threads`], or if no copy has said anything for half a minute. Zero: never, as in ESE, which repairs pages
+    /// Maximum time that a session waits for a copy to repair a damaged page, measured from the detection of the
+    /// damage.
+    ///
+    /// After this time, the session gets the error of the page (-1018). Until the page is repaired, other sessions
+    /// get the error immediately. Sessions do not wait without [`InstanceOptions::threads`], or if the last contact
+    /// with every copy is more than half a minute ago. With zero, sessions never wait, as in ESE: ESE repairs pages
     /// while their sessions get errors.
     pub page_repair_wait: Duration,
-    /// How many of the newest generations may be lost without making a database inconsistent: 0 to
-    /// [`InstanceOptions::MAX_WAYPOINT_LATENCY`]. No page is written with changes that are newer than the
-    /// generation that many generations before the current one; only the generation with the attachment of a database is needed
-    /// in any case. The log that redo may have to read grows by as many generations. ESE:
-    /// `JET_paramWaypointLatency`, lost log resilience.
+    /// Number of the newest generations that may be lost without making a database inconsistent: 0 to
+    /// [`InstanceOptions::MAX_WAYPOINT_LATENCY`].
+    ///
+    /// A page is not written while it contains changes from generations newer than the current one minus this number.
+    /// Only the generation that attaches a database is required in any case. The amount of log that redo may have to
+    /// read grows by the same number of generations. ESE: `JET_paramWaypointLatency`, lost log resilience.
     #[doc(alias = "JET_paramWaypointLatency")]
     pub waypoint_latency: u32,
-    /// Whether recovery may go on if the newest generations are missing and no database needs them to be consistent. Their
-    /// commits are lost; [`RecoverySummary::lost`](crate::RecoverySummary::lost) names them. ESE: `JET_bitReplayIgnoreLostLogs`.
+    /// Whether recovery may continue if the newest generations are missing and no database needs them to be
+    /// consistent. The commits in these generations are lost; [`RecoverySummary::lost`](crate::RecoverySummary::lost)
+    /// names them. ESE: `JET_bitReplayIgnoreLostLogs`.
     #[doc(alias = "JET_bitReplayIgnoreLostLogs")]
     pub accept_lost_logs: bool,
-    /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
+    /// Maximum number of log bytes that redo should have to read. ESE: `JET_paramCheckpointDepthMax`.
     pub checkpoint_depth: u64,
-    /// Limit of the version store in bytes. ESE: `JET_paramMaxVerPages`.
+    /// Maximum size of the version store in bytes. ESE: `JET_paramMaxVerPages`.
     pub version_store_bytes: usize,
-    /// Protection against page writes that a power failure interrupts.
+    /// Protection against page writes that are interrupted by a power failure.
     pub torn_page_protection: TornPageProtection,
     /// Whether threads run the background work. If not, the owner of the instance calls [`crate::Instance::step`].
     pub threads: bool,
-    /// Threads that the instance shares with others, for its background work. `None`: it starts five, and one more for each task
-    /// of maintenance.
+    /// Threads for background work that the instance shares with other instances. With `None`, the instance starts
+    /// five threads, and one more for each maintenance task.
     pub workers: Option<Arc<WorkerGroup>>,
-    /// The form of the names of logs. A stream that exists keeps its own.
+    /// Format of the names of log files. An existing stream keeps its format.
     pub log_names: LogNameForm,
-    /// Where recovery finds databases that are not at the paths that the log names.
+    /// Paths of databases that are not at the paths recorded in the log. Recovery uses them.
     pub database_paths: DatabasePaths,
-    /// Whether recovery accepts databases of a format that the engine does not write. Nothing else may be done with
-    /// them.
+    /// Whether recovery accepts databases in a format that the engine does not write. Such databases can only be
+    /// recovered.
     pub recover_newer_formats: bool,
-    /// Whether recovery leaves out databases that it does not find. ESE: `JET_bitReplayIgnoreMissingDB`.
+    /// Whether recovery skips databases that it does not find. ESE: `JET_bitReplayIgnoreMissingDB`.
     pub ignore_missing_databases: bool,
-    /// Whether the first record after recovery goes into a new log file, even if the newest one has room. A restored stream
-    /// needs that: another history may have filled the newest file with other records.
+    /// Whether the first record after recovery starts a new log file, even if the newest file has space. A restored
+    /// stream needs this, because another history may have filled the newest file with other records.
     pub begin_generation: bool,
-    /// Seed for signatures. Simulations set it so that runs are repeatable.
+    /// Seed for signatures. Simulations set it to make runs repeatable.
     pub seed: Option<u64>,
     /// Receives the events of the instance.
     pub events: Option<Arc<dyn EventSink>>,
-    /// Whose numbers maintenance events have.
+    /// Event numbering scheme for maintenance events.
     pub event_profile: EventProfile,
 }
 
-/// Lower limit: a smaller file has too little space next to the largest records.
+/// Minimum size of a log file. A smaller file has too little space for the largest records.
 const SMALLEST_LOG_FILE: u32 = 64 << 10;
-/// Upper limit: log headers and positions count segments with 16 bits.
+/// Maximum size of a log file. Log headers and positions count segments with 16 bits.
 const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 
 impl InstanceOptions {
-    /// The default of [`InstanceOptions::copy_lag_limit`].
+    /// Default of [`InstanceOptions::copy_lag_limit`].
     pub const COPY_LAG_LIMIT: u32 = 10_000;
-    /// The default of [`InstanceOptions::page_repair_wait`]: a repair takes two to three seconds, if the copy keeps up.
+    /// Default of [`InstanceOptions::page_repair_wait`]. A repair takes two to three seconds if the copy keeps up.
     pub const PAGE_REPAIR_WAIT: Duration = Duration::from_secs(10);
-    /// The highest [`InstanceOptions::waypoint_latency`].
+    /// Maximum of [`InstanceOptions::waypoint_latency`].
     pub const MAX_WAYPOINT_LATENCY: u32 = 10;
 
-    /// Takes the lock on the log directory. No two instances or replayers can have it.
+    /// Acquires the lock on the log directory. Only one instance or replayer can hold it.
     pub(crate) fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         let path = self.log_directory.join(format!("{}.lock", self.base_name));
         self.vfs.lock(&path).map_err(|error| match error.kind() {
@@ -130,21 +135,22 @@ impl InstanceOptions {
         )))
     }
 
-    /// Options for an instance whose files are in `directory`, which must exist. The files are on the machine's file
-    /// system, and the instance creates its own cache.
+    /// Creates options for an instance whose files are in `directory`, which must exist. The files are on the
+    /// machine's file system, and the instance creates its own cache.
     ///
-    /// Defaults: 64 MiB of cache with pages of 8 KiB; 1 MiB log files named E00, which are kept; copies up to 10,000 generations behind; 20 MiB checkpoint
-    /// depth; 64 MiB of versions; torn-page protection on; background work in threads. Each option is a field.
+    /// Defaults: a cache of 64 MiB with 8 KiB pages; 1 MiB log files with the base name E00, which are not deleted;
+    /// copies may lag up to 10,000 generations; a checkpoint depth of 20 MiB; a version store of 64 MiB; torn-page
+    /// protection on; background work in threads. Each option is a field.
     ///
     /// # Errors
-    /// [`Error::Io`] if the operating system lacks what the engine needs to transfer pages.
+    /// Returns [`Error::Io`] if the operating system lacks a feature that the engine needs to transfer pages.
     pub fn new(directory: impl Into<PathBuf>) -> Result<InstanceOptions> {
         let directory = directory.into();
         let vfs = RealVfs::new(RealOptions::default()).map_err(|error| Error::io(&directory, &error))?;
         Ok(InstanceOptions::with_vfs(Arc::new(vfs), directory))
     }
 
-    /// Like [`InstanceOptions::new`], with files in the file system `vfs`.
+    /// Creates options like [`InstanceOptions::new`], but for files in the file system `vfs`.
     pub fn with_vfs(vfs: Arc<dyn Vfs>, directory: PathBuf) -> InstanceOptions {
         InstanceOptions {
             vfs,
@@ -176,8 +182,8 @@ impl InstanceOptions {
         }
     }
 
-    /// Like [`InstanceOptions::new`], with a cache that other instances may use too. The cache determines the page
-    /// size.
+    /// Creates options like [`InstanceOptions::new`], but for a cache that other instances may share. The cache
+    /// determines the page size.
     pub fn with_cache(vfs: Arc<dyn Vfs>, directory: PathBuf, cache: Arc<Cache>) -> InstanceOptions {
         InstanceOptions {
             page_size: cache.page_size(),
@@ -186,12 +192,12 @@ impl InstanceOptions {
         }
     }
 
-    /// Where the parts of the instance report events.
+    /// Returns the reporter for the events of the instance.
     pub(crate) fn reporter(&self) -> Events {
         Events::new(self.events.clone(), self.vfs.clock(), &self.log_directory, self.event_profile)
     }
 
-    /// The cache of the instance: the shared one, or a new one with the instance's options.
+    /// Returns the cache of the instance: the shared cache, or a new cache with the options of the instance.
     pub(crate) fn cache(&self) -> Result<Arc<Cache>> {
         let cache = match &self.shared_cache {
             Some(cache) => cache.clone(),

@@ -1,33 +1,33 @@
-//! How fast a maintenance task may work, and the pauses that follow from it.
+//! Rate limits of maintenance tasks, and the pauses that result from them.
 
 use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// The longest pause. ESE: the maximum of `JET_paramDbScanThrottle`.
+/// Maximum pause after a step. ESE: the maximum of `JET_paramDbScanThrottle`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// A wait for clean pages that lasts so long is reported.
+/// Minimum duration of a wait for clean pages that is reported.
 const REPORTED_WAIT: Duration = Duration::from_secs(1);
 
-/// The shortest pause of a task that backs off.
+/// Minimum pause of a task that backs off.
 const SHORTEST_BACK_OFF: Duration = Duration::from_millis(10);
 
-/// The limits of a maintenance task.
+/// Rate limits of a maintenance task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Throttle {
     /// Pause after each step, up to 60 s. ESE: `JET_paramDbScanThrottle`.
     #[doc(alias = "JET_paramDbScanThrottle")]
     pub pause: Duration,
-    /// The most bytes to read in a second, on average.
+    /// Maximum number of bytes to read per second, on average.
     pub bytes_per_second: Option<u64>,
-    /// While reads of sessions take longer on average, the task doubles its pause after each step, up to 60 s. If no session
-    /// reads, the time of the step itself counts.
+    /// Target for the average read latency of sessions. While it is exceeded, the task doubles its pause after each
+    /// step, up to 60 s. If no session reads, the task compares the duration of its step with the target.
     pub read_latency_target: Option<Duration>,
 }
 
 impl Throttle {
-    /// Only pauses.
+    /// Creates a throttle that only pauses after each step.
     pub fn pausing(pause: Duration) -> Throttle {
         Throttle { pause, ..Throttle::default() }
     }
@@ -35,7 +35,7 @@ impl Throttle {
     /// Checks the limits.
     ///
     /// # Errors
-    /// [`Error::Usage`] if one is impossible.
+    /// Returns [`Error::Usage`] if a limit is invalid.
     pub fn check(&self) -> Result<()> {
         let refused = |what: String| Err(Error::Usage(what));
         if self.pause > LONGEST_PAUSE {
@@ -48,11 +48,11 @@ impl Throttle {
     }
 }
 
-/// The pauses of a task.
+/// Calculates the pauses of a task.
 pub(crate) struct Pace {
-    /// The pause while reads of sessions are too slow.
+    /// Current pause while reads of sessions are too slow.
     backed_off: Duration,
-    /// Faults of the cache and the microseconds that they took, at the last step.
+    /// Number of cache faults and their total duration in microseconds, as of the last step.
     faults: (u64, u64),
 }
 
@@ -61,7 +61,7 @@ impl Pace {
         Pace { backed_off: Duration::ZERO, faults }
     }
 
-    /// The pause after a step that read `bytes` and took `took`.
+    /// Returns the pause after a step that read `bytes` bytes in the time `took`.
     pub fn pause(
         &mut self,
         throttle: &Throttle,
@@ -89,38 +89,38 @@ impl Pace {
     }
 }
 
-/// How often a task waits for clean pages before it works on. A load that always has most of the cache dirty slows the task, and
-/// does not stop it.
+/// Number of times that a task waits for clean pages before it continues anyway. A load that keeps most of the cache
+/// dirty therefore slows the task but does not stop it.
 const CLEAN_WAITS: u32 = 20;
 
-/// Waiting for clean pages: it ends, and it is reported when it lasts.
+/// State of a task that waits for clean pages. The wait is bounded, and it is reported if it lasts long.
 #[derive(Default)]
 pub(crate) struct CleanPageWait {
-    /// How often the task has waited before this step.
+    /// Number of consecutive waits before this step.
     waits: u32,
-    /// Since when most of the cache has been dirty.
+    /// Time since which most of the cache has been dirty.
     since: Option<Duration>,
     reported: bool,
 }
 
-/// What is to be reported about a wait for clean pages.
+/// Change in a wait for clean pages that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitNews {
     /// The task is paused.
     Paused,
-    /// It goes on.
+    /// The task continues.
     Continued,
 }
 
 impl CleanPageWait {
-    /// Whether the task has to wait, once more, because most of the cache is dirty.
+    /// Returns whether the task has to wait once more because most of the cache is dirty.
     pub fn wait(&mut self, mostly_dirty: bool) -> bool {
         let wait = mostly_dirty && self.waits < CLEAN_WAITS;
         self.waits = if wait { self.waits + 1 } else { 0 };
         wait
     }
 
-    /// Notes at `now` whether most of the cache is dirty.
+    /// Records whether most of the cache is dirty at the time `now`. Returns the change to report.
     pub fn note(&mut self, dirty: bool, now: Duration) -> Option<WaitNews> {
         if !dirty {
             self.since = None;
@@ -178,7 +178,7 @@ mod tests {
             read_latency_target: Some(ms(20)),
         };
         let mut pace = Pace::new((0, 0));
-        // 256 KiB at 1 MiB/s: a quarter of a second, of which the read took a part.
+        // 256 KiB at 1 MiB/s take a quarter of a second. The read took part of this time.
         assert_eq!(pace.pause(&throttle, 256 << 10, ms(50), (10, 50_000)), ms(200));
         let throttle = Throttle { bytes_per_second: None, ..throttle };
         let mut faults = (10, 50_000);

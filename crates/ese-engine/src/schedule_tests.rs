@@ -15,9 +15,10 @@ use shuttle::{Config, FailurePersistence, Runner};
 
 /// Number of schedules per seed.
 const ROUND: usize = 20;
-/// Number of preemptions in a schedule of the PCT scheduler, which finds faults that few preemptions can cause.
+/// Number of preemptions in a schedule of the PCT scheduler. This scheduler finds bugs that a few preemptions can
+/// trigger.
 const PREEMPTIONS: usize = 3;
-/// Stack size: trees and instances need more than shuttle's 60 KiB.
+/// Stack size of the test threads in bytes. Trees and instances need more than shuttle's 60 KiB.
 const STACK: usize = 512 << 10;
 
 fn variable(name: &str, default: u64) -> u64 {

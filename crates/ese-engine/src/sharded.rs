@@ -1,9 +1,9 @@
-//! A value per group of threads, so that threads do not write to the same cache line.
+//! A value with one shard per group of threads. Threads of different groups do not write to the same cache line.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::thread;
 
-/// Number of shards. Usually more than the threads that run at the same time.
+/// Number of shards. It is usually greater than the number of threads that run at the same time.
 const SHARDS: usize = 16;
 
 /// One value of `T` per shard, each on its own cache line. A thread always uses the same shard.
@@ -17,17 +17,17 @@ impl<T: Default> Default for Sharded<T> {
 }
 
 impl<T> Sharded<T> {
-    /// The shard of the calling thread.
+    /// Returns the index of the calling thread's shard.
     pub fn own_shard(&self) -> ShardIndex {
         ShardIndex((thread::ordinal() % SHARDS) as u8)
     }
 
-    /// The value of one shard.
+    /// Returns the value of one shard.
     pub fn shard(&self, index: ShardIndex) -> &T {
         &self.0[usize::from(index.0) % SHARDS]
     }
 
-    /// The values of all shards.
+    /// Returns an iterator over the values of all shards.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|shard| &**shard)
     }

@@ -1,18 +1,18 @@
 //! Hashing of integers with the output function of SplitMix64.
 //!
-//! The result is the same in every run, as deterministic tests require. The keys are page numbers and object ids, which
-//! an attacker does not choose, so the hash needs no secret seed.
+//! The result is the same in every run, which deterministic tests require. The keys are page numbers and object ids.
+//! An attacker cannot choose them, so the hash needs no secret seed.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The finalizer of SplitMix64: maps adjacent numbers to results that differ in all bits.
+/// Finalizer of SplitMix64. It maps adjacent numbers to results that differ in all bits.
 pub(crate) fn mix64(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)
 }
 
-/// For hash maps with `u64` keys.
+/// Builds hashers for hash maps with `u64` keys.
 pub(crate) type BuildSplitMixHasher = BuildHasherDefault<SplitMixHasher>;
 
 /// Hashes one `u64` with [`mix64`].

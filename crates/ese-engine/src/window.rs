@@ -1,4 +1,4 @@
-//! When maintenance may run: some hours of some days of the week.
+//! Maintenance windows: the hours of the week during which maintenance may run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,20 +10,20 @@ const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 const WEEK_MS: i64 = 7 * DAY_MS;
 
-/// 1970-01-01 was a Thursday: so long after a Monday, 0:00, UTC.
+/// Milliseconds from a Monday, 0:00 UTC, to 1970-01-01, which was a Thursday.
 const FIRST_DAY_MS: i64 = 3 * DAY_MS;
 
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// A maintenance window: from `start` on, for `length`, on some days of the week.
+/// A maintenance window that begins at `start` on some days of the week and lasts for `length`.
 ///
-/// As text: days, start, length, such as `mon-fri 01:00 4h`, `sat,sun 22:30 90m` or `daily 02:00 3h`; UTC, unless an offset
-/// follows, such as `daily 02:00 3h +01:00`.
+/// The text form consists of the days, the start and the length, such as `mon-fri 01:00 4h`, `sat,sun 22:30 90m` or
+/// `daily 02:00 3h`. Times are in UTC unless an offset follows, such as `daily 02:00 3h +01:00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaintenanceWindow {
-    /// The days on which it begins; Monday is the lowest bit.
+    /// Days on which the window begins; Monday is the lowest bit.
     days: u8,
-    /// Milliseconds after midnight at which it begins, on one of the days.
+    /// Start of the window in milliseconds after midnight.
     start_ms: i64,
     length_ms: i64,
     /// Offset of the local time from UTC.
@@ -31,11 +31,11 @@ pub struct MaintenanceWindow {
 }
 
 impl MaintenanceWindow {
-    /// A window that begins on `days` (Monday is the lowest bit), `start` after midnight UTC.
+    /// Creates a window that begins on `days` (Monday is the lowest bit), `start` after midnight UTC.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is no day, if it begins a day or more after midnight, or if it is shorter than a minute or
-    /// longer than a day.
+    /// Returns [`Error::Usage`] if `days` is empty, if the window begins a day or more after midnight, or if it is
+    /// shorter than a minute or longer than a day.
     pub fn new(days: u8, start: Duration, length: Duration) -> Result<MaintenanceWindow> {
         let refused = |what: &str| Err(Error::Usage(format!("a maintenance window {what}")));
         let [start_ms, length_ms] =
@@ -52,12 +52,13 @@ impl MaintenanceWindow {
         Ok(MaintenanceWindow { days, start_ms, length_ms, offset_ms: 0 })
     }
 
-    /// The same window in a time zone that is so many minutes ahead of UTC.
+    /// Returns the window in a time zone that is `minutes` minutes ahead of UTC.
     pub fn with_offset(self, minutes: i32) -> MaintenanceWindow {
         MaintenanceWindow { offset_ms: i64::from(minutes) * MINUTE_MS, ..self }
     }
 
-    /// Part `index` of `count` equal parts, one after the other: for tasks or databases that share the window.
+    /// Returns part `index` of `count` equal, consecutive parts of the window. Tasks or databases that share the
+    /// window each use one part.
     pub fn part(self, index: u32, count: u32) -> MaintenanceWindow {
         let count = i64::from(count.max(1));
         let index = i64::from(index).min(count - 1);
@@ -66,11 +67,11 @@ impl MaintenanceWindow {
         MaintenanceWindow { start_ms, length_ms, ..self }
     }
 
-    /// The part for one task on one database: each task gets an equal part, and each database an equal part of that. ESE:
-    /// half of the window for the scan and half for online defragmentation, if both run.
+    /// Returns the part for one task on one database. Each task gets an equal part of the window, and each database
+    /// an equal part of that. ESE: half of the window for the scan and half for online defragmentation, if both run.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a part is shorter than a minute.
+    /// Returns [`Error::Usage`] if a part is shorter than a minute.
     pub fn share(self, task: (u32, u32), database: (u32, u32)) -> Result<MaintenanceWindow> {
         let share = self.part(task.0, task.1).part(database.0, database.1);
         if share.length_ms < MINUTE_MS {
@@ -83,13 +84,14 @@ impl MaintenanceWindow {
         Ok(share)
     }
 
-    /// How long maintenance must wait at this time, in milliseconds since 1970 UTC; zero within the window.
+    /// Returns the time that maintenance must wait at `unix_ms`, in milliseconds since 1970 UTC. Returns zero inside
+    /// the window.
     pub fn wait(&self, unix_ms: i64) -> Duration {
         let of_week = (unix_ms + self.offset_ms + FIRST_DAY_MS).rem_euclid(WEEK_MS);
         let days = (0..7).filter(|day| self.days >> day & 1 == 1);
         let until = days.map(|day| {
             let begins = day * DAY_MS + self.start_ms;
-            // Since the last beginning on this day of the week.
+            // Time since the last start of the window on this day of the week.
             let since = (of_week - begins).rem_euclid(WEEK_MS);
             if since < self.length_ms { 0 } else { WEEK_MS - since }
         });
@@ -130,7 +132,7 @@ impl FromStr for MaintenanceWindow {
     }
 }
 
-/// Minutes of a time such as `01:30`.
+/// Parses a time such as `01:30`. Returns minutes.
 fn minutes_of(text: &str) -> Option<u64> {
     let (hours, minutes) = text.split_once(':')?;
     let digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -139,7 +141,7 @@ fn minutes_of(text: &str) -> Option<u64> {
     (minutes < 60).then_some(hours * 60 + minutes)
 }
 
-/// Minutes of an offset from UTC such as `-05:30`.
+/// Parses an offset from UTC such as `-05:30`. Returns minutes.
 fn offset_of(text: &str) -> Option<i32> {
     let (ahead, time) = match text.split_at_checked(1)? {
         ("+", time) => (1, time),
@@ -150,7 +152,7 @@ fn offset_of(text: &str) -> Option<i32> {
     (minutes <= 14 * 60).then_some(ahead * minutes)
 }
 
-/// The days of a list such as `mon-wed,sun`.
+/// Parses a list of days such as `mon-wed,sun`.
 fn days_of(text: &str) -> Option<u8> {
     if text == "daily" {
         return Some(0x7f);
@@ -202,7 +204,7 @@ mod tests {
         // From Wednesday to the next Monday.
         assert_eq!(at(2 * 24 + 5), 5.0 * 24.0 - 4.0);
         assert_eq!(window.wait(MONDAY + 5 * HOUR_MS - 1), Duration::ZERO);
-        // Two hours ahead of UTC, it begins two hours earlier.
+        // In a time zone two hours ahead of UTC, the window begins two hours earlier.
         assert_eq!(hours(&window.with_offset(120), MONDAY - HOUR_MS), 0.0);
     }
 
@@ -231,7 +233,7 @@ mod tests {
     #[test]
     fn tasks_and_databases_share_a_window_until_it_is_too_short() {
         let window: MaintenanceWindow = "daily 22:00 4h".parse().unwrap();
-        // The second of two databases, in the second half.
+        // The second database of two, for the task that uses the second half of the window.
         let share = window.share((1, 2), (1, 2)).unwrap();
         assert_eq!((share.start_ms, share.length_ms), (25 * HOUR_MS, HOUR_MS));
         assert_eq!(window.share((0, 1), (0, 1)).unwrap(), window);

@@ -1,13 +1,15 @@
-//! Threads that the background work of many instances shares.
+//! A thread pool that many instances share for their background work.
 //!
-//! Without them each instance has threads of its own. A pool of [`Workers`] has as many threads as it was given, for any
-//! number of instances. Each task of an instance is a bounded step that is repeated when it is due, or when it is woken.
+//! Without a pool, each instance starts its own threads. A pool ([`Workers`]) has a fixed number of threads for any
+//! number of instances. Each task of an instance is a bounded step. The step runs again when it is due, or when the
+//! task is woken.
 //!
-//! Invariants: a task runs on one thread at a time; the lock is a leaf, and no step runs and no step is dropped under it.
+//! Invariants: a task runs on at most one thread at a time. The lock is a leaf: no step runs and no step is dropped
+//! while it is held.
 //!
-//! Two rules keep tasks from waiting for each other. Steps that may wait for pages leave some threads to the tasks of the
-//! log, because a page may wait for the log before it is written. And the tasks of one volume use at most its share of the
-//! threads, so a volume that stands still holds up no other one.
+//! Two rules prevent tasks from blocking each other. First, steps that may wait for pages leave some threads to the
+//! tasks of the log, because a page may have to wait for the log before it is written. Second, the tasks of one
+//! volume use at most the volume's share of the threads. A volume that stalls therefore does not block other volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,24 +22,26 @@ use jetcell_vfs::{Clock, abort_on_panic};
 use crate::background_thread::become_background_thread;
 use crate::{Error, Result};
 
-/// What a step may wait for.
+/// Resources that a step may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepKind {
-    /// Only for its own transfers: a step of the log.
+    /// The step waits only for its own transfers: a step of the log.
     Log,
-    /// Also for pages, and so for steps of logs.
+    /// The step may also wait for pages, and therefore for steps of logs.
     Pages,
 }
 
-/// Longer pauses end at multiples of this, so that a thread that wakes finds many tasks due. With a moment for each task, the tasks of
-/// many idle instances wake threads thousands of times a second.
+/// Granularity of the due times of longer pauses.
+///
+/// Due times are rounded up to multiples of this value, so a thread that wakes finds many tasks due. Without
+/// rounding, the tasks of many idle instances would wake threads thousands of times per second.
 const TICK: Duration = Duration::from_millis(5);
 
-/// How long a task that is due waits for a thread that runs steps already. Most steps are over in microseconds, and each further
-/// thread that wakes for them costs more.
+/// Time that a due task waits for a thread that is already running steps. Most steps take microseconds, so it would
+/// cost more to wake another thread for them.
 const GRACE: Duration = Duration::from_millis(1);
 
-/// When a task is due that ended a step now.
+/// Returns the time at which a task is due again if its step ended at `now` and requested `pause`.
 fn due_after(now: Duration, pause: Duration) -> Duration {
     let due = now.saturating_add(pause);
     if pause < 2 * TICK {
@@ -47,25 +51,25 @@ fn due_after(now: Duration, pause: Duration) -> Duration {
     if beyond == 0 { due } else { due.saturating_add(TICK - Duration::from_nanos(beyond as u64)) }
 }
 
-/// The alarm of a thread that was woken and has not looked for work yet.
+/// Alarm time of a thread that was woken and has not checked for work yet.
 const WOKEN: Duration = Duration::ZERO;
 
-/// Calls again after the time; `None`: never.
+/// A step. It returns the time after which it must be called again, or `None` for never.
 type Step = Box<dyn FnMut() -> Option<Duration> + Send>;
 
-/// Threads for the background work of instances.
+/// A pool of threads for the background work of instances.
 pub struct Workers {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The share of a volume in [`Workers`]: instances whose files are on it.
+/// A volume's share of the threads in [`Workers`]. It is used by the instances whose files are on the volume.
 pub struct WorkerGroup {
     workers: Arc<Workers>,
     id: usize,
 }
 
-/// Wakes a task.
+/// Handle of a task, used to wake and remove it.
 #[derive(Clone)]
 pub(crate) struct TaskHandle {
     shared: Arc<Shared>,
@@ -86,13 +90,13 @@ struct Shared {
 #[derive(Default)]
 struct State {
     tasks: BTreeMap<usize, Task>,
-    /// Tasks that are not running, by the time at which they are due.
+    /// Tasks that are not running, ordered by the time at which they are due.
     queue: BTreeSet<(Duration, usize)>,
     groups: BTreeMap<usize, Running>,
     all: Running,
     next_id: usize,
     idle: usize,
-    /// The moment until which an idle thread waits; zero for one that was woken to find out.
+    /// Time until which an idle thread waits. Zero means that a woken thread has not checked for work yet.
     alarm: Option<Duration>,
     closed: bool,
 }
@@ -100,7 +104,7 @@ struct State {
 struct Task {
     group: usize,
     kind: StepKind,
-    /// `None` while it runs.
+    /// Step of the task; `None` while it runs.
     step: Option<Step>,
     due: Duration,
     runs_on: Option<ThreadId>,
@@ -108,7 +112,7 @@ struct Task {
     removed: bool,
 }
 
-/// Steps that are running.
+/// Number of steps that are running.
 #[derive(Clone, Copy, Default)]
 struct Running {
     steps: usize,
@@ -132,13 +136,13 @@ impl Running {
 }
 
 impl Workers {
-    /// The least number of threads: one for logs and one for pages.
+    /// Minimum number of threads: one for logs and one for pages.
     pub const LEAST: usize = 2;
 
-    /// Starts `threads` threads, at least [`Workers::LEAST`].
+    /// Starts `threads` threads, but at least [`Workers::LEAST`].
     ///
     /// # Errors
-    /// The system refuses a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn start(threads: usize, clock: Arc<dyn Clock>) -> Result<Arc<Workers>> {
         let threads = threads.max(Workers::LEAST);
         let shared =
@@ -153,7 +157,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// A share for one more volume.
+    /// Creates a share for one more volume.
     pub fn group(self: &Arc<Workers>) -> Arc<WorkerGroup> {
         let mut state = self.shared.state.lock();
         let id = state.new_id();
@@ -168,14 +172,14 @@ impl Drop for Workers {
         self.shared.work.notify_all();
         let own = thread::current().id();
         for thread in self.threads.lock().drain(..).filter(|thread| thread.thread().id() != own) {
-            // A panic ends the process.
+            // The result is ignored because a panic aborts the process.
             let _ = thread.join();
         }
     }
 }
 
 impl WorkerGroup {
-    /// Repeats a step, now for the first time.
+    /// Adds a task that repeats a step. The first run is due immediately.
     pub(crate) fn add(&self, kind: StepKind, step: Step) -> TaskHandle {
         let shared = self.workers.shared.clone();
         let woken = Arc::new(AtomicBool::new(false));
@@ -207,7 +211,8 @@ impl Drop for WorkerGroup {
 impl TaskHandle {
     /// Makes the task due.
     pub fn wake(&self) {
-        // The step that follows sees everything that was done before, so one call for all is enough.
+        // The next run of the step sees everything that was done before the run started. One wake-up therefore covers
+        // all requests until then.
         if self.woken.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -218,7 +223,7 @@ impl TaskHandle {
         }
     }
 
-    /// Removes tasks. Waits for their steps, except for one that this thread runs.
+    /// Removes tasks. Waits for their running steps, except for a step that the calling thread itself runs.
     pub fn remove_all(tasks: &[TaskHandle]) {
         let Some(shared) = tasks.first().map(|task| task.shared.clone()) else { return };
         let mut dropped = Vec::new();
@@ -252,7 +257,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a task may be due. One of the idle threads waits for the next moment, the others for a signal.
+    /// Waits until a task may be due. One idle thread waits until the next due time; the others wait for a signal.
     fn wait(&self, state: &mut MutexGuard<'_, State>, now: Duration) {
         let next = state.next_moment(now).filter(|next| state.alarm.is_none_or(|alarm| *next < alarm));
         state.idle += 1;
@@ -275,7 +280,8 @@ impl Shared {
         id: usize,
         mut step: Step,
     ) -> MutexGuard<'a, State> {
-        // Another thread waits for the next moment, and runs what is due by then if this step takes long.
+        // Another thread waits for the next due time. If this step takes long, that thread runs the tasks that become
+        // due.
         let hand_over = state.idle > 0 && state.alarm.is_none() && !state.queue.is_empty();
         if hand_over {
             state.alarm = Some(WOKEN);
@@ -292,7 +298,7 @@ impl Shared {
             self.ended.notify_all();
         }
         if step.is_some() {
-            // Its fields may do anything when they are dropped.
+            // Release the lock first: dropping the captured values of the step may run arbitrary code.
             drop(state);
             drop(step);
             state = self.state.lock();
@@ -307,7 +313,7 @@ impl State {
         self.next_id
     }
 
-    /// When a thread should look for work again, apart from the end of a step.
+    /// Returns the next time at which a thread should check for work, apart from the end of a step.
     fn next_moment(&self, now: Duration) -> Option<Duration> {
         let first = |from: Duration| self.queue.range((from, usize::MAX)..).next().map(|(due, _)| *due);
         let due =
@@ -315,7 +321,7 @@ impl State {
         due.into_iter().chain(first(now)).min()
     }
 
-    /// The step of the first task that is due and may run.
+    /// Removes and returns the step of the first task that is due and may run.
     fn take_due(&mut self, now: Duration, threads: usize) -> Option<(usize, Step)> {
         let share = (threads / self.groups.len().max(1)).max(Workers::LEAST);
         let most_of_pages = threads - (threads / 4).max(1);
@@ -341,8 +347,8 @@ impl State {
         Some((entry.1, step))
     }
 
-    /// Ends a step. Takes it back, unless the task has ended: then the caller drops it. Returns whether a thread may wait for
-    /// that.
+    /// Records the end of a step and stores the step again. If the task was removed or does not repeat, the step is
+    /// left to the caller, which drops it. Returns whether a thread may be waiting for the end of the step.
     fn end_step(&mut self, id: usize, due: Option<Duration>, now: Duration, step: &mut Option<Step>) -> bool {
         let Some(task) = self.tasks.get_mut(&id) else { return false };
         task.runs_on = None;
@@ -362,7 +368,7 @@ impl State {
         removed
     }
 
-    /// Whether the task was waiting.
+    /// Makes a waiting task due. Returns whether the task was waiting.
     fn make_due(&mut self, id: usize, now: Duration) -> bool {
         let Some(task) = self.tasks.get_mut(&id) else { return false };
         if !self.queue.remove(&(task.due, id)) {
@@ -372,7 +378,7 @@ impl State {
         self.queue.insert((task.due, id))
     }
 
-    /// Takes a task that does not run out. One that runs ends with its step.
+    /// Removes a task that is not running, and returns its step. A running task is removed at the end of its step.
     fn remove(&mut self, id: usize) -> Option<Step> {
         let task = self.tasks.get_mut(&id)?;
         self.queue.remove(&(task.due, id));

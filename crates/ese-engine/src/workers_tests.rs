@@ -1,4 +1,4 @@
-//! Tests of shared threads: bounds, isolation of volumes, wake-ups, removal.
+//! Tests of shared threads: limits, isolation of volumes, wake-ups and removal.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
@@ -10,14 +10,14 @@ use jetcell_vfs::RealClock;
 use super::*;
 
 const LONG: Duration = Duration::from_secs(3600);
-/// A bound for what takes milliseconds.
+/// Timeout for operations that normally take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn workers(threads: usize) -> Arc<Workers> {
     Workers::start(threads, Arc::new(RealClock::new())).unwrap()
 }
 
-/// A step that counts its calls and pauses.
+/// Returns a step that counts its calls and requests a pause.
 fn counting(count: &Arc<AtomicUsize>, pause: Duration) -> Step {
     let count = count.clone();
     Box::new(move || {
@@ -26,11 +26,11 @@ fn counting(count: &Arc<AtomicUsize>, pause: Duration) -> Step {
     })
 }
 
-/// A step that waits until the sender of the channel is gone.
+/// Returns a step that blocks until the sender of the channel is dropped.
 fn blocked(gate: &Arc<Mutex<Receiver<()>>>) -> Step {
     let gate = gate.clone();
     Box::new(move || {
-        // One step holds the lock while it waits, and the others wait for the lock.
+        // One step holds the lock while it waits for the channel; the others wait for the lock.
         let _ = gate.lock().recv();
         Some(LONG)
     })
@@ -132,7 +132,7 @@ fn steps_that_wait_for_pages_leave_threads_to_the_log() {
         let gate = Arc::new(Mutex::new(gate));
         let held: Vec<TaskHandle> =
             (0..3 * threads).map(|_| group.add(StepKind::Pages, blocked(&gate))).collect();
-        // As a page that can be written when the log has been.
+        // Simulates a page that can be written only after the log.
         let mut open = Some(open);
         let log = group.add(
             StepKind::Log,
@@ -164,7 +164,7 @@ fn a_task_that_is_woken_runs_at_once_and_again_if_it_was_running() {
         task.wake();
         eventually("a step for each wake", || count.load(Ordering::SeqCst) == number);
     }
-    // Woken while it runs: what was done meanwhile may have been too late for that step.
+    // A task that is woken while its step runs must run again, because the step may have missed the new work.
     let (sender, gate) = channel::<()>();
     let (entered, enter) = channel::<()>();
     let steps = Arc::<AtomicUsize>::default();
@@ -191,7 +191,7 @@ fn a_task_that_is_woken_runs_at_once_and_again_if_it_was_running() {
 fn a_task_can_end_itself_and_drop_what_it_owns() {
     let workers = workers(2);
     let group = workers.group();
-    /// Uses the pool when it is dropped, as the end of an instance does.
+    /// Uses the pool in its destructor, as an instance does when it ends.
     struct Owned(Arc<WorkerGroup>, Arc<AtomicUsize>);
     impl Drop for Owned {
         fn drop(&mut self) {
@@ -208,7 +208,7 @@ fn a_task_can_end_itself_and_drop_what_it_owns() {
         }),
     );
     eventually("the owned value was dropped", || count.load(Ordering::SeqCst) == 1);
-    // A task that removes itself does not wait for itself.
+    // A task that removes itself does not wait for its own step.
     let own = Arc::new(Mutex::new(None::<TaskHandle>));
     let (removed, ended) = (own.clone(), Arc::<AtomicUsize>::default());
     let end = ended.clone();

@@ -19,19 +19,19 @@ use crate::{DatabaseIdInLog, DbTime, LogPosition, Signature, TreeId};
 pub const ATTACHMENT_LIST_LEN: usize = 2048;
 
 layout! {
-    /// One attached database. ESE: `ATTACHINFO`.
+    /// An attached database in the list. ESE: `ATTACHINFO`.
     #[doc(alias = "ATTACHINFO")]
     pub struct Attachment {
-        /// Number of the database in the log.
+        /// Number by which the log refers to the database.
         database: DatabaseIdInLog,
-        /// [`Attachment::UNICODE`] and others.
+        /// Flags of the attachment: [`Attachment::UNICODE`] and others.
         flags: u8,
         [path: u16],
         /// Highest dbtime when the list was written.
         db_time: DbTime,
         /// Highest tree id when the list was written.
         last_tree: TreeId,
-        /// Largest size in pages; 0 for no limit.
+        /// Maximum size of the database in pages; 0 means no limit.
         max_pages: u32,
         /// Log position of the attach record.
         attach_position: LogPosition,
@@ -52,21 +52,21 @@ pub enum AttachmentError {
     /// The last entry exceeds the list.
     #[error("attachment list ends inside an entry")]
     Truncated,
-    /// Too many databases, or too long paths.
+    /// The databases do not fit: there are too many, or their paths are too long.
     #[error("attachment list would need {needed} bytes; {ATTACHMENT_LIST_LEN} is the limit")]
     Full {
-        /// Bytes the entries need, terminator included.
+        /// Number of bytes that the entries need, including the terminator.
         needed: usize,
     },
 }
 
 impl Attachment {
-    /// The path is UTF-16.
+    /// The path is encoded as UTF-16.
     pub const UNICODE: u8 = 0x20;
-    /// The file may have holes.
+    /// The file may be sparse.
     pub const SPARSE: u8 = 0x40;
 
-    /// The path as text.
+    /// Decodes the path as text.
     pub fn path_text(&self) -> String {
         decode_path(&self.path)
     }
@@ -90,7 +90,7 @@ impl Attachment {
         Ok(entries)
     }
 
-    /// The fields of the entries of a list, up to its zero byte or the first truncated entry.
+    /// Returns the fields of the entries of a list. Stops at the zero byte or at the first truncated entry.
     pub fn fields_of_list(bytes: &[u8]) -> Vec<Fields> {
         let mut entries = Vec::new();
         let input = &mut Input::new(bytes);
@@ -103,7 +103,7 @@ impl Attachment {
         entries
     }
 
-    /// The 2048 bytes of a list.
+    /// Encodes a list in its 2048 bytes.
     pub fn encode_list(entries: &[Attachment]) -> Result<Vec<u8>, AttachmentError> {
         let needed = entries.iter().map(|entry| Attachment::FIXED + entry.path.len()).sum::<usize>() + 1;
         if needed > ATTACHMENT_LIST_LEN {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn golden_entry_of_a_real_log_header() {
-        // b"SRU.log", generation 2 of the Server 2022 set; signature and path shortened.
+        // Contents of "SRU.log", generation 2 of the Server 2022 set, with a shortened signature and path.
         let list = Attachment::encode_list(&[entry("C:")]).unwrap();
         let head =
             [1, 0x20, 6, 0, 0xc7, 1, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0x68, 2, 1, 0, 1, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! The checkpoint file: two copies of a page of 4096 bytes, which holds the log position where redo begins.
+//! The checkpoint file: two copies of a 4096-byte page that contains the log position where redo begins.
 //!
 //! ```text
 //!   0 checksum (4)   4 checkpoint of last full backup (8)   12 checkpoint (8)   20 log signature (28)
@@ -18,27 +18,27 @@ use crate::layout::{Input, Layout};
 use crate::log::parameters::EngineParameters;
 use crate::{LogTime, Signature};
 
-/// Length of one copy.
+/// Length of one copy in bytes.
 pub const CHECKPOINT_LEN: usize = 4096;
-/// Length of the checksum, which precedes the fields.
+/// Length in bytes of the checksum, which precedes the fields.
 const CHECKSUM_LEN: usize = 4;
 /// File type of a checkpoint, at byte 667 of every ESE header.
 pub const FILE_TYPE_CHECKPOINT: u32 = 4;
-/// Number of bytes after the checksum that are defined.
+/// Number of bytes after the checksum that have a defined meaning.
 const FIELDS_LEN: usize = <Checkpoint as Layout>::FIXED;
 const _: () = assert!(CHECKSUM_LEN + FIELDS_LEN == 2727);
 
 layout! {
-    /// The fields of a checkpoint page in file order, from byte 4.
+    /// Fields of a checkpoint page in file order, from byte 4.
     #[doc(alias = "CHECKPOINT_FIXED")]
     pub struct Checkpoint {
-        /// Checkpoint at the last full backup.
+        /// Checkpoint at the time of the last full backup.
         full_backup_checkpoint: LogPosition,
         /// Log position where redo begins. ESE: `le_lgposCheckpoint`.
         position: LogPosition,
         /// Signature of the log stream.
         log_signature: Signature,
-        /// Settings of the engine.
+        /// Settings of the engine that wrote the checkpoint.
         parameters: EngineParameters,
         /// Log position of the last full backup.
         full_backup_position: LogPosition,
@@ -48,17 +48,17 @@ layout! {
         incremental_backup_position: LogPosition,
         /// Time of the last incremental backup.
         incremental_backup_time: LogTime,
-        /// Bit 0: the attachment list is present.
+        /// Flags of the checkpoint. If bit 0 is set, the attachment list is present.
         flags: u8,
-        /// Log position up to which the databases need no log.
+        /// Log position up to which the databases are consistent without replaying the log.
         consistency_position: LogPosition,
-        /// Zero.
+        /// Reserved; always zero.
         reserved: [u8; 11],
-        /// [`FILE_TYPE_CHECKPOINT`].
+        /// File type; always [`FILE_TYPE_CHECKPOINT`].
         file_type: u32,
-        /// Zero.
+        /// Reserved; always zero.
         reserved_2: [u8; 8],
-        /// Attached databases, see [`Checkpoint::attachments`].
+        /// List of the attached databases; see [`Checkpoint::attachments`].
         attachment_list: [u8; ATTACHMENT_LIST_LEN],
     }
 }
@@ -66,33 +66,33 @@ layout! {
 /// Reason for which bytes cannot be decoded as a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
-    /// Fewer bytes than a copy.
+    /// The input is shorter than one copy.
     #[error("checkpoint needs {CHECKPOINT_LEN} bytes, but only {available} are available")]
     Truncated {
-        /// Length of the input.
+        /// Length of the input in bytes.
         available: usize,
     },
-    /// Checksum mismatch.
+    /// The stored checksum does not match the contents.
     #[error("checkpoint checksum {stored:08x}, should be {computed:08x}")]
     BadChecksum {
-        /// Stored in the page.
+        /// Checksum stored in the page.
         stored: u32,
-        /// Computed from the page.
+        /// Checksum computed from the page.
         computed: u32,
     },
-    /// Another kind of ESE file.
+    /// The file is an ESE file of another kind.
     #[error("not a checkpoint file (file type {file_type})")]
     NotACheckpoint {
-        /// Bytes 667..671.
+        /// File type found in bytes 667..671.
         file_type: u32,
     },
 }
 
 impl Checkpoint {
-    /// Flag: the attachment list is present. ESE: `fCheckpointAttachInfoPresent`.
+    /// Flag that indicates that the attachment list is present. ESE: `fCheckpointAttachInfoPresent`.
     const HAS_ATTACHMENTS: u8 = 1;
 
-    /// A checkpoint at `position`, without attachments.
+    /// Creates a checkpoint at `position` without attachments.
     pub fn new(position: LogPosition, log_signature: Signature) -> Checkpoint {
         Checkpoint {
             full_backup_checkpoint: LogPosition::MIN,
@@ -129,12 +129,12 @@ impl Checkpoint {
         }
     }
 
-    /// The fields of a checkpoint page, without any validation. `None` if the page is too short.
+    /// Returns the fields of a checkpoint page without validating them. Returns `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
         fields::of::<Checkpoint>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
-    /// Encodes one copy, checksum included. The file holds two copies, which are written one after the other.
+    /// Encodes one copy, including the checksum. The file contains two copies, which are written one after the other.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = Vec::with_capacity(CHECKPOINT_LEN);
         0u32.put(&mut page);
@@ -147,14 +147,14 @@ impl Checkpoint {
         page
     }
 
-    /// Decodes a checkpoint file: the first copy if it is valid, else the second.
+    /// Decodes a checkpoint file. Uses the first copy if it is valid, otherwise the second.
     pub fn decode_file(file: &[u8]) -> Result<Checkpoint, CheckpointError> {
         Checkpoint::decode(file).or_else(|error| {
             Checkpoint::decode(file.get(CHECKPOINT_LEN..).unwrap_or_default()).map_err(|_| error)
         })
     }
 
-    /// The attached databases; `None` if the writer did not store them.
+    /// Returns the attached databases. Returns `None` if the writer did not store them.
     pub fn attachments(&self) -> Option<Result<Vec<Attachment>, AttachmentError>> {
         (self.flags & Checkpoint::HAS_ATTACHMENTS != 0)
             .then(|| Attachment::decode_list(&self.attachment_list))

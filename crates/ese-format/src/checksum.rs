@@ -1,50 +1,50 @@
-//! Checksums of headers, pages and log segments: computation, verification, correction of single flipped bits.
+//! Checksums of headers, pages and log segments: computation, verification, and correction of single flipped bits.
 //!
-//! There are two algorithms. Headers, and pages of files older than update 0x0B, have a 32-bit XOR. Pages and log
-//! segments have 64 bits per block of at most 8 KiB, which locate a single flipped bit:
+//! There are two algorithms. Headers have a 32-bit XOR, as do pages of files older than update 0x0B. Other pages and
+//! log segments have a 64-bit checksum per block of at most 8 KiB. It locates a single flipped bit:
 //!
 //! ```text
 //!  63      48 47      32 31                0
 //!  |   H     |    L     |  X ^ page number  |    X = XOR of all u32 of the block
 //!                                                L = XOR of the indexes of all set bits, H = of their complements
-//!  pages up to 8 KiB: one block, checksum in bytes 0..8, which count as zero
+//!  pages up to 8 KiB: one block, checksum in bytes 0..8, which are taken as zero
 //!  16 and 32 KiB:     four blocks; the first in bytes 0..8, the others in bytes 40..64 (covered by the first)
 //! ```
 //!
-//! Invariant: a correction is reported only if every block of the page verifies afterwards. Otherwise the bytes stay
-//! unchanged.
+//! Invariant: a correction is reported only if every block of the page verifies afterwards. Otherwise the bytes are
+//! not modified.
 
 use crate::{PageNumber, PageSize};
 
-/// Start value of the 32-bit XOR; also the magic number of a database header.
+/// Initial value of the 32-bit XOR. It is also the magic number of a database header.
 const XOR_SEED: u32 = 0x89AB_CDEF;
-/// Largest block the 64-bit checksum can address: its bit indexes have 16 bits.
+/// Maximum length in bytes of a block that the 64-bit checksum can cover, because its bit indexes have 16 bits.
 const MAX_BLOCK: usize = 8192;
-/// Bytes of a log segment.
+/// Length of a log segment in bytes.
 pub const SEGMENT_LEN: usize = 4096;
-/// Blocks of a 16 or 32 KiB page.
+/// Number of checksum blocks in a 16 or 32 KiB page.
 const LARGE_PAGE_BLOCKS: usize = 4;
-/// Offset of the checksums of blocks 1..4 of a large page.
+/// Offset in a large page of the checksums of blocks 1..4.
 const LARGE_PAGE_WORDS: usize = 40;
-/// Offset of the page number of a large page.
+/// Offset in a large page of the page number.
 const LARGE_PAGE_NUMBER: usize = 64;
-/// Offset of a byte of the page flags, and its bit that selects the algorithm.
+/// Offset of the byte of the page flags that selects the algorithm, and the mask of the selecting bit.
 const FORMAT_FLAG: (usize, u8) = (37, 0x20);
 
-/// The 32-bit XOR of a database or log header, seeded 0x89ABCDEF, over all words but the first.
+/// Returns the 32-bit XOR of all words of a database or log header except the first, seeded with 0x89ABCDEF.
 pub fn header_checksum(page: &[u8]) -> u32 {
     let (words, _) = page.as_chunks::<4>();
     words.iter().skip(1).fold(XOR_SEED, |sum, word| sum ^ u32::from_le_bytes(*word))
 }
 
-/// The 64-bit checksum of one block ("XE"), salted with the page number or the log segment index.
+/// Returns the 64-bit checksum of one block ("XE"), salted with the page number or the log segment index.
 ///
-/// With `header_block`, the block starts with its own checksum, which counts as zero. Blocks have 1, 2, 4 or
-/// 8 KiB. Of a block of another length, only the largest power of two up to 8 KiB counts.
+/// If `header_block` is true, the block starts with its own checksum, which is taken as zero. Blocks have 1, 2, 4 or
+/// 8 KiB. If a block has another length, the checksum covers only the largest power of two up to 8 KiB.
 ///
-/// A bit of an index is the parity of all set bits whose index has it. Folding the upper half of the block
-/// onto the lower half yields the parity of the topmost bit and leaves a block of half the length. The computation
-/// therefore costs about two XORs per word and no population count.
+/// Each bit of the index word is the parity of all set bits whose index has that bit set. Folding the upper half of
+/// the block onto the lower half gives the parity for the topmost bit and leaves a block of half the length. The
+/// computation therefore takes about two XORs per word and no population count.
 #[doc(alias = "ECC")]
 pub fn block_checksum(block: &[u8], number: u32, header_block: bool) -> u64 {
     let (words, _) = block.as_chunks::<8>();
@@ -52,11 +52,11 @@ pub fn block_checksum(block: &[u8], number: u32, header_block: bool) -> u64 {
         return u64::from(number);
     };
     let mut folded = [0u64; MAX_BLOCK / 64];
-    // The first three folds at once: each word is read once, and what is left stays in the first-level cache.
+    // Do the first three folds in one pass. Each word is read once, and the result stays in the L1 cache.
     let mut word_index = fold_eighths(words, len / 8, &mut folded);
     let mut half = len / 8;
     if len < 8 {
-        // Nothing was folded.
+        // The block was not folded.
         half = len;
         folded.iter_mut().zip(words).for_each(|(to, word)| *to = u64::from_le_bytes(*word));
     }
@@ -90,8 +90,8 @@ pub fn block_checksum(block: &[u8], number: u32, header_block: bool) -> u64 {
     (low ^ complement) << 48 | low << 32 | u64::from(xor)
 }
 
-/// Folds `words` three times, onto its first eighth of `eighth` words. Returns the parities of the three topmost
-/// bits.
+/// Folds `words` three times onto its first eighth, which has `eighth` words. Returns the parities of the three
+/// topmost bits of the index.
 fn fold_eighths(words: &[[u8; 8]], eighth: usize, folded: &mut [u64]) -> u64 {
     let mut eighths = words.chunks_exact(eighth.max(1));
     let mut next = || eighths.next().unwrap_or_default().iter().map(|word| u64::from_le_bytes(*word));
@@ -120,18 +120,18 @@ pub enum PageIntegrity {
     Good,
     /// All bytes are zero: the page was never written. ESE: -1019 (`JET_errPageNotInitialized`).
     Zero,
-    /// Single flipped bits were corrected in the given bytes. The copy on disk is still damaged.
+    /// Single flipped bits were corrected in the buffer. The copy on disk is still damaged.
     Repaired {
-        /// Offsets of the bits in the page: `8 * byte + bit`.
+        /// Offsets of the flipped bits in the page: `8 * byte + bit`.
         bits: Vec<u32>,
     },
-    /// Undamaged, but written for another page number. On small pages, which do not store their number, damage to
-    /// the checksum itself has the same effect. ESE: -1118.
+    /// The page is undamaged but was written for another page number. Small pages do not store their number, so
+    /// damage to their checksum has the same effect. ESE: -1118.
     WrongPage {
-        /// The page number for which it was written.
+        /// Page number for which the page was written.
         stored: u32,
     },
-    /// Damaged, and not correctable. ESE: -1018 (`JET_errReadVerifyFailure`).
+    /// The page is damaged and cannot be corrected. ESE: -1018 (`JET_errReadVerifyFailure`).
     Bad,
 }
 
@@ -150,7 +150,7 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
         return PageIntegrity::WrongPage { stored };
     }
     let mut bits = Vec::new();
-    // Block 0 comes first because it covers the stored checksums of the other blocks.
+    // Block 0 is checked first because it covers the stored checksums of the other blocks.
     let repairable = (0..blocks(size)).all(|block| match check_block(page, size, block, number) {
         BlockCheck::Good => true,
         BlockCheck::FlippedBit(bit) => {
@@ -174,7 +174,7 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
     }
 }
 
-/// Prepares a page for writing: sets the format flag, the page number (large pages) and the checksums.
+/// Prepares a page for writing: sets the format flag, the page number (on large pages), and the checksums.
 ///
 /// # Panics
 /// If `page` is not `size` bytes long.
@@ -197,9 +197,9 @@ pub fn seal_page(page: &mut [u8], size: PageSize, number: PageNumber) {
 pub enum BlockIntegrity {
     /// The checksum matches.
     Good,
-    /// One flipped bit was corrected in the given bytes.
+    /// One flipped bit was corrected in the buffer.
     Repaired,
-    /// Damaged, empty, or written for another index.
+    /// The block is damaged, empty, or was written for another index.
     Bad,
 }
 
@@ -208,7 +208,7 @@ pub fn verify_segment(segment: &mut [u8], index: u32) -> BlockIntegrity {
     verify_single(segment, SEGMENT_LEN, index)
 }
 
-/// Verifies `len` bytes that form one block, such as a log segment or a page of the flush map.
+/// Verifies `len` bytes that form a single block, such as a log segment or a page of the flush map.
 pub(crate) fn verify_single(block: &mut [u8], len: usize, number: u32) -> BlockIntegrity {
     if block.len() != len {
         return BlockIntegrity::Bad;
@@ -237,9 +237,9 @@ pub fn seal_segment(segment: &mut [u8], index: u32) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BlockCheck {
     Good,
-    /// Offset of the bit, in the block or in the page.
+    /// One bit is flipped. The value is its offset in the block or in the page.
     FlippedBit(u32),
-    /// The contents match, the salt differs. Holds the XOR of the expected and the actual number.
+    /// The contents match, but the salt differs. The value is the XOR of the expected and the actual number.
     OtherNumber(u32),
     Bad,
 }
@@ -268,7 +268,7 @@ fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) ->
     match compare(stored, computed_word(page, size, block, number.get()), len) {
         BlockCheck::FlippedBit(bit) => {
             let bit = bit + (block * len * 8) as u32;
-            // This flag selected the algorithm before verification, so a correction of it would prove nothing.
+            // This flag selected the algorithm before verification, so correcting it would prove nothing.
             if bit as usize == FORMAT_FLAG.0 * 8 + FORMAT_FLAG.1.trailing_zeros() as usize {
                 BlockCheck::Bad
             } else {
@@ -279,7 +279,7 @@ fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) ->
     }
 }
 
-/// The page number for which the page was written, if all its blocks agree on one other than `number`.
+/// Returns the page number for which the page was written, if all its blocks agree on a number other than `number`.
 fn misplaced(page: &[u8], size: PageSize, number: PageNumber) -> Option<u32> {
     let mut found = None;
     for block in 0..blocks(size) {

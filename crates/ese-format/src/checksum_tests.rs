@@ -6,7 +6,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// A page with these non-zero bytes.
+/// Creates a page that is zero except for the given bytes.
 fn page(size: PageSize, pieces: &[(usize, &str)]) -> Vec<u8> {
     let mut page = vec![0; size.bytes()];
     for (at, text) in pieces {
@@ -21,7 +21,7 @@ const KIB_32: PageSize = PageSize::KIB_32;
 /// A page of a real file: size, number, bytes, checksums.
 type RealPage = (PageSize, u32, Vec<u8>, Vec<u64>);
 
-/// Pages of `basic.edb` (4 KiB) and `large.edb` (32 KiB).
+/// Returns the pages of `basic.edb` (4 KiB) and `large.edb` (32 KiB).
 fn real_pages() -> Vec<RealPage> {
     let mut pages = small_pages();
     pages.extend(large_pages());
@@ -177,7 +177,7 @@ fn synthetic_blocks() {
     assert_eq!(block_checksum(&stepping(2048), 9, true), 0x3fca_0035_2c3c_2c15);
 }
 
-/// The definition, bit by bit.
+/// Computes the checksum bit by bit, directly from its definition.
 fn by_definition(block: &[u8], number: u32, header_block: bool) -> u64 {
     let (mut low, mut high, mut xor) = (0u64, 0u64, number);
     let bits = block.len() as u64 * 8;
@@ -222,7 +222,7 @@ fn unusual_lengths_do_not_cause_a_panic() {
     }
 }
 
-/// Flips one bit and checks that it is corrected, or at least detected if correction is impossible.
+/// Flips one bit and checks that it is corrected, or at least detected if it cannot be corrected.
 fn damage(sound: &[u8], page: &mut [u8], size: PageSize, number: PageNumber, bit: u32) {
     flip(page, bit);
     let verdict = verify_page(page, size, number);
@@ -252,7 +252,7 @@ fn every_flipped_bit_of_a_small_page_is_detected() {
 fn flipped_bits_of_large_pages_are_detected() {
     let (size, number, sound, _) = real_pages().swap_remove(6);
     let mut page = sound.clone();
-    // All bits of the headers, then samples of every block.
+    // Tests all bits of the headers, and a sample of the bits of every block.
     for bit in (0..80 * 8).chain((640..size.get() * 8).step_by(97)) {
         damage(&sound, &mut page, size, PageNumber::fixed(number), bit);
     }
@@ -262,7 +262,7 @@ fn flipped_bits_of_large_pages_are_detected() {
 fn one_flipped_bit_in_each_block_of_a_large_page_is_repaired() {
     let (size, number, sound, _) = real_pages().swap_remove(6);
     let mut page = sound.clone();
-    // The first one is in the stored checksum of block 1, which is damaged too.
+    // The first bit is in the stored checksum of block 1, which is damaged too.
     let bits = vec![44 * 8 + 1, 8192 * 8 + 5, 20000 * 8 + 6, 32767 * 8 + 7];
     bits.iter().for_each(|bit| flip(&mut page, *bit));
     assert_eq!(verify_page(&mut page, size, PageNumber::fixed(number)), PageIntegrity::Repaired { bits });
@@ -289,7 +289,7 @@ fn misplaced_pages_report_their_number() {
             assert_eq!(verdict, PageIntegrity::WrongPage { stored: number });
         }
     }
-    // The checksums are those of the requested number, the number in the header is another.
+    // The checksums are valid for the requested number, but the number in the header is another.
     let (size, number, mut page, _) = real_pages().swap_remove(5);
     put(&mut page, LARGE_PAGE_NUMBER, &99u32.to_le_bytes());
     let word = computed_word(&page, size, 0, number);
@@ -319,7 +319,7 @@ fn segments_are_sealed_verified_and_repaired() {
     seal_segment(&mut segment, 9);
     let sound = segment.clone();
     assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Good);
-    // A shadow copy is stored one segment later and must not verify as that segment.
+    // A shadow copy is stored one segment later. It must not verify as that segment.
     assert_eq!(verify_segment(&mut segment, 10), BlockIntegrity::Bad);
     flip(&mut segment, 12345);
     assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Repaired);

@@ -1,20 +1,20 @@
 //! On-disk structures as lists of named values, for tools that display files.
 //!
-//! Invariants: the fields come, in file order, from the declaration that also decodes and encodes the structure.
-//! Nothing is validated: a value that its type does not define is returned as a number, so that damaged structures
-//! can be displayed.
+//! Invariants: the fields are in file order. They come from the same declaration as the decoder and the encoder.
+//! Nothing is validated: a value that its type does not define is returned as a number. This makes it possible to
+//! display damaged structures.
 
 use crate::layout::{Input, LayoutError};
 use crate::{
     DatabaseIdInLog, DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId,
 };
 
-/// One field's value.
+/// Value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
-    /// A number.
+    /// An unsigned number.
     Number(u64),
-    /// A number that may be negative.
+    /// A signed number.
     Signed(i64),
     /// A time.
     Time(LogTime),
@@ -24,7 +24,7 @@ pub enum FieldValue {
     Signature(Signature),
     /// Bytes without further structure.
     Bytes(Vec<u8>),
-    /// One value of an enumeration. The name is absent if the number is not a member.
+    /// A value of an enumeration. The name is absent if the number has no defined meaning.
     Choice {
         /// The stored number.
         value: u64,
@@ -44,7 +44,7 @@ pub enum FieldValue {
     Group(Fields),
 }
 
-/// Names and values, in file order.
+/// Names and values of the fields of a structure, in file order.
 pub type Fields = Vec<(&'static str, FieldValue)>;
 
 /// A type whose stored bytes can be returned as named values.
@@ -52,7 +52,7 @@ pub(crate) trait Describe {
     fn describe(input: &mut Input<'_>) -> Result<FieldValue, LayoutError>;
 }
 
-/// The fields of `T` at the start of `bytes`.
+/// Returns the fields of `T` at the start of `bytes`.
 pub(crate) fn of<T: Describe>(bytes: &[u8]) -> Result<Fields, LayoutError> {
     match T::describe(&mut Input::new(bytes))? {
         FieldValue::Group(fields) => Ok(fields),

@@ -1,5 +1,5 @@
-//! The flush map: a file beside a database that holds, for each page, the flush type of its last write. If a page is
-//! read with another flush type, the disk lost that write.
+//! The flush map: a file next to a database that stores the flush type of the last write of each page. If a page is
+//! read and has another flush type, the disk lost that write.
 //!
 //! ```text
 //! 8 KiB pages: header | map page 0 | map page 1 | ...
@@ -10,7 +10,7 @@
 //!           36 flags (4)   40 zero (24)   64 two bits per database page, the first in the top bits
 //! ```
 //!
-//! The map is valid only together with the database header that has the same two signatures.
+//! The map is valid only if the database header contains the same two signatures.
 
 use crate::checksum::{BlockIntegrity, header_checksum, verify_single};
 use crate::declare::layout;
@@ -18,7 +18,7 @@ use crate::fields::{self, Fields};
 use crate::layout::{Input, Layout};
 use crate::{DbTime, Generation, LogTime, Signature};
 
-/// Length of the header and of every map page.
+/// Length in bytes of the header and of every map page.
 pub const FLUSH_MAP_PAGE_LEN: usize = 8192;
 /// File type of a flush map, at byte 667 of every ESE header.
 pub const FILE_TYPE_FLUSH_MAP: u32 = 7;
@@ -28,7 +28,7 @@ const CHECKSUM_LEN: usize = 4;
 const MAP_AT: usize = 64;
 
 layout! {
-    /// The fields of the header page in file order, from byte 4.
+    /// Fields of the header page in file order, from byte 4.
     #[doc(alias = "FMFILEHDR")]
     pub struct FlushMapHeader {
         /// Format version.
@@ -37,9 +37,9 @@ layout! {
         version_update: u32,
         /// Format update, minor.
         version_update_minor: u32,
-        /// Zero.
+        /// Reserved; always zero.
         reserved: [u8; 20],
-        /// Bit 0: [`FlushMapHeader::CLEAN`].
+        /// Flags of the map. Bit 0 is [`FlushMapHeader::CLEAN`].
         flags: u32,
         /// Creation time.
         created: LogTime,
@@ -49,7 +49,8 @@ layout! {
         detached: LogTime,
         /// Oldest log generation needed to bring the map up to date; 0 when clean.
         gen_min_required: Generation,
-        /// Value of `gen_min_required` after the running flush of the whole map; 0 if none is running.
+        /// Value that `gen_min_required` will have after the flush of the whole map that is in progress; 0 if no such
+        /// flush is running.
         gen_min_required_target: Generation,
         /// Start of the last flush of the whole map.
         flush_started: LogTime,
@@ -57,30 +58,30 @@ layout! {
         flush_completed: LogTime,
         /// Flush signature of the database header to which the map belongs.
         database_flush_signature: Signature,
-        /// Flush signature of this header, of which the database header has a copy.
+        /// Flush signature of this header. The database header contains a copy of it.
         flush_signature: Signature,
-        /// Zero.
+        /// Reserved; always zero.
         reserved_2: [u8; 523],
-        /// [`FILE_TYPE_FLUSH_MAP`].
+        /// File type; always [`FILE_TYPE_FLUSH_MAP`].
         file_type: u32,
     }
 }
 const _: () = assert!(CHECKSUM_LEN + <FlushMapHeader as Layout>::FIXED == 671);
 
 layout! {
-    /// The start of a map page, from byte 8.
+    /// Header of a map page, from byte 8.
     #[doc(alias = "FlushMapDataPageHdr")]
     #[derive(Copy)]
     pub struct MapPageHeader {
-        /// Highest dbtime of the pages that it describes.
+        /// Highest dbtime of the database pages that the map page describes.
         db_time: DbTime,
-        /// Number of the map page, from 0.
+        /// Number of the map page, starting at 0.
         number: u32,
-        /// Zero.
+        /// Reserved; always zero.
         reserved: [u8; 16],
-        /// 0x2000.
+        /// Flags of the page; always 0x2000.
         flags: u32,
-        /// Zero.
+        /// Reserved; always zero.
         reserved_2: [u8; 24],
     }
 }
@@ -89,30 +90,30 @@ const _: () = assert!(8 + <MapPageHeader as Layout>::FIXED == MAP_AT);
 /// Reason for which bytes cannot be decoded as the header of a flush map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlushMapError {
-    /// Fewer bytes than a header.
+    /// The input is shorter than a header.
     #[error("flush map header needs {FLUSH_MAP_PAGE_LEN} bytes, but only {available} are available")]
     Truncated {
-        /// Length of the input.
+        /// Length of the input in bytes.
         available: usize,
     },
-    /// Checksum mismatch.
+    /// The stored checksum does not match the contents.
     #[error("flush map header checksum {stored:08x}, should be {computed:08x}")]
     BadChecksum {
-        /// Stored in the header.
+        /// Checksum stored in the header.
         stored: u32,
-        /// Computed from the header.
+        /// Checksum computed from the header.
         computed: u32,
     },
-    /// Another kind of file.
+    /// The file type is another one.
     #[error("not a flush map (file type {file_type})")]
     NotAFlushMap {
-        /// Bytes 667..671.
+        /// File type found in bytes 667..671.
         file_type: u32,
     },
 }
 
 impl FlushMapHeader {
-    /// Flag: the database was detached and the map agrees with it.
+    /// Flag that indicates that the database was detached and that the map is up to date.
     pub const CLEAN: u32 = 1;
 
     /// Decodes the header page.
@@ -132,7 +133,7 @@ impl FlushMapHeader {
         Ok(header)
     }
 
-    /// The fields of a header page, without any validation. `None` if the page is too short.
+    /// Returns the fields of a header page without validating them. Returns `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
         fields::of::<FlushMapHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }
@@ -143,17 +144,19 @@ pub fn verify_map_page(page: &mut [u8], number: u32) -> BlockIntegrity {
     verify_single(page, FLUSH_MAP_PAGE_LEN, number)
 }
 
-/// Decodes the start of a map page.
+/// Decodes the header of a map page.
 pub fn map_page_header(page: &[u8]) -> Option<MapPageHeader> {
     MapPageHeader::take(&mut Input::new(page.get(8..)?)).ok()
 }
 
-/// The flush types on a map page as stored: two bits each, the first in the top bits of a byte.
+/// Returns the flush types on a map page in their stored form: two bits each, starting with the top bits of the first
+/// byte.
 pub fn flush_type_bytes(page: &[u8]) -> Option<&[u8]> {
     page.get(MAP_AT..FLUSH_MAP_PAGE_LEN)
 }
 
-/// The flush types on a map page, 0 to 3. The first one belongs to database page `number *` [`PAGES_PER_MAP_PAGE`].
+/// Returns the flush types on a map page, from 0 to 3. The first belongs to database page `number *`
+/// [`PAGES_PER_MAP_PAGE`].
 pub fn flush_types(page: &[u8]) -> impl Iterator<Item = u8> {
     let bytes = flush_type_bytes(page).unwrap_or_default();
     bytes.iter().flat_map(|byte| [byte >> 6, byte >> 4 & 3, byte >> 2 & 3, byte & 3])

@@ -10,8 +10,8 @@
 //! 748  zero to the end of the page
 //! ```
 //!
-//! Invariants: the checksum covers the whole page. `encode(decode(x)) == x` for every valid page, unknown trailing
-//! bytes included. The engine decides which state allows which action.
+//! Invariants: the checksum covers the whole page. `encode(decode(x)) == x` for every valid page, including unknown
+//! trailing bytes. The engine decides which actions a state allows.
 
 use crate::checksum::header_checksum;
 use crate::declare::{layout, layout_enum};
@@ -19,18 +19,18 @@ use crate::fields::{self, Fields};
 use crate::layout::{Input, Layout, LayoutError};
 use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeId};
 
-/// Format version of every database of the last twenty years. ESE: `ulDAEVersion`.
+/// Format version, which has not changed in twenty years. ESE: `ulDAEVersion`.
 pub const DATABASE_VERSION: u32 = 0x620;
-/// Format update that Jetcell writes: the last one that all known readers accept.
+/// Format update that Jetcell writes. It is the latest update that all known readers accept.
 pub const DATABASE_UPDATE: u32 = 20;
-/// Second word of the header.
+/// Magic number of a database header, in its second word.
 pub const DATABASE_MAGIC: u32 = 0x89AB_CDEF;
 /// File type of a database, at byte 667 of every ESE header.
 pub const FILE_TYPE_DATABASE: u32 = 1;
 
-/// Length of the checksum and the magic number, which precede the fields.
+/// Length in bytes of the checksum and the magic number, which precede the fields.
 const PREFIX_LEN: usize = 8;
-/// Number of bytes of a header page that are defined.
+/// Number of bytes of a header page that have a defined meaning.
 pub const DATABASE_HEADER_LEN: usize = PREFIX_LEN + <DatabaseHeader as Layout>::FIXED;
 const PAGE_SIZE_AT: usize = 236;
 const _: () = assert!(DATABASE_HEADER_LEN == 748);
@@ -39,17 +39,18 @@ layout_enum! {
     /// State in which the database was last closed. ESE: `dbstate`.
     #[doc(alias = "dbstate")]
     pub enum DatabaseState: u32, "database state" {
-        /// Creation did not finish. The file holds no usable data.
+        /// Creation did not finish. The file contains no usable data.
         JustCreated = 1,
-        /// Attached, or not detached properly. Recovery needs the logs `gen_min_required..=gen_max_required`.
+        /// The database is attached, or was not detached properly. Recovery needs the logs
+        /// `gen_min_required..=gen_max_required`.
         DirtyShutdown = 2,
-        /// Consistent without any log.
+        /// The database is consistent without any log.
         CleanShutdown = 3,
-        /// A format upgrade was running.
+        /// A format upgrade was in progress.
         BeingConverted = 4,
-        /// Detached after a media error.
+        /// The database was detached after a media error.
         ForceDetach = 5,
-        /// Pages were patched from another copy and the header is not final.
+        /// Pages were patched from another copy, and the header is not final.
         IncrementalReseedInProgress = 6,
         /// Pages were patched, and the database needs recovery.
         DirtyAndPatchedShutdown = 7,
@@ -59,7 +60,7 @@ layout_enum! {
 }
 
 layout! {
-    /// One backup, as the header records it. ESE: `BKINFO`.
+    /// Description of one backup in the database header. ESE: `BKINFO`.
     ///
     /// ```text
     /// 0 log position   8 time   16 lowest generation   20 highest generation
@@ -69,49 +70,49 @@ layout! {
     pub struct BackupInfo {
         /// Log position of the backup.
         position: LogPosition,
-        /// When it was taken.
+        /// Time of the backup.
         time: LogTime,
-        /// First log generation it contains.
+        /// First log generation in the backup.
         gen_low: Generation,
-        /// Last log generation it contains.
+        /// Last log generation in the backup.
         gen_high: Generation,
     }
 }
 
 layout! {
-    /// Number of occurrences of an event. ESE: `ulEcFix...`, `logtimeEcFix...`.
+    /// Counter of the occurrences of an event. ESE: `ulEcFix...`, `logtimeEcFix...`.
     ///
     /// ```text
     /// 0 count   4 last time   12 count before the last recovery of the counters
     /// ```
     #[derive(Copy, Default)]
     pub struct FaultCounter {
-        /// Occurrences since the last full backup or repair.
+        /// Number of occurrences since the last full backup or repair.
         count: u32,
         /// Time of the last occurrence.
         last: LogTime,
-        /// Occurrences before the last full backup or repair.
+        /// Number of occurrences before the last full backup or repair.
         old_count: u32,
     }
 }
 
 layout! {
-    /// The fields of a header page in file order, from byte 8.
+    /// Fields of a header page in file order, from byte 8.
     #[doc(alias = "DBFILEHDR")]
     pub struct DatabaseHeader {
-        /// Format version, [`DATABASE_VERSION`]. ESE: `le_ulVersion`.
+        /// Format version; see [`DATABASE_VERSION`]. ESE: `le_ulVersion`.
         version: u32,
-        /// 0 for databases.
+        /// Attribute of the file; 0 for databases.
         attribute: u32,
-        /// Highest dbtime assigned so far; no page has a higher one. ESE: `le_dbtimeDirtied`.
+        /// Highest dbtime assigned so far. No page has a higher dbtime. ESE: `le_dbtimeDirtied`.
         db_time: DbTime,
-        /// Identity of the database. ESE: `signDb`.
+        /// Signature of the database. ESE: `signDb`.
         signature: Signature,
-        /// State in which it was last closed.
+        /// State in which the database was last closed.
         state: DatabaseState,
-        /// Log position up to which the file was consistent when last detached. ESE: `lgposConsistent`.
+        /// Log position up to which the file was consistent when it was last detached. ESE: `lgposConsistent`.
         consistent_position: LogPosition,
-        /// Time of that detach.
+        /// Time of the detach at `consistent_position`.
         consistent_time: LogTime,
         /// Time of the last attach.
         attach_time: LogTime,
@@ -123,29 +124,29 @@ layout! {
         detach_position: LogPosition,
         /// Database id in the log. ESE: `dbid`.
         database_id: u32,
-        /// Identity of the log stream. ESE: `signLog`.
+        /// Signature of the log stream. ESE: `signLog`.
         log_signature: Signature,
         /// Last full backup.
         full_backup: BackupInfo,
         /// Last incremental backup.
         incremental_backup: BackupInfo,
-        /// Full backup that is running.
+        /// Full backup that is in progress.
         current_full_backup: BackupInfo,
-        /// Upgrade and engine bits.
+        /// Flags for upgrades and for the engine.
         flags: u32,
         /// Highest tree id in use. ESE: `objidLast`.
         last_tree: TreeId,
-        /// Major version of the operating system that last attached it.
+        /// Major version of the operating system that last attached the database.
         os_major: u32,
-        /// Minor version of that operating system.
+        /// Minor version of the operating system that last attached the database.
         os_minor: u32,
-        /// Build number of that operating system.
+        /// Build number of the operating system that last attached the database.
         os_build: u32,
-        /// Service pack of that operating system.
+        /// Service pack of the operating system that last attached the database.
         os_service_pack: u32,
-        /// Format update. ESE: `ulUpdateMajor`.
+        /// Format update, major. ESE: `ulUpdateMajor`.
         update: u32,
-        /// Page size.
+        /// Size of the database's pages.
         page_size: PageSize,
         /// Number of repairs.
         repair_count: u32,
@@ -153,21 +154,21 @@ layout! {
         repair_time: LogTime,
         /// Signature of the streaming file; obsolete.
         streaming_signature: Signature,
-        /// dbtime at the last zeroing pass.
+        /// dbtime at the end of the last zeroing pass.
         scrub_db_time: DbTime,
-        /// End of that pass.
+        /// Time at which the last zeroing pass ended.
         scrub_time: LogTime,
-        /// Oldest log generation that recovery needs; 0 when clean. ESE: `lGenMinRequired`.
+        /// Oldest log generation that recovery needs; 0 if the database is clean. ESE: `lGenMinRequired`.
         gen_min_required: Generation,
-        /// Newest log generation that must be replayed; 0 when clean. ESE: `lGenMaxRequired`.
+        /// Newest log generation that must be replayed; 0 if the database is clean. ESE: `lGenMaxRequired`.
         gen_max_required: Generation,
-        /// Pages left to upgrade, and other obsolete counters.
+        /// Number of pages left to upgrade, and other obsolete counters.
         upgrade_counters: [u8; 12],
-        /// Snapshot backup that is running.
+        /// Snapshot backup that is in progress.
         current_snapshot: BackupInfo,
-        /// Format version it was created with.
+        /// Format version with which the database was created.
         created_version: u32,
-        /// Format update it was created with.
+        /// Format update with which the database was created.
         created_update: u32,
         /// Creation time of generation `gen_max_committed`.
         gen_max_committed_time: LogTime,
@@ -175,15 +176,15 @@ layout! {
         full_backup_type: u32,
         /// Kind of the last incremental backup.
         incremental_backup_type: u32,
-        /// Repairs before the last counter reset.
+        /// Number of repairs before the last counter reset.
         old_repair_count: u32,
-        /// Single-bit errors corrected.
+        /// Number of single-bit errors that were corrected.
         bits_fixed: FaultCounter,
-        /// Errors that could not be corrected.
+        /// Number of errors that could not be corrected.
         bits_not_fixed: FaultCounter,
-        /// Pages with a bad checksum.
+        /// Number of pages with a bad checksum.
         bad_checksums: FaultCounter,
-        /// Newest generation that may hold durable commits; 0 when clean. ESE: `lGenMaxCommitted`.
+        /// Newest generation that may contain durable commits; 0 if the database is clean. ESE: `lGenMaxCommitted`.
         gen_max_committed: Generation,
         /// Last copy backup.
         copy_backup: BackupInfo,
@@ -193,19 +194,19 @@ layout! {
         copy_backup_type: u32,
         /// Kind of the last differential backup.
         differential_backup_type: u32,
-        /// Incremental reseeds.
+        /// Number of incremental reseeds.
         reseeds: FaultCounter,
-        /// Pages patched from another copy.
+        /// Number of pages that were patched from another copy.
         patches: FaultCounter,
-        /// Version of the Unicode sort tables; all ones means that MSysLocales has it.
+        /// Version of the Unicode sort tables. All ones means that MSysLocales stores the version.
         sort_version: u64,
-        /// End of the last full scan.
+        /// Time at which the last full scan ended.
         scan_end_time: LogTime,
-        /// Start of the running scan.
+        /// Time at which the current scan started.
         scan_start_time: LogTime,
-        /// Page the running scan has reached; 0 for none.
+        /// Last page that the current scan has reached; 0 for none.
         scanned_to: u32,
-        /// Generation being recovered.
+        /// Generation that is being recovered.
         gen_recovering: Generation,
         /// Number of times the file was extended.
         extend_count: u32,
@@ -215,37 +216,37 @@ layout! {
         shrink_count: u32,
         /// Time of the last shrink.
         shrink_time: LogTime,
-        /// Time of the last attach that recovery kept.
+        /// Time of the last attach that recovery preserved.
         reattach_time: LogTime,
-        /// Log position of that attach.
+        /// Log position of the attach at `reattach_time`.
         reattach_position: LogPosition,
-        /// Number of times free pages were returned to the file system (holes punched).
+        /// Number of times that free pages were returned to the file system (holes were punched).
         trim_count: u32,
-        /// Changes with every write of this header. ESE: `signDbHdrFlush`.
+        /// Signature that changes with every write of this header. ESE: `signDbHdrFlush`.
         flush_signature: Signature,
         /// Signature of the flush map that belongs to this header. ESE: `signFlushMapHdrFlush`.
         flush_map_signature: Signature,
-        /// Oldest generation needed when the flush map is valid; 0 when clean. ESE: `lGenMinConsistent`.
+        /// Oldest generation needed if the flush map is valid; 0 if the database is clean. ESE: `lGenMinConsistent`.
         gen_min_consistent: Generation,
-        /// Second half of the format update.
+        /// Format update, minor.
         update_minor: u32,
-        /// Highest engine format version that attached it.
+        /// Highest engine format version that has attached the database.
         last_engine_version: u32,
-        /// Highest page a scan has seen; 0 for none.
+        /// Highest page that a scan has read; 0 for none.
         scanned_highest: u32,
-        /// Log position of the last change of size.
+        /// Log position of the last change of the file size.
         resize_position: LogPosition,
-        /// Zero.
+        /// Reserved; always zero.
         reserved: [u8; 3],
-        /// [`FILE_TYPE_DATABASE`]; the only unaligned field.
+        /// File type, [`FILE_TYPE_DATABASE`]. This is the only unaligned field.
         file_type: u32,
-        /// Zero.
+        /// Reserved; always zero.
         reserved_2: u8,
         /// Creation time of generation `gen_max_required`.
         gen_max_required_time: LogTime,
-        /// `gen_min_consistent` before redo.
+        /// Value of `gen_min_consistent` before redo.
         before_redo_consistent: Generation,
-        /// `gen_min_required` before redo.
+        /// Value of `gen_min_required` before redo.
         before_redo_required: Generation,
         /// Signature of the revert snapshot that belongs to this header.
         revert_signature: Signature,
@@ -253,13 +254,13 @@ layout! {
         revert_count: u32,
         /// Start of the time span of the last revert.
         revert_from: LogTime,
-        /// End of that time span.
+        /// End of the time span of the last revert.
         revert_to: LogTime,
-        /// Pages changed by the last revert.
+        /// Number of pages that the last revert changed.
         reverted_pages: u32,
-        /// Last commit before the last revert.
+        /// Log position of the last commit before the last revert.
         revert_commit_position: LogPosition,
-        /// The bytes from 748 on; zero in known formats.
+        /// Bytes from 748 on; zero in known formats.
         unknown: Vec<u8>,
     }
 }
@@ -267,39 +268,39 @@ layout! {
 /// Reason for which a page cannot be decoded as a database header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// Wrong magic number or file type.
+    /// The magic number or the file type is wrong.
     #[error("not an ESE database (magic {magic:#010x}, file type {file_type})")]
     NotADatabase {
-        /// Bytes 4..8.
+        /// Magic number found in bytes 4..8.
         magic: u32,
-        /// Bytes 667..671.
+        /// File type found in bytes 667..671.
         file_type: u32,
     },
-    /// Checksum mismatch.
+    /// The stored checksum does not match the contents.
     #[error("header checksum {stored:08x}, should be {computed:08x}")]
     BadChecksum {
-        /// Stored in the page.
+        /// Checksum stored in the page.
         stored: u32,
-        /// Computed from the page.
+        /// Checksum computed from the page.
         computed: u32,
     },
-    /// A format version that this crate does not know.
+    /// The format version is unknown to this crate.
     #[error("unknown database format {version:#x}, update {update}")]
     UnknownVersion {
-        /// Major version.
+        /// Format version of the header.
         version: u32,
-        /// Update.
+        /// Format update of the header.
         update: u32,
     },
-    /// Fewer bytes than a header page.
+    /// The input is shorter than a header page.
     #[error("header needs {needed} bytes, but only {available} are available")]
     Truncated {
-        /// Length of a header page.
+        /// Length of a header page in bytes.
         needed: usize,
-        /// Length of the input.
+        /// Length of the input in bytes.
         available: usize,
     },
-    /// The page size is not one of those that [`PageSize`] lists.
+    /// The page size is not supported; see [`PageSize`].
     #[error("invalid page size {0}")]
     PageSize(u32),
     /// A field has an invalid value.
@@ -319,9 +320,9 @@ impl From<LayoutError> for HeaderError {
 /// State of the two copies of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderCopies {
-    /// Both are valid and equal.
+    /// Both copies are valid and equal.
     Both,
-    /// Both are valid but differ: a crash happened between the two writes. The first one is newer.
+    /// Both copies are valid but differ, because a crash happened between the two writes. The first copy is newer.
     ShadowStale,
     /// The shadow is damaged.
     FirstOnly,
@@ -335,13 +336,13 @@ fn word(page: &[u8], at: usize) -> u32 {
 }
 
 impl DatabaseHeader {
-    /// The page size that a database header at the start of `bytes` stores, even if the header is damaged. `None` if the bytes do not
-    /// start with the header of a database, or the size is not valid.
+    /// Returns the page size stored in the database header at the start of `bytes`, even if the header is damaged.
+    /// Returns `None` if the bytes do not start with a database header, or if the size is not valid.
     pub fn stored_page_size(bytes: &[u8]) -> Option<PageSize> {
         (word(bytes, 4) == DATABASE_MAGIC).then(|| PageSize::new(word(bytes, PAGE_SIZE_AT))).flatten()
     }
 
-    /// Decodes one copy, with which `bytes` starts. `bytes` may be longer than a page.
+    /// Decodes one copy of the header from the start of `bytes`, which may be longer than a page.
     pub fn decode(bytes: &[u8]) -> Result<DatabaseHeader, HeaderError> {
         let available = bytes.len();
         if available < DATABASE_HEADER_LEN {
@@ -351,7 +352,7 @@ impl DatabaseHeader {
         if magic != DATABASE_MAGIC {
             return Err(HeaderError::NotADatabase { magic, file_type });
         }
-        // Files that are older than the field have 0 here and 4 KiB pages.
+        // Files that are older than this field contain 0 here and have 4 KiB pages.
         let page_size = match word(bytes, PAGE_SIZE_AT) {
             0 => PageSize::KIB_4,
             raw => PageSize::new(raw).ok_or(HeaderError::PageSize(raw))?,
@@ -365,7 +366,7 @@ impl DatabaseHeader {
         if word(page, 8) != DATABASE_VERSION {
             return Err(HeaderError::UnknownVersion { version: word(page, 8), update: word(page, 232) });
         }
-        // Formats that are older than the file type have 0 here.
+        // Formats that are older than the file type contain 0 here.
         if !matches!(file_type, 0 | FILE_TYPE_DATABASE) || word(page, 12) != 0 {
             return Err(HeaderError::NotADatabase { magic, file_type });
         }
@@ -376,13 +377,13 @@ impl DatabaseHeader {
         Ok(header)
     }
 
-    /// The fields of a header page, without any validation. `None` if the page is too short.
+    /// Returns the fields of a header page without validating them. Returns `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
         fields::of::<DatabaseHeader>(page.get(PREFIX_LEN..)?).ok()
     }
 
-    /// The page to write, checksum included. It is written at offset 0 and, after that write is durable, at the
-    /// offset of the second page.
+    /// Encodes the header page, including the checksum. The caller writes the page at offset 0 and, after that write
+    /// is durable, at the offset of the second page.
     pub fn encode(&self) -> Vec<u8> {
         let page_size = self.page_size.bytes();
         let mut page = Vec::with_capacity(page_size);
@@ -397,9 +398,9 @@ impl DatabaseHeader {
         page
     }
 
-    /// Decodes both copies and returns the first if it is valid, else the shadow.
+    /// Decodes both copies and returns the first if it is valid, otherwise the shadow.
     ///
-    /// If both are damaged, the error is that of the first.
+    /// If both copies are damaged, the error is that of the first.
     fn read_with_shadow(first: &[u8], shadow: &[u8]) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
         match (DatabaseHeader::decode(first), DatabaseHeader::decode(shadow)) {
             (Ok(header), Ok(other)) if header == other => Ok((header, HeaderCopies::Both)),
@@ -410,10 +411,10 @@ impl DatabaseHeader {
         }
     }
 
-    /// Decodes the header from the start of a file; 64 KiB are enough for every page size.
+    /// Decodes the header from the start of a file. 64 KiB are enough for every page size.
     ///
-    /// The page size is unknown if the first copy is damaged. The shadow is then searched at the offset that each
-    /// page size gives it.
+    /// The page size is unknown if the first copy is damaged. The function then tries the offset of the shadow for
+    /// each page size.
     pub fn read_from_start(start: &[u8]) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
         let behind = |size: usize| start.get(size..).unwrap_or_default();
         let error = match DatabaseHeader::decode(start) {
@@ -431,7 +432,8 @@ impl DatabaseHeader {
         Err(error)
     }
 
-    /// The header of a new, empty, clean database. Bytes from 672 on are zero, so that every known reader accepts it.
+    /// Creates the header of a new, empty, clean database. All bytes from 672 on are zero because every known reader
+    /// accepts such a header.
     pub fn fresh(page_size: PageSize, signature: Signature, log_signature: Signature) -> DatabaseHeader {
         DatabaseHeader {
             version: DATABASE_VERSION,

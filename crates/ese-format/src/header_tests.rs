@@ -1,4 +1,4 @@
-//! Headers and checkpoints of real files, compared with the values that another program read.
+//! Tests that compare headers and checkpoints of real files with the values that another program read.
 
 use std::path::{Path, PathBuf};
 use testkit::corpus::Corpus;
@@ -13,7 +13,7 @@ fn corpus() -> Option<PathBuf> {
     Some(Corpus::locate()?.root().to_owned())
 }
 
-/// Manifest entries of one kind with the unpacked files.
+/// Returns the manifest entries of one kind, with the unpacked files.
 fn files(corpus: &Path, kind: &str) -> Vec<(Value, Vec<u8>)> {
     let manifest: Value =
         serde_json::from_reader(std::fs::File::open(corpus.join("manifest.json")).unwrap()).unwrap();
@@ -30,7 +30,7 @@ fn position(p: LogPosition) -> String {
     format!("{:X}:{:X}:{:X}", p.generation.0, p.segment, p.offset)
 }
 
-/// A time in the form of the manifest: seconds, or null.
+/// Converts a time to the form that the manifest uses: seconds, or null.
 fn time(t: LogTime) -> Value {
     match t {
         LogTime::NONE => Value::Null,
@@ -241,7 +241,7 @@ proptest! {
             page[..4].copy_from_slice(&sum.to_le_bytes());
         }
         match DatabaseHeader::decode(&page) {
-            // Headers of another page size have another length, so only those of equal size can be compared.
+            // Headers of other page sizes have another length, so only headers of this size can be compared.
             Ok(header) if header.page_size == PageSize::KIB_8 => prop_assert_eq!(header.encode(), page.clone()),
             Ok(_) => {}
             Err(_) => {}

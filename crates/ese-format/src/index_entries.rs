@@ -1,4 +1,4 @@
-//! The entries of a record in an index, as keys.
+//! Construction of the index keys of a record.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,10 +11,13 @@ use crate::key::{self, IndexFlags, Key, KeyError, KeyPart, NullRule, SHORT_KEY, 
 use crate::long_value::LongValueId;
 use crate::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 
-/// Returns the values of separated columns. The first bytes suffice, as many as the key limit of the index.
+/// Function that returns the value of a separated column. It may return only the first bytes of the value, up to the
+/// key limit of the index.
 pub type LongValueSource<'s> = dyn FnMut(LongValueId) -> Option<Vec<u8>> + 's;
 
-/// The primary key of a record. Fails with [`KeyError::NullNotAllowed`] if the index does not allow a null in it.
+/// Returns the primary key of a record.
+///
+/// Fails with [`KeyError::NullNotAllowed`] if the key contains a null that the index does not allow.
 pub fn primary_key(
     table: &TableSchema,
     index: &Index,
@@ -25,8 +28,10 @@ pub fn primary_key(
     if keys.is_empty() { Err(KeyError::NullNotAllowed) } else { Ok(keys.swap_remove(0)) }
 }
 
-/// Appends the key in an index on one column with one value, which most indexes are. Returns whether the key was truncated; `None`,
-/// and appends nothing, if the index or the value is another.
+/// Appends the key for an index on one column if the column has a single value. This is the most common case.
+///
+/// Returns whether the key was truncated. Returns `None`, and appends nothing, if the index or the value has another
+/// form.
 fn append_key_of_single_value(
     table: &TableSchema,
     index: &Index,
@@ -42,7 +47,7 @@ fn append_key_of_single_value(
     key::append(&[part], index.key_limits(), index.flags, key).map(Some)
 }
 
-/// Keys one after the other in memory that can be used again.
+/// List of keys in one buffer, which can be reused.
 #[derive(Debug, Default)]
 pub struct KeyList {
     bytes: Vec<u8>,
@@ -56,17 +61,17 @@ impl KeyList {
         self.ends.clear();
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no key.
+    /// Returns true if the list contains no keys.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The keys of a range of numbers, in the order in which they were added.
+    /// Returns the keys in a range of indexes, in the order in which they were added.
     pub fn keys(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         range.filter_map(|number| {
             let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
@@ -80,7 +85,8 @@ impl KeyList {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds the keys of a record in an index, as [`index_keys`] returns them. After an error the list can only be cleared.
+    /// Adds the index keys of a record, as [`index_keys`] returns them. After an error, the caller must clear the
+    /// list.
     pub fn push_index_keys(
         &mut self,
         table: &TableSchema,
@@ -98,10 +104,11 @@ impl KeyList {
     }
 }
 
-/// The keys of a record in an index. Most records have one.
+/// Keys of a record in one index. Most records have exactly one.
 pub type Keys = SmallVec<[Key; 1]>;
 
-/// All keys of a record in an index, sorted and without duplicates. Empty if the rules of the index omit the record.
+/// Returns all keys of a record in an index, sorted and without duplicates. The list is empty if the rules of the
+/// index omit the record.
 pub fn index_keys(
     table: &TableSchema,
     index: &Index,
@@ -154,17 +161,17 @@ pub fn index_keys(
 struct SegmentValues<'t> {
     column: &'t Column,
     descending: bool,
-    /// Empty for null.
+    /// Values of the segment; empty if the column is null.
     values: Vec<Cow<'t, [u8]>>,
 }
 
-/// Largest number of entries of one record in an index. A larger cross product is truncated.
+/// Maximum number of entries of one record in an index. A larger cross product is truncated.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// For each entry, the position of the value that each segment contributes.
+/// Returns, for each entry, the index of the value that each segment contributes.
 ///
-/// By default only the first multi-valued column is expanded. A cross product expands all of them. A nested table
-/// combines the n-th values of all of them.
+/// By default, only the first multi-valued column is expanded. A cross product expands all multi-valued columns. A
+/// nested table combines the n-th values of all multi-valued columns.
 fn choices(segments: &[SegmentValues<'_>], flags: IndexFlags) -> Vec<Vec<usize>> {
     let multi = |segment: &SegmentValues<'_>| segment.column.flags.contains(ColumnFlags::MULTI_VALUED);
     let mut choices = vec![vec![0; segments.len()]];

@@ -1,4 +1,4 @@
-//! Encoding and decoding of the types that on-disk structures consist of.
+//! Encoding and decoding of the types from which on-disk structures are built.
 //!
 //! Invariants: all values are little-endian and unaligned. Decoding never reads beyond the input. Memory for a
 //! payload is allocated only after its length was checked against the input. The caller decides what may follow a
@@ -28,7 +28,7 @@ impl<'a> Input<'a> {
         Input { bytes, at: 0 }
     }
 
-    /// Bytes consumed so far.
+    /// Returns the number of bytes consumed so far.
     pub(crate) fn consumed(&self) -> usize {
         self.at
     }
@@ -47,7 +47,7 @@ impl<'a> Input<'a> {
         Ok(slice)
     }
 
-    /// All bytes that are left.
+    /// Returns all remaining bytes.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         let slice = self.bytes.get(self.at..).unwrap_or_default();
         self.at = self.bytes.len();
@@ -61,7 +61,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A value with a part of fixed length. Structures may have payloads too, whose lengths are stored in that part.
+/// A value with a part of fixed length. A structure may also have payloads, whose lengths are stored in the fixed
+/// part.
 pub(crate) trait Layout: Sized {
     /// Length of the fixed part in bytes.
     const FIXED: usize;
@@ -79,8 +80,10 @@ pub(crate) trait Layout: Sized {
 
 /// An integer that holds the length of a payload.
 pub(crate) trait LengthField: Layout {
+    /// Appends a payload length.
+    ///
     /// # Panics
-    /// If the payload is longer than the field can express. No record of a page or a path is that long.
+    /// If the payload is longer than the field can express. Payloads of records and paths are never that long.
     fn put_len(len: usize, out: &mut Vec<u8>);
     fn take_len(input: &mut Input<'_>) -> Result<usize, LayoutError>;
 }
@@ -115,7 +118,7 @@ macro_rules! length_fields {
 }
 length_fields!(u16, u32);
 
-/// Newtypes that are stored as their only field.
+/// Implements [`Layout`] for newtypes, which are stored as their only field.
 macro_rules! newtypes {
     ($($name:ident($int:ty)),*) => {$(
         impl Layout for $name {
@@ -215,7 +218,7 @@ impl Layout for Signature {
     }
 }
 
-/// Boxed where a large part would make an enum large.
+/// Allows large parts to be boxed, which keeps enums small.
 impl<T: Layout> Layout for Box<T> {
     const FIXED: usize = T::FIXED;
 
@@ -228,7 +231,7 @@ impl<T: Layout> Layout for Box<T> {
     }
 }
 
-/// All bytes up to the end of the enclosing structure.
+/// Stores all bytes up to the end of the enclosing structure.
 impl Layout for Vec<u8> {
     const FIXED: usize = 0;
 

@@ -2,8 +2,8 @@
 //! (`.edb`, `.dit`), transaction logs, checkpoint files and flush maps. Windows, Active Directory and Exchange store
 //! data in these files.
 //!
-//! The crate converts between bytes and types. It does no I/O, so that it works on files, on images in memory and on
-//! simulated disks.
+//! The crate converts between bytes and types. It does no I/O. It therefore works on files, on images in memory, and
+//! on simulated disks.
 //!
 //! # Example
 //!
@@ -36,7 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Where to find what
+//! # Overview of the modules
 //!
 //! | in a file | module |
 //! | --- | --- |
@@ -60,7 +60,7 @@
 //! - Pages of 4, 8, 16 and 32 KiB, for reading and writing, and of 2 KiB for reading.
 //! - Correction of single flipped bits in pages and log segments.
 //! - All 91 types of log records of log format 8.4000 (Windows 8 and Exchange 2013 or later).
-//! - Exact round trips: a structure that was decoded encodes to the same bytes, unknown bytes included.
+//! - Exact round trips: a decoded structure encodes to the same bytes, including unknown bytes.
 //! - Robustness: no byte sequence causes a panic, or an allocation larger than the input justifies. `unsafe` is
 //!   forbidden.
 //!
@@ -69,14 +69,14 @@
 //! - Keys of Unicode text are not supported: their order is defined by tables inside Windows.
 //! - Xpress9, Xpress10 and LZ4 compression, encrypted values and tuple indexes are not supported.
 //! - Records of logs older than format 8.4000 are not decoded.
-//! - The crate does not judge whether the contents of a database are consistent. `ese-check` does.
+//! - The crate does not check whether the contents of a database are consistent. `ese-check` does.
 //!
 //! # Source of the format
 //!
 //! Layouts and names follow the source of the engine that Microsoft published. They were verified on a corpus of real
-//! files of several versions of Windows; the description of a module says where this was not possible. Each type that
-//! encodes a layout shows it once, with offsets, and has ESE's own name as a search alias: a search for `LGPOS` finds
-//! [`LogPosition`].
+//! files from several versions of Windows. The description of a module states where this was not possible. The
+//! description of each type shows its layout once, with offsets. The type has ESE's own name as a search alias: a
+//! search for `LGPOS` finds [`LogPosition`].
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -104,7 +104,7 @@ mod types;
 
 pub use types::*;
 
-/// Compiles the example of the README.
+/// Compiles the example in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

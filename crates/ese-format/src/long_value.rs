@@ -7,8 +7,9 @@
 //!  64-bit ids     u64 BE id, top bit set                same
 //! ```
 //!
-//! The record stores the id little-endian. Offsets are those in the uncompressed value, multiples of the chunk size.
-//! A chunk whose stored length differs from the expected one is compressed. Ids start at 1 and are not reused.
+//! The record stores the id in little-endian order. Offsets refer to the uncompressed value and are multiples of the
+//! chunk size. A chunk whose stored length differs from the expected one is compressed. Ids start at 1 and are not
+//! reused.
 //!
 //! The layout was verified on real files, except for 64-bit ids and the flags byte, which follow Microsoft's source.
 //! Decryption is not implemented.
@@ -25,19 +26,20 @@ use crate::compression::{self, CompressionError};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LongValueId(pub u64);
 
-/// The key of a node. The longest has a wide id and an offset.
+/// Key of a node. A key with a wide id and an offset is the longest.
 pub type LongValueKeyBytes = SmallVec<[u8; 12]>;
 
-/// 64-bit ids have the top bit set, so that they differ from 32-bit ones in keys.
+/// Top bit of an id. It is set in 64-bit ids to distinguish them from 32-bit ids in keys.
 const WIDE: u64 = 1 << 63;
 
 impl LongValueId {
-    /// Whether the id takes eight bytes rather than four.
+    /// Returns true if the id takes eight bytes rather than four.
     pub const fn is_wide(self) -> bool {
         self.0 & WIDE != 0
     }
 
-    /// Decodes the form that a record stores. `None` unless there are four bytes, or eight with the top bit set.
+    /// Decodes the form in which a record stores an id. Returns `None` unless `bytes` has length four, or length
+    /// eight with the top bit set.
     pub fn from_record(bytes: &[u8]) -> Option<LongValueId> {
         if let Ok(narrow) = bytes.try_into() {
             return Some(LongValueId(u32::from_le_bytes(narrow).into()));
@@ -46,26 +48,26 @@ impl LongValueId {
         id.is_wide().then_some(id)
     }
 
-    /// The form that a record stores.
+    /// Encodes the id in the form in which a record stores it.
     pub fn to_record(self) -> SmallVec<[u8; 8]> {
         let bytes = self.0.to_le_bytes();
         SmallVec::from_slice(if self.is_wide() { &bytes } else { &bytes[..4] })
     }
 
-    /// Key of the root node.
+    /// Returns the key of the root node of the value.
     pub fn root_key(self) -> LongValueKeyBytes {
         let bytes = self.0.to_be_bytes();
         SmallVec::from_slice(if self.is_wide() { &bytes } else { &bytes[4..] })
     }
 
-    /// Key of the chunk that starts at byte `offset` of the value.
+    /// Returns the key of the chunk that starts at byte `offset` of the value.
     pub fn chunk_key(self, offset: u32) -> LongValueKeyBytes {
         let mut key = self.root_key();
         key.extend_from_slice(&offset.to_be_bytes());
         key
     }
 
-    /// The id after this one, of the same width.
+    /// Returns the next id of the same width.
     pub const fn next(self) -> LongValueId {
         LongValueId(self.0 + 1)
     }
@@ -80,16 +82,16 @@ impl fmt::Debug for LongValueId {
 /// Key of a node in a long-value tree.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LongValueKey {
-    /// The node with reference count and size.
+    /// Root node, which stores the reference count and the size.
     Root(LongValueId),
-    /// The bytes from this offset of the value.
+    /// Chunk of the value that starts at this offset.
     Chunk(LongValueId, u32),
 }
 
 impl LongValueKey {
     /// Decodes a node key.
     pub fn decode(key: &[u8]) -> Option<LongValueKey> {
-        // The first bit distinguishes an eight-byte id from a four-byte id with an offset.
+        // The first bit distinguishes an eight-byte id from a four-byte id that is followed by an offset.
         let wide = key.first()? & 0x80 != 0 && key.len() >= 8;
         let (id, offset) = key.split_at_checked(if wide { 8 } else { 4 })?;
         let id = id.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));
@@ -99,7 +101,7 @@ impl LongValueKey {
         })
     }
 
-    /// The value to which the node belongs.
+    /// Returns the value to which the node belongs.
     pub const fn id(self) -> LongValueId {
         match self {
             LongValueKey::Root(id) | LongValueKey::Chunk(id, _) => id,
@@ -111,21 +113,21 @@ impl LongValueKey {
 #[doc(alias = "LVROOT")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongValueRoot {
-    /// Number of records that refer to the value; 0 until the value is deleted.
+    /// Number of records that refer to the value. A value whose count is 0 is waiting for its deletion.
     pub references: u32,
-    /// Length of the value, uncompressed.
+    /// Length of the uncompressed value in bytes.
     pub size: u32,
-    /// Bit 0 encrypted; stored only when not zero.
+    /// Flags of the value; bit 0 means encrypted. Stored only if not zero.
     pub flags: u8,
 }
 
 impl LongValueRoot {
-    /// A value with one reference.
+    /// Creates the root of a value with one reference.
     pub const fn new(size: u32) -> LongValueRoot {
         LongValueRoot { references: 1, size, flags: 0 }
     }
 
-    /// Decodes the node's data, eight or nine bytes.
+    /// Decodes the data of a root node, which has eight or nine bytes.
     pub fn decode(data: &[u8]) -> Option<LongValueRoot> {
         let (references, rest) = data.split_first_chunk()?;
         let (size, flags) = rest.split_first_chunk()?;
@@ -141,7 +143,7 @@ impl LongValueRoot {
         })
     }
 
-    /// The node's data.
+    /// Encodes the data of a root node.
     pub fn encode(self) -> SmallVec<[u8; 16]> {
         let mut data = SmallVec::new();
         data.extend_from_slice(&self.references.to_le_bytes());
@@ -152,19 +154,19 @@ impl LongValueRoot {
         data
     }
 
-    /// Whether the chunks are encrypted.
+    /// Returns true if the chunks are encrypted.
     pub const fn is_encrypted(self) -> bool {
         self.flags & 1 != 0
     }
 
-    /// Length of the uncompressed chunk at `offset`; 0 beyond the end.
+    /// Returns the length of the uncompressed chunk at `offset`, or 0 beyond the end of the value.
     pub fn chunk_len(self, offset: u32, chunk_size: usize) -> usize {
         chunk_size.min(self.size.saturating_sub(offset) as usize)
     }
 }
 
-/// Default chunk size in bytes, which applies unless the table's `LVChunkMax` is set: one chunk per small page, four
-/// per large page.
+/// Returns the default chunk size in bytes: one chunk per small page, four per large page. It applies unless the
+/// table's `LVChunkMax` is set.
 #[doc(alias = "LVChunkMost")]
 pub const fn chunk_size(size: PageSize) -> usize {
     match size.get() {
@@ -174,7 +176,7 @@ pub const fn chunk_size(size: PageSize) -> usize {
     }
 }
 
-/// The uncompressed bytes of a stored chunk, which must be `expected` bytes.
+/// Returns the uncompressed bytes of a stored chunk, which must be `expected` bytes.
 ///
 /// # Errors
 /// If the chunk cannot be decompressed or yields another length.
@@ -190,11 +192,12 @@ pub fn decode_chunk(stored: &[u8], expected: usize) -> Result<std::borrow::Cow<'
     }
 }
 
-/// The bytes to store for a chunk. A chunk that common readers would mistake for compressed data is compressed.
+/// Returns the bytes to store for a chunk. A chunk that common readers would mistake for compressed data is
+/// compressed.
 ///
 /// libesedb decompresses every chunk that starts with 0x18. dissect.esedb tries to decompress every chunk from the
-/// third on, and fails or returns wrong data if the first byte is in 0x08..=0x1F or 0x28..=0x37. If such a chunk does
-/// not become smaller, it is stored uncompressed, which is valid.
+/// third on, and fails or returns wrong data if the first byte is in 0x08..=0x1F or 0x28..=0x37. If compression does
+/// not make such a chunk smaller, the chunk is stored uncompressed, which is valid.
 pub fn encode_chunk(plain: &[u8], index: usize) -> std::borrow::Cow<'_, [u8]> {
     let misread = match plain.first() {
         Some(0x18) => true,

@@ -11,7 +11,7 @@ use crate::log::header::FILE_TYPE_LOG;
 pub const FILE_TYPE_AT: usize = 667;
 /// Possible offsets of the second copy of a database header.
 const SHADOWS: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
-/// Number of bytes from the start of a file that recognition uses: two header pages of 32 KiB.
+/// Number of bytes at the start of a file that recognition uses: two header pages of 32 KiB.
 pub const START_LEN: usize = 2 * 32768;
 
 /// Kind of an ESE file.
@@ -25,13 +25,13 @@ pub enum Format {
     Checkpoint,
     /// A flush map.
     FlushMap,
-    /// Not an ESE file, or damaged beyond recognition.
+    /// The file is not an ESE file, or is damaged beyond recognition.
     Unknown,
 }
 
 impl Format {
-    /// Recognises a file by its first bytes, at most [`START_LEN`] of them. A database or checkpoint with a damaged first
-    /// copy of its header is recognised by the second.
+    /// Recognises a file by its first bytes. At most [`START_LEN`] bytes are used. A database or checkpoint whose
+    /// first header copy is damaged is recognised by its second copy.
     pub fn of(start: &[u8]) -> Format {
         if word(start, 4) == Some(DATABASE_MAGIC) {
             return Format::Database;
@@ -49,7 +49,7 @@ impl Format {
         }
     }
 
-    /// A name for use in machine-readable output.
+    /// Returns the name of the format in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Database => "database",
@@ -73,8 +73,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// Major and minor version of a log whose format may be older than the file type: its header has sectors of 512 bytes
-/// or more and a small major version. Current logs satisfy this too.
+/// Returns the major and minor version of a log whose format may be older than the file type. The header of such a
+/// log has sectors of 512 bytes or more and a small major version. Current logs also meet these conditions.
 pub fn old_log_version(start: &[u8]) -> Option<(u32, u32)> {
     let (sector, header) = (half(start, 8)?, half(start, 10)?);
     let version = (word(start, 32)?, word(start, 36)?);

@@ -1,4 +1,4 @@
-//! Space management of a tree: space header, extents, split reserve.
+//! Space management of a tree: space header, extents, and split reserve.
 //!
 //! ```text
 //!  space header (external header of an ordinary root)
@@ -10,53 +10,55 @@
 //!  split reserve (start of the external header of a space-tree root): two { u32 last page, u32 page count }
 //! ```
 //!
-//! A tree starts with a single extent, whose free pages are the bits of a bitmap. A tree that outgrows it has a tree of
-//! owned extents and a tree of available extents, whose roots are two consecutive pages. Since format 1568.30 the
-//! external header of a root may hold more. Its first byte then says what follows: bit 0 the space header, bit 1 a
-//! u64 auto-increment value.
+//! A tree starts with a single extent, whose free pages are the bits of a bitmap. A tree that outgrows its extent has
+//! a tree of owned extents and a tree of available extents. The roots of these two trees are consecutive pages. Since
+//! format 1568.30, the external header of a root may contain more. In this case, its first byte states what follows:
+//! bit 0 the space header, bit 1 a u64 auto-increment value.
 
 use crate::PageNumber;
 use crate::page::SPLIT_RESERVE_LEN;
 
-/// Bytes that are not a valid space header, extent or split reserve.
+/// Error for bytes that are not a valid space header, extent, or split reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {what} of {len} bytes")]
 pub struct SpaceError {
-    /// The structure that was expected.
+    /// Name of the structure that was expected.
     pub what: &'static str,
-    /// Number of bytes.
+    /// Number of bytes found.
     pub len: usize,
 }
 
-/// The space header of a tree. ESE: `SPACE_HEADER`.
+/// Space header of a tree. ESE: `SPACE_HEADER`.
 #[doc(alias = "SPACE_HEADER")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceHeader {
-    /// Pages of the first extent, or of the last allocation if [`SpaceHeader::counts_last_allocation`].
+    /// Number of pages in the first extent, or in the last allocation if [`SpaceHeader::counts_last_allocation`] is
+    /// set.
     #[doc(alias = "cpgPrimary")]
     pub primary_pages: u32,
-    /// Root of the parent tree, from which the pages were allocated; absent for the database root.
+    /// Root of the parent tree, from which the pages were allocated. Absent for the database root.
     #[doc(alias = "pgnoParentFDP")]
     pub parent: Option<PageNumber>,
-    /// The tree has space trees. ESE: multiple extents, as opposed to a single extent.
+    /// Whether the tree has space trees. ESE: multiple extents, as opposed to a single extent.
     pub multiple: bool,
-    /// The tree is ordered by key and data together, so that keys may repeat.
+    /// Whether the tree is ordered by key and data together, which allows duplicate keys.
     pub non_unique: bool,
-    /// `primary_pages` means the last allocation ("v2").
+    /// Whether `primary_pages` is the size of the last allocation ("v2").
     pub counts_last_allocation: bool,
-    /// With `multiple`, root of the tree of owned extents. Otherwise bit k is set if page root + 1 + k is free.
+    /// Root of the tree of owned extents if `multiple` is set. Otherwise a bitmap in which bit k is set if page root
+    /// + 1 + k is free.
     pub owned_root_or_bitmap: u32,
 }
 
 impl SpaceHeader {
-    /// Length on disk.
+    /// Length on disk in bytes.
     pub const LEN: usize = 16;
 
     const MULTIPLE: u32 = 1;
     const NON_UNIQUE: u32 = 2;
     const V2: u32 = 4;
 
-    /// Header of a new tree in a single extent of `pages` pages. All pages but the root are free.
+    /// Creates the header of a new tree in a single extent of `pages` pages. All pages except the root are free.
     pub const fn single(pages: u32, parent: Option<PageNumber>, non_unique: bool) -> SpaceHeader {
         let free = pages.saturating_sub(1);
         let bitmap = if free >= 32 { u32::MAX } else { (1 << free) - 1 };
@@ -70,7 +72,7 @@ impl SpaceHeader {
         }
     }
 
-    /// Header of a tree with space trees.
+    /// Creates the header of a tree with space trees.
     pub const fn multiple(
         pages: u32,
         parent: Option<PageNumber>,
@@ -87,19 +89,20 @@ impl SpaceHeader {
         }
     }
 
-    /// Root of the tree of owned extents. ESE: OE.
+    /// Returns the root of the tree of owned extents. ESE: OE.
     #[doc(alias = "pgnoOE")]
     pub fn owned_root(&self) -> Option<PageNumber> {
         PageNumber::new(self.owned_root_or_bitmap).filter(|_| self.multiple)
     }
 
-    /// Root of the tree of available extents, the page after [`SpaceHeader::owned_root`]. ESE: AE.
+    /// Returns the root of the tree of available extents, which is the page after [`SpaceHeader::owned_root`]. ESE:
+    /// AE.
     #[doc(alias = "pgnoAE")]
     pub fn available_root(&self) -> Option<PageNumber> {
         self.owned_root().map(|root| root.plus(1))
     }
 
-    /// Free pages of a tree in a single extent: bit k is set if page root + 1 + k is free.
+    /// Returns the bitmap of free pages of a tree in a single extent. Bit k is set if page root + 1 + k is free.
     pub fn available_bitmap(&self) -> Option<u32> {
         if self.multiple { None } else { Some(self.owned_root_or_bitmap) }
     }
@@ -131,7 +134,7 @@ impl SpaceHeader {
         })
     }
 
-    /// The on-disk bytes.
+    /// Encodes the space header.
     pub fn encode(&self) -> [u8; SpaceHeader::LEN] {
         let flags = [
             (self.multiple, SpaceHeader::MULTIPLE),
@@ -142,7 +145,7 @@ impl SpaceHeader {
         words([self.primary_pages, PageNumber::to_raw(self.parent), flags, self.owned_root_or_bitmap])
     }
 
-    /// Replaces the space header in the external header of a root, and keeps all else in it.
+    /// Replaces the space header in the external header of a root, and preserves everything else in it.
     pub fn update(&self, external_header: &mut Vec<u8>) {
         let at = usize::from(!external_header.is_empty() && external_header.len() != SpaceHeader::LEN);
         match external_header.get_mut(at..at + SpaceHeader::LEN) {
@@ -152,7 +155,7 @@ impl SpaceHeader {
     }
 }
 
-/// The auto-increment value in the external header of a root, if present.
+/// Returns the auto-increment value in the external header of a root, if it is present.
 pub fn auto_increment(external_header: &[u8]) -> Option<u64> {
     let (present, fields) = external_header.split_first()?;
     if external_header.len() == SpaceHeader::LEN || present & 2 == 0 {
@@ -165,40 +168,41 @@ pub fn auto_increment(external_header: &[u8]) -> Option<u64> {
 /// A range of consecutive pages, identified by its last page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Extent {
-    /// Last page.
+    /// Last page of the extent.
     pub last: PageNumber,
-    /// Number of pages. 0 occurs only in the pool for continuous allocation, which only the newest files have.
+    /// Number of pages. The value 0 occurs only in the pool for continuous allocation, which only the newest files
+    /// have.
     pub count: u32,
 }
 
 impl Extent {
-    /// The extent of `count` pages that starts with page `first`.
+    /// Creates the extent of `count` pages that starts with page `first`.
     pub const fn starting_at(first: PageNumber, count: u32) -> Extent {
         Extent { last: first.plus(count.saturating_sub(1)), count }
     }
 
-    /// First page.
+    /// Returns the first page.
     pub const fn first(&self) -> PageNumber {
         PageNumber::fixed(self.last.get().saturating_sub(self.count.saturating_sub(1)))
     }
 
-    /// Is `page` in this extent?
+    /// Returns true if the extent contains `page`.
     pub fn contains(&self, page: PageNumber) -> bool {
         self.count > 0 && (self.first()..=self.last).contains(&page)
     }
 
-    /// Key of the node in a space tree.
+    /// Returns the key of the node in a space tree.
     pub const fn key(&self) -> [u8; 4] {
         self.last.get().to_be_bytes()
     }
 
-    /// Data of the node in a space tree.
+    /// Returns the data of the node in a space tree.
     pub const fn data(&self) -> [u8; 4] {
         self.count.to_le_bytes()
     }
 
-    /// Decodes a node of a space tree. Also returns the pool to which the extent belongs: 0 general, 1 for continuous
-    /// allocation, 2 reserved pages that must not be used. ESE: `SpacePool`.
+    /// Decodes a node of a space tree. Returns the extent and its pool: 0 general, 1 for continuous allocation, 2
+    /// reserved pages that must not be used. ESE: `SpacePool`.
     pub fn decode(key: &[u8], data: &[u8]) -> Result<(Extent, u8), SpaceError> {
         let fault = SpaceError { what: "extent", len: key.len() + data.len() };
         let (pool, last) = match *key {
@@ -215,19 +219,19 @@ impl Extent {
     }
 }
 
-/// Reserved extents of a space tree, so that a split of it need not allocate pages. ESE: `SPLIT_BUFFER`.
+/// Reserved extents of a space tree, which allow it to split without allocating pages. ESE: `SPLIT_BUFFER`.
 #[doc(alias = "SPLIT_BUFFER")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SplitReserve {
-    /// Up to two extents. Their pages count as available.
+    /// Up to two extents. Their pages are counted as available.
     pub extents: [Option<Extent>; 2],
 }
 
 impl SplitReserve {
-    /// Length on disk.
+    /// Length on disk in bytes.
     pub const LEN: usize = SPLIT_RESERVE_LEN;
 
-    /// Decodes the external header of a space-tree root. An empty header means an empty reserve.
+    /// Decodes the external header of a space-tree root. An empty header is an empty reserve.
     pub fn decode(external_header: &[u8]) -> Result<SplitReserve, SpaceError> {
         if external_header.is_empty() {
             return Ok(SplitReserve::default());
@@ -244,7 +248,7 @@ impl SplitReserve {
         Ok(SplitReserve { extents: [extent(0)?, extent(8)?] })
     }
 
-    /// The on-disk bytes. The prefix of the page follows them in the external header.
+    /// Encodes the reserve. In the external header, the prefix of the page follows it.
     pub fn encode(&self) -> [u8; SplitReserve::LEN] {
         let [first, second] = self.extents.map(|extent| match extent {
             Some(Extent { last, count }) => (last.get(), count),
@@ -274,12 +278,12 @@ mod tests {
 
     #[test]
     fn space_headers_of_real_pages() {
-        // basic.edb page 31: 4 pages, parent 1, pages 32 to 34 free.
+        // basic.edb page 31: 4 pages, parent 1, pages 32 to 34 are free.
         let single = [4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0];
         let header = SpaceHeader::decode(&single).unwrap();
         assert_eq!(header, SpaceHeader::single(4, PageNumber::new(1), false));
         assert_eq!((header.available_bitmap(), header.owned_root()), (Some(7), None));
-        // basic.edb page 4 and, with the count of the last allocation, page 7.
+        // basic.edb page 4, and page 7, which stores the count of the last allocation.
         let multiple = [0x14, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0];
         let header = SpaceHeader::decode(&multiple).unwrap();
         assert_eq!((header.owned_root(), header.available_root()), (PageNumber::new(5), PageNumber::new(6)));

@@ -1,17 +1,17 @@
-//! Newtypes shared by every on-disk structure: page numbers, log positions, database times, signatures.
+//! Newtypes that are common to all on-disk structures: page numbers, log positions, database times, and signatures.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Number of a page inside its database; page 1 follows the two header copies. ESE: `pgno`.
+/// Number of a page in its database. Page 1 follows the two header copies. ESE: `pgno`.
 ///
-/// Zero means "no page" on disk and is `None` here.
+/// Zero means "no page" on disk and is represented as `None`.
 #[doc(alias = "pgno")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNumber(NonZeroU32);
 
 impl PageNumber {
-    /// `None` for 0, which ESE uses for "no page".
+    /// Creates a page number. Returns `None` for 0, which ESE uses for "no page".
     pub const fn new(number: u32) -> Option<PageNumber> {
         match NonZeroU32::new(number) {
             Some(n) => Some(PageNumber(n)),
@@ -19,7 +19,8 @@ impl PageNumber {
         }
     }
 
-    /// Wraps a number that is known to be non-zero, such as that of a system page. 0 becomes page 1.
+    /// Creates a page number from a constant that is known to be non-zero, such as the number of a system page. 0
+    /// becomes page 1.
     pub const fn fixed(number: u32) -> PageNumber {
         match NonZeroU32::new(number) {
             Some(n) => PageNumber(n),
@@ -27,17 +28,17 @@ impl PageNumber {
         }
     }
 
-    /// The number as stored on disk.
+    /// Returns the number in its on-disk form.
     pub const fn get(self) -> u32 {
         self.0.get()
     }
 
-    /// The page that is `count` pages after this one; saturates at the largest page number.
+    /// Returns the page that is `count` pages after this one. The result saturates at the largest page number.
     pub const fn plus(self, count: u32) -> PageNumber {
         PageNumber(self.0.saturating_add(count))
     }
 
-    /// The on-disk form of an optional page number (0 for none).
+    /// Converts an optional page number to its on-disk form, in which 0 means none.
     pub fn to_raw(page: Option<PageNumber>) -> u32 {
         page.map_or(0, PageNumber::get)
     }
@@ -60,43 +61,43 @@ impl fmt::Display for PageNumber {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DbTime(pub u64);
 
-/// Object id of a B+ tree. All pages of the tree, those of its space trees included, store it. ESE: `objidFDP`.
+/// Object id of a B+ tree. All pages of the tree store it, including those of its space trees. ESE: `objidFDP`.
 #[doc(alias = "objidFDP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TreeId(pub u32);
 
-/// Number that the log uses for a database while it is attached, from 1. ESE: `DBID`.
+/// Number that the log uses for a database while it is attached, starting at 1. ESE: `DBID`.
 #[doc(alias = "DBID")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DatabaseIdInLog(pub u8);
 
-/// Number of a log file in its stream, from 1. ESE: `lGeneration`.
+/// Number of a log file in its stream, starting at 1. ESE: `lGeneration`.
 #[doc(alias = "lGeneration")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Generation(pub u32);
 
 impl Generation {
-    /// The generation after this one.
+    /// Returns the next generation.
     pub const fn next(self) -> Generation {
         Generation(self.0 + 1)
     }
 }
 
-/// A legal page size: 4, 8, 16 or 32 KiB (2 KiB is recognised for reading only).
+/// A supported page size: 4, 8, 16, or 32 KiB, and 2 KiB for reading only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageSize(u32);
 
 impl PageSize {
-    /// 4 KiB.
+    /// Page size of 4 KiB.
     pub const KIB_4: PageSize = PageSize(4096);
-    /// 8 KiB.
+    /// Page size of 8 KiB.
     pub const KIB_8: PageSize = PageSize(8192);
-    /// 16 KiB.
+    /// Page size of 16 KiB.
     pub const KIB_16: PageSize = PageSize(16384);
-    /// 32 KiB, the default.
+    /// Page size of 32 KiB, which is the default.
     pub const KIB_32: PageSize = PageSize(32768);
 
-    /// `None` unless `bytes` is 2048, 4096, 8192, 16384 or 32768.
+    /// Creates a page size. Returns `None` unless `bytes` is 2048, 4096, 8192, 16384, or 32768.
     pub const fn new(bytes: u32) -> Option<PageSize> {
         match bytes {
             2048 | 4096 | 8192 | 16384 | 32768 => Some(PageSize(bytes)),
@@ -104,27 +105,28 @@ impl PageSize {
         }
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> usize {
         self.0 as usize
     }
 
-    /// Size in bytes as the header stores it.
+    /// Returns the size in bytes in the form that the header stores.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// 16 and 32 KiB pages have an 80-byte header, four checksums and keep node flags in the node.
+    /// Returns true for 16 and 32 KiB pages. Large pages have an 80-byte header, four checksums, and node flags in
+    /// the node.
     pub const fn is_large(self) -> bool {
         self.0 >= 16384
     }
 
-    /// Length of the page header: 40 bytes, 80 on large pages.
+    /// Returns the length of the page header in bytes: 80 on large pages, 40 on others.
     pub const fn header_len(self) -> usize {
         if self.is_large() { 80 } else { 40 }
     }
 
-    /// File offset of a page: two header copies come first.
+    /// Returns the file offset of a page, which accounts for the two header copies at the start of the file.
     pub const fn offset_of(self, page: PageNumber) -> u64 {
         (page.get() as u64 + 1) * self.0 as u64
     }
@@ -136,41 +138,42 @@ impl fmt::Debug for PageSize {
     }
 }
 
-/// Position in the log stream; a record's position is that of its first byte. ESE: `LGPOS`.
+/// Position in the log stream. The position of a record is that of its first byte. ESE: `LGPOS`.
 ///
 /// ```text
 ///  0        2        4            8
-///  | offset | segment| generation |   little-endian; orders as one u64
+///  | offset | segment| generation |   little-endian; compares as one u64
 /// ```
 #[doc(alias = "LGPOS")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LogPosition {
-    /// Log file.
+    /// Generation of the log file.
     pub generation: Generation,
-    /// 4 KiB segment in the file; 0 is the log header. ESE: `isec`.
+    /// Index of the 4 KiB segment in the file; 0 is the log header. ESE: `isec`.
     pub segment: u16,
-    /// Byte in the segment. ESE: `ib`.
+    /// Offset of the byte in the segment. ESE: `ib`.
     pub offset: u16,
 }
 
 impl LogPosition {
-    /// Before every record.
+    /// Position before every record.
     pub const MIN: LogPosition = LogPosition { generation: Generation(0), segment: 0, offset: 0 };
-    /// After every record.
+    /// Position after every record.
     pub const MAX: LogPosition =
         LogPosition { generation: Generation(u32::MAX), segment: u16::MAX, offset: u16::MAX };
 
-    /// A position from its parts.
+    /// Creates a position from its components.
     pub const fn new(generation: u32, segment: u16, offset: u16) -> LogPosition {
         LogPosition { generation: Generation(generation), segment, offset }
     }
 
-    /// The ordered 64-bit form, which is also the little-endian on-disk value.
+    /// Converts the position to a 64-bit number with the same order. This number is also the little-endian on-disk
+    /// value.
     pub const fn to_u64(self) -> u64 {
         ((self.generation.0 as u64) << 32) | ((self.segment as u64) << 16) | self.offset as u64
     }
 
-    /// Inverse of [`LogPosition::to_u64`].
+    /// Converts a 64-bit number to a position; the inverse of [`LogPosition::to_u64`].
     pub const fn from_u64(value: u64) -> LogPosition {
         LogPosition::new((value >> 32) as u32, (value >> 16) as u16, value as u16)
     }
@@ -188,7 +191,7 @@ impl fmt::Display for LogPosition {
     }
 }
 
-/// Wall-clock time as ESE stores it. ESE: `LOGTIME`.
+/// Wall-clock time in the form in which ESE stores it. ESE: `LOGTIME`.
 ///
 /// ```text
 ///  0     1     2     3     4      5           6                      7
@@ -199,13 +202,13 @@ impl fmt::Display for LogPosition {
 pub struct LogTime(pub [u8; 8]);
 
 impl LogTime {
-    /// No time.
+    /// Value that means "no time".
     pub const NONE: LogTime = LogTime([0; 8]);
 
-    /// From UTC milliseconds since 1970; times outside 1900..=2155 become [`LogTime::NONE`].
+    /// Converts milliseconds since 1970 in UTC. Times outside 1900..=2155 become [`LogTime::NONE`].
     pub fn from_unix_ms(ms: i64) -> LogTime {
         let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-        // Civil-from-days, era of 400 years starting on 1 March.
+        // This is the civil-from-days algorithm, with eras of 400 years that start on 1 March.
         let z = days + 719_468;
         let era = z.div_euclid(146_097);
         let doe = z.rem_euclid(146_097);
@@ -229,13 +232,14 @@ impl LogTime {
         ])
     }
 
-    /// Milliseconds since 1970 in UTC. `None`: no time. A local time counts as UTC.
+    /// Returns the time in milliseconds since 1970 in UTC. Returns `None` if there is no time. A local time is
+    /// interpreted as UTC.
     pub fn unix_ms(self) -> Option<i64> {
         let [second, minute, hour, day, month, year, ..] = self.0.map(i64::from);
         if self.0 == [0; 8] || !(1..=12).contains(&month) {
             return None;
         }
-        // Days-from-civil, the inverse of the calculation in `from_unix_ms`.
+        // This is the days-from-civil algorithm, the inverse of the calculation in `from_unix_ms`.
         let year = 1900 + year - i64::from(month <= 2);
         let era = year.div_euclid(400);
         let yoe = year.rem_euclid(400);
@@ -244,7 +248,7 @@ impl LogTime {
         Some(((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000 + i64::from(self.millis()))
     }
 
-    /// The milliseconds, 0..=999 in undamaged files.
+    /// Returns the milliseconds, which are 0..=999 in undamaged files.
     const fn millis(self) -> u16 {
         (self.0[6] >> 1) as u16 | (((self.0[7] >> 1) & 7) as u16) << 7
     }
@@ -267,7 +271,7 @@ impl fmt::Display for LogTime {
     }
 }
 
-/// Identity of a database or a log stream: random number and creation time. ESE: `SIGNATURE`.
+/// Identity of a database or a log stream: a random number and a creation time. ESE: `SIGNATURE`.
 ///
 /// ```text
 ///  0        4                 12                       28
@@ -276,24 +280,24 @@ impl fmt::Display for LogTime {
 #[doc(alias = "SIGNATURE")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Signature {
-    /// Random part.
+    /// Random part of the signature.
     pub random: u32,
-    /// Creation time.
+    /// Time at which the signature was created.
     pub created: LogTime,
-    /// NetBIOS name; zero in files of the last twenty years.
+    /// NetBIOS name of the computer; zero in files of the last twenty years.
     pub computer: [u8; 16],
 }
 
 impl Signature {
-    /// Length on disk.
+    /// Length on disk in bytes.
     pub const LEN: usize = 28;
 
-    /// A fresh signature.
+    /// Creates a signature from a random number and a creation time.
     pub fn new(random: u32, created: LogTime) -> Signature {
         Signature { random, created, computer: [0; 16] }
     }
 
-    /// The on-disk bytes.
+    /// Encodes the value in its on-disk form.
     pub fn to_bytes(self) -> [u8; 28] {
         let mut bytes = [0; 28];
         bytes[..4].copy_from_slice(&self.random.to_le_bytes());
@@ -302,7 +306,7 @@ impl Signature {
         bytes
     }
 
-    /// From the on-disk bytes.
+    /// Decodes the on-disk bytes.
     pub fn from_bytes(bytes: &[u8; 28]) -> Signature {
         let mut signature = Signature::default();
         let (random, rest) = bytes.split_at(4);
@@ -313,12 +317,12 @@ impl Signature {
         signature
     }
 
-    /// The on-disk bytes as 56 hexadecimal digits.
+    /// Returns the on-disk bytes as 56 hexadecimal digits.
     pub fn to_hex(self) -> String {
         self.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// From what [`to_hex`](Signature::to_hex) gives. `None`: the text is something else.
+    /// Parses the text that [`to_hex`](Signature::to_hex) returns. Returns `None` for any other text.
     pub fn from_hex(text: &str) -> Option<Signature> {
         if text.len() != 2 * Signature::LEN || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -350,7 +354,7 @@ mod tests {
 
     #[test]
     fn log_time_matches_the_reference_example() {
-        // 2022-08-19 11:46:32.636 UTC, from a real header.
+        // The time is 2022-08-19 11:46:32.636 UTC, from a real header.
         let time = LogTime::from_unix_ms(1_660_909_592_636);
         assert_eq!(time.0, [0x20, 0x2e, 0x0b, 0x13, 0x08, 0x7a, 0xf9, 0x08]);
         assert_eq!(time.to_string(), "2022-08-19T11:46:32.636Z");

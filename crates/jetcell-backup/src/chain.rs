@@ -1,4 +1,4 @@
-//! The backups of a restore: one with databases, and those that continue it.
+//! The chain of backups that a restore reads: one backup with databases, and the backups that continue it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,35 +8,40 @@ use jetcell_vfs::Vfs;
 use crate::error::{BackupError, Result, SetFault};
 use crate::manifest::{Manifest, StoredLog};
 
-/// A backup and where it is.
+/// A backup in a chain, with its directory and manifest.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub directory: PathBuf,
     pub manifest: Manifest,
 }
 
-/// Backups that follow each other without a gap.
+/// A chain of backups in which no log is missing.
 #[derive(Clone, Debug)]
 pub struct Chain {
     pub(crate) base: Link,
     pub(crate) later: Vec<Link>,
 }
 
-/// A log of a chain, and where it is.
+/// A log in a chain, with the directory of the backup that contains it.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainLog {
     pub directory: PathBuf,
     pub stored: StoredLog,
-    /// The log was not closed when it was backed up.
+    /// True if the log was still open when it was backed up.
     pub open: bool,
 }
 
 impl Chain {
-    /// Reads the manifests, and brings the backups into their order.
+    /// Reads the manifests of the backups and sorts the backups into a chain.
     ///
-    /// Errors: a directory is no whole backup (-615), or its manifest was changed; not exactly one of them has databases; one
-    /// of them is of another log stream (-555); logs between them are missing (-554, -556), or their logs are of different
-    /// histories (-515).
+    /// # Errors
+    ///
+    /// Returns an error in these cases:
+    /// - A directory does not contain a complete backup (-615), or its manifest was changed.
+    /// - No backup, or more than one backup, contains databases.
+    /// - A backup belongs to another log stream (-555).
+    /// - Logs between the backups are missing (-554, -556).
+    /// - The logs of the backups belong to different histories (-515).
     pub fn load(vfs: &dyn Vfs, directories: &[PathBuf]) -> Result<Chain> {
         let mut links = Vec::new();
         for directory in directories {
@@ -72,12 +77,12 @@ impl Chain {
         Ok(chain)
     }
 
-    /// The backups in their order, with the paths of their directories.
+    /// Returns the backups in chain order, with the paths of their directories.
     pub fn backups(&self) -> impl Iterator<Item = (&Path, &Manifest)> {
         std::iter::once(&self.base).chain(&self.later).map(|link| (&*link.directory, &link.manifest))
     }
 
-    /// The log of each generation, from the newest backup that has it.
+    /// Returns the log of each generation, from the newest backup that contains it.
     pub(crate) fn logs(&self) -> Result<BTreeMap<u32, ChainLog>> {
         let mut logs: BTreeMap<u32, ChainLog> = BTreeMap::new();
         for (directory, manifest) in self.backups() {
@@ -106,7 +111,8 @@ impl Chain {
                 }
                 if !log.stored.continues(&before.stored) {
                     return Err(match before.open {
-                        // It was written further behind its backup, so records between the two are in no backup.
+                        // The instance appended records to the log after this backup. Some of these records are in no
+                        // backup.
                         true => self.gap(before.stored.generation, &log.directory),
                         false => other_history(&log.directory, *generation),
                     });
@@ -136,8 +142,10 @@ fn other_history(directory: &Path, generation: u32) -> BackupError {
     BackupError::set(SetFault::OtherHistory, what)
 }
 
-/// Fails unless a log of a new backup continues the parent of the backup, or is also in it: a restore may have begun another
-/// history since. `is_first`: it is the first log of the backup.
+/// Fails unless a log of a new backup continues the parent backup, or is also part of it.
+///
+/// A restore may have started another history since the parent backup. `is_first` is true for the first log of the
+/// new backup.
 pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool) -> Result<()> {
     let Some(last) = parent.logs.last() else { return Ok(()) };
     let generation = log.generation;
@@ -155,7 +163,7 @@ pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool
     };
     let continues = match parent.logs.iter().find(|stored| stored.generation == generation) {
         Some(stored) => same(stored),
-        // The last log of the parent may have got more records.
+        // More records may have been appended to the last log of the parent.
         None if generation == last.generation + 1 && !parent.generations.last_is_open => log.continues(last),
         None => true,
     };

@@ -16,18 +16,20 @@ use crate::options::BackupOptions;
 use crate::pace::Gauge;
 use crate::ranges::{RANGE_BYTES, RangeWriter};
 
-/// The copy of a database, whose header is still to be written.
+/// The copy of one database in a backup. Its header is written last.
 pub struct CopiedDatabase {
     state: PartialDatabase,
     writer: RangeWriter,
     page_bytes: usize,
-    /// Bytes that an interrupted backup had copied.
+    /// Number of bytes that an interrupted backup had already copied.
     pub continued_bytes: u64,
 }
 
 impl CopiedDatabase {
-    /// Begins the copy of a database, or continues one of which `earlier` says how far it came. `earlier` must be of the
-    /// same database. The ranges that are kept are read back first. `source`: page size and length of the original.
+    /// Begins the copy of a database, or continues the interrupted copy that `earlier` describes.
+    ///
+    /// `earlier` must describe the same database. The ranges that are kept are read back first. `source` is the page
+    /// size and the length of the original.
     pub fn begin(
         destination: &Destination,
         source @ (size, _): (PageSize, u64),
@@ -44,7 +46,8 @@ impl CopiedDatabase {
             return Ok(CopiedDatabase { state, writer, page_bytes, continued_bytes });
         }
         let mut writer = RangeWriter::new(destination.create(&name)?);
-        // The two copies of the header. The file is no database until they are written.
+        // Zeros in place of the two copies of the header. The file is not a valid database until the header is
+        // written.
         writer.push(&vec![0; 2 * page_bytes])?;
         let state = PartialDatabase {
             file: name,
@@ -56,7 +59,7 @@ impl CopiedDatabase {
         Ok(CopiedDatabase { state, writer, page_bytes, continued_bytes: 0 })
     }
 
-    /// Where and how the source is to be read.
+    /// Returns the options for reading the source, including the page at which to start.
     pub fn read_options(&self, options: &BackupOptions) -> ReadOptions {
         let next = self.writer.position() / self.page_bytes as u64 - 1;
         ReadOptions {
@@ -66,7 +69,7 @@ impl CopiedDatabase {
         }
     }
 
-    /// Copies all pages that are left. `path` is that of the original.
+    /// Copies all remaining pages. `path` is the path of the original database.
     pub fn copy(
         &mut self,
         mut reader: PageReader,
@@ -75,11 +78,12 @@ impl CopiedDatabase {
         options: &BackupOptions,
         gauge: &Gauge,
     ) -> Result<()> {
-        // The list of bad pages only grows, so its length describes an earlier one.
+        // `listed` is the number of bad pages of the reader that are already in the list. The reader's list only
+        // grows.
         let (before, mut listed) = (self.state.pages, 0);
         let clock = destination.vfs.clock();
         let (mut saved, mut saved_at) = (self.writer.position(), clock.monotonic());
-        // What was found in the ranges that are whole.
+        // The page counts and the number of listed bad pages at the end of the last complete range.
         let mut whole = (before, self.state.bad_pages.len());
         loop {
             let extent = match reader.next_extent() {
@@ -123,19 +127,19 @@ impl CopiedDatabase {
         Ok(())
     }
 
-    /// Makes the ranges that are whole durable, and says so, so that an interrupted backup goes on behind them.
+    /// Makes the complete ranges durable and records them. An interrupted backup later continues after them.
     fn save(&mut self, destination: &Destination) -> Result<()> {
         self.writer.sync()?;
         self.state.ranges = self.writer.sums().to_text();
         destination.save_database(self.state.clone())
     }
 
-    /// Whether no page is bad.
+    /// Returns true if the database has no bad pages.
     pub fn is_usable(&self) -> bool {
         self.state.pages.bad == 0
     }
 
-    /// The first bad pages, as text.
+    /// Returns the first bad pages as text for an error message.
     pub fn bad_pages(&self) -> String {
         let named: Vec<String> =
             self.state.bad_pages.iter().take(5).map(|bad| format!("{} ({})", bad.page, bad.flaw)).collect();
@@ -143,7 +147,8 @@ impl CopiedDatabase {
         format!("{}{more}", named.join(", "))
     }
 
-    /// Writes the header, and makes the file durable. `needs`: the generations that make it consistent.
+    /// Writes the header and makes the file durable. `needs` is the range of log generations that make the file
+    /// consistent.
     pub fn finish(
         self,
         header: &DatabaseHeader,

@@ -1,4 +1,4 @@
-//! Copies the databases of a backup, several at the same time.
+//! Copies the databases of a backup, several of them concurrently.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -12,25 +12,28 @@ use crate::error::{BackupError, Result, SetFault};
 use crate::options::BackupOptions;
 use crate::pace::Gauge;
 
-/// Databases that are copied at the same time. More of them only take memory: one has eight reads under way.
+/// Maximum number of databases that are copied concurrently. Each database already has eight reads in flight, so more
+/// threads would only use more memory.
 const MOST_THREADS: usize = 16;
 
-/// A database that is being copied. `S` is what the caller knows about the original.
+/// A database that is being copied. `S` identifies the original for the caller.
 pub struct Copying<S> {
     pub source: S,
     pub copy: CopiedDatabase,
     pub reader: PageReader,
 }
 
-/// A database whose pages were copied.
+/// A database whose pages have been copied.
 pub struct Copied<S> {
     pub source: S,
     pub copy: CopiedDatabase,
 }
 
-/// Copies the pages of databases. `path` is that of an original.
+/// Copies the pages of all databases. `path` returns the path of an original.
 ///
-/// Errors: the first one, after all threads have ended; no database is usable (-1018).
+/// # Errors
+///
+/// Returns the first error after all threads have stopped. Fails if every database has bad pages (-1018).
 pub fn copy_pages<S: Send>(
     databases: Vec<Copying<S>>,
     path: impl Fn(&S) -> &Path + Sync,
@@ -46,7 +49,7 @@ pub fn copy_pages<S: Send>(
         result.map(|()| Copied { source, copy })
     };
     let results = in_threads(databases, options.threads, copy);
-    // A database whose copy ended because another one failed says nothing about the reason.
+    // A copy that stopped because another copy failed does not contain the cause of the failure.
     let mut copied = Vec::new();
     let mut failure = None;
     for result in results {
@@ -68,7 +71,8 @@ pub fn copy_pages<S: Send>(
     Ok(copied)
 }
 
-/// Calls `work` for all items, in several threads if wanted. The results have the order of the items.
+/// Calls `work` for all items, in several threads if `threads` is true. Returns the results in the order of the
+/// items.
 fn in_threads<T: Send, R: Send>(items: Vec<T>, threads: bool, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     if !threads || items.len() < 2 {
         return items.into_iter().map(work).collect();

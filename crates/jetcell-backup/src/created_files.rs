@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{DirectoryLock, File, OpenMode, Vfs, VfsLayer};
 
-/// Records the files that are created. A restore removes only these after an error, because other processes may create files in the
-/// same directory.
+/// A file system that records the files created through it. After an error a restore removes only these files,
+/// because other processes may create files in the same directory.
 pub struct CreatedFiles {
     inner: Arc<dyn Vfs>,
     created: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl CreatedFiles {
-    /// Nothing was created yet.
+    /// Creates a wrapper with an empty list of files.
     pub fn new(inner: Arc<dyn Vfs>) -> CreatedFiles {
         CreatedFiles { inner, created: Mutex::default() }
     }
 
-    /// Whether the file was created, and neither removed nor renamed since.
+    /// Returns true if the file was created through this file system and has been neither removed nor renamed since.
     pub fn contains(&self, path: &Path) -> bool {
         self.created.lock().contains(path)
     }
@@ -52,7 +52,7 @@ impl VfsLayer for CreatedFiles {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.inner.rename(from, to)?;
         let mut created = self.created.lock();
-        // The target was replaced by the file.
+        // The rename replaced the target file.
         match created.remove(from) {
             true => created.insert(to.to_path_buf()),
             false => created.remove(to),

@@ -1,7 +1,7 @@
-//! The directory of a backup while it is being made.
+//! The directory of a backup that is in progress.
 //!
-//! Before anything else, `manifest.partial.json` is written: it marks the directory, and says which pages are durable. It is
-//! removed after the manifest was written.
+//! `manifest.partial.json` is written before any other file. It marks the directory and records which pages are
+//! durable. It is removed after the manifest has been written.
 
 use std::path::{Path, PathBuf};
 
@@ -22,24 +22,24 @@ use crate::manifest::{
 use crate::ranges::RangeWriter;
 use crate::text_file;
 
-/// How far an interrupted backup has come.
+/// The progress of an interrupted backup.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Partial {
     pub kind: Kind,
     pub log_signature: String,
-    /// What must be unchanged in the source for the copied pages to be of use.
+    /// State of the source. The copied pages can be used only if this state is unchanged.
     pub source: String,
-    /// The first generation that the copied pages need.
+    /// The first log generation that the copied pages need.
     pub first_generation: u32,
     pub began_unix_ms: i64,
-    /// At most 1024.
+    /// Databases of the backup, at most 1024.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<PartialDatabase>,
 }
 
 impl Partial {
-    /// Reads the text. `None`: no backup has this state, or a later version wrote it.
+    /// Parses the file. Returns `None` if the state is impossible, or if a later version wrote the file.
     fn from_text(text: &str, now_unix_ms: i64) -> Option<Partial> {
         let mut partial: Partial = serde_json::from_str(text).ok()?;
         partial.began_unix_ms = partial.began_unix_ms.min(now_unix_ms).max(0);
@@ -49,22 +49,22 @@ impl Partial {
     }
 }
 
-/// How far the copy of one database has come.
+/// The progress of the copy of one database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartialDatabase {
     pub file: FileName,
-    /// What must be unchanged in the database.
+    /// State of the database. The copied pages can be used only if this state is unchanged.
     pub identity: String,
     /// Checksums of the ranges that are durable.
     pub ranges: String,
     pub pages: StoredPages,
-    /// At most 1000.
+    /// Bad pages, at most 1000.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_BAD_PAGES>")]
     pub bad_pages: Vec<BadPage>,
 }
 
-/// The error for a directory with a whole backup of another kind, or of another source or state.
+/// Returns the error for a directory that already has a complete backup of another kind, source, or state.
 pub fn whole_already(directory: &Path, manifest: &Manifest) -> BackupError {
     let what = format!(
         "{}: the directory has a whole backup already ({}, made at {}); name another directory for another backup",
@@ -75,20 +75,22 @@ pub fn whole_already(directory: &Path, manifest: &Manifest) -> BackupError {
     BackupError::set(SetFault::NotEmpty, what)
 }
 
-/// A directory in which a backup is being made.
+/// A directory in which a backup is in progress.
 pub struct Destination {
     _lock: Box<dyn DirectoryLock>,
     pub vfs: Arc<dyn Vfs>,
     pub directory: PathBuf,
     partial: Mutex<Partial>,
-    /// Files that this call created.
+    /// Files that this call has created.
     created: Mutex<Vec<PathBuf>>,
 }
 
 impl Destination {
-    /// The interrupted backup in a directory, if there is one.
+    /// Returns the interrupted backup in the directory, if it exists.
     ///
-    /// Errors: the directory has a whole backup, or other files.
+    /// # Errors
+    ///
+    /// Returns an error if the directory contains a complete backup or other files.
     pub fn interrupted(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Partial>> {
         let files = match vfs.list(directory) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -102,7 +104,7 @@ impl Destination {
         }
         if has(PARTIAL) {
             let text = text_file::read_own(vfs, &directory.join(PARTIAL))?.unwrap_or_default();
-            // What cannot be read is begun again.
+            // If the state file cannot be parsed, the backup starts from the beginning.
             return Ok(Partial::from_text(&text, vfs.clock().unix_ms()));
         }
         if !files.is_empty() {
@@ -112,9 +114,11 @@ impl Destination {
         Ok(None)
     }
 
-    /// Marks the directory, which may have the remains of an interrupted backup, and locks it until the backup has ended.
+    /// Marks the directory and locks it until the backup completes. The directory may contain an interrupted backup.
     ///
-    /// Errors: another process makes a backup in the directory, or has made one.
+    /// # Errors
+    ///
+    /// Returns an error if another process is making a backup in the directory, or has completed one.
     pub fn begin(vfs: Arc<dyn Vfs>, directory: &Path, partial: Partial) -> Result<Destination> {
         let failed = |error: std::io::Error| BackupError::io(directory, &error);
         vfs.create_directory(directory).map_err(failed)?;
@@ -144,7 +148,7 @@ impl Destination {
         text_file::write(&*self.vfs, &self.directory.join(PARTIAL), &text)
     }
 
-    /// Records how far a database has come. Its ranges must be durable.
+    /// Records the progress of a database. The ranges that it lists must already be durable.
     pub fn save_database(&self, database: PartialDatabase) -> Result<()> {
         {
             let mut partial = self.partial.lock();
@@ -154,7 +158,7 @@ impl Destination {
         self.save()
     }
 
-    /// Creates a file. A file of that name is the remains of an interrupted backup.
+    /// Creates a file. An existing file with this name was left by an interrupted backup and is replaced.
     pub fn create(&self, name: &FileName) -> Result<Arc<dyn File>> {
         let path = self.directory.join(name);
         let create = || {
@@ -166,7 +170,7 @@ impl Destination {
         Ok(file)
     }
 
-    /// Stores a log, durably.
+    /// Writes a log to the backup and makes it durable.
     pub fn store_log(&self, log: &LogCopy, name: FileName) -> Result<StoredLog> {
         let mut writer = RangeWriter::new(self.create(&name)?);
         writer.push(&log.bytes)?;
@@ -174,7 +178,7 @@ impl Destination {
         Ok(StoredLog::of(log, name, (bytes, &sums)))
     }
 
-    /// Fails if the volume has less space than `bytes`.
+    /// Fails if the volume has less than `bytes` of free space.
     pub fn require_space(&self, bytes: u64) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(&self.directory, &error);
         let free = self.vfs.free_space(&self.directory).map_err(failed)?;
@@ -187,7 +191,7 @@ impl Destination {
         )))
     }
 
-    /// Makes the backup whole.
+    /// Completes the backup: writes the manifest and removes the state file.
     pub fn finish(&self, manifest: &Manifest) -> Result<()> {
         let directory = &self.directory;
         self.vfs.sync_directory(directory).map_err(|error| BackupError::io(directory, &error))?;
@@ -195,9 +199,9 @@ impl Destination {
         text_file::remove(&*self.vfs, &directory.join(PARTIAL))
     }
 
-    /// Removes everything that this call created. For a backup that cannot be continued.
+    /// Removes all files that this call has created. Called if the backup cannot be continued.
     pub fn discard(&self) {
-        // With a manifest, also with one that may not be durable, the files must stay.
+        // If the manifest may still exist, the files must not be removed, even if the manifest may not be durable.
         if text_file::remove(&*self.vfs, &self.directory.join(MANIFEST)).is_err() {
             return;
         }

@@ -1,75 +1,75 @@
-//! Why a backup, a verification or a restore failed.
+//! Errors of backups, verifications and restores.
 
 use std::path::{Path, PathBuf};
 
 use jetcell_vfs::{NameError, is_out_of_reach};
 
-/// Result of this crate's functions.
+/// Result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, BackupError>;
 
-/// Why a backup, a verification or a restore failed. The source of a backup is not changed.
+/// Reason why a backup, a verification or a restore failed. The source of a backup is not changed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The engine's error.
+    /// An error of the storage engine.
     #[error(transparent)]
     Engine(#[from] ese_engine::Error),
-    /// The backups do not fit each other, the logs or the request.
+    /// The backups do not match each other, the logs, or the request.
     #[error("{what}")]
     Set {
-        /// Kind of the fault.
+        /// Kind of the problem.
         fault: SetFault,
-        /// Description of the fault, and what to do.
+        /// Description of the problem, and how to fix it.
         what: String,
     },
     /// A file of a backup does not have the bytes that were backed up.
     #[error("{path}: {what}")]
     Changed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Description.
+        /// Description of the difference.
         what: String,
     },
-    /// A file cannot have this name in a backup.
+    /// A file in a backup cannot have this name.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// A mistake of the caller; the text describes it.
+    /// The caller made a mistake. The text describes it.
     #[error("{0}")]
     Usage(String),
-    /// The caller stopped the work.
+    /// The caller cancelled the operation.
     #[error("stopped")]
     Stopped,
 }
 
-/// What does not fit.
+/// Reason why backups, logs and a request do not match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetFault {
-    /// The directory for a backup has files.
+    /// The directory for a backup contains files.
     NotEmpty,
-    /// The directory is not a backup, or not a whole one.
+    /// The directory does not contain a complete backup.
     NotABackup,
-    /// Pages of a database are bad.
+    /// Some pages of a database are bad.
     BadPages,
-    /// The backup continues another one that is not given, or of which it is not known.
+    /// The backup continues another backup that was not given or is not known.
     NoFullBackup,
-    /// The database and the logs are of different moments.
+    /// The database and the logs belong to different points in time.
     OtherMoment,
     /// The logs end before the databases are consistent.
     EndTooLow,
-    /// The logs begin behind the end of the full backup.
+    /// The logs begin after the end of the full backup, and the logs between them are missing.
     StartTooHigh,
-    /// A log is of another stream.
+    /// A log belongs to another log stream.
     OtherStream,
-    /// Logs between others are missing.
+    /// Logs are missing between two other logs.
     Gap,
-    /// The log of a generation is not there.
+    /// The log of a generation does not exist.
     LogMissing,
-    /// Two histories have different logs of one generation.
+    /// Two histories have different logs with the same generation.
     OtherHistory,
 }
 
 impl SetFault {
-    /// The error of ESE for the fault, with its number.
+    /// Returns the number and the name of the corresponding ESE error.
     pub fn jet_error(self) -> (i32, &'static str) {
         match self {
             SetFault::NotEmpty => (-504, "JET_errBackupDirectoryNotEmpty"),
@@ -96,8 +96,8 @@ impl BackupError {
         BackupError::Engine(ese_engine::Error::io(path, error))
     }
 
-    /// Whether a backup that failed so goes on later where it was: it was stopped, or its source is on another host and cannot be
-    /// reached now. What was copied is kept.
+    /// Returns true if a later call can continue the failed backup. This is the case if the backup was cancelled, or
+    /// if its source is on another host that is unreachable now. The pages copied so far are kept.
     pub fn can_be_continued(&self) -> bool {
         match self {
             BackupError::Stopped => true,
@@ -106,7 +106,7 @@ impl BackupError {
         }
     }
 
-    /// The error of ESE for this condition, with its number.
+    /// Returns the number and the name of the corresponding ESE error, if ESE has one.
     pub fn jet_error(&self) -> Option<(i32, &'static str)> {
         match self {
             BackupError::Engine(ese_engine::Error::Usage(_)) => None,
@@ -118,7 +118,7 @@ impl BackupError {
     }
 }
 
-/// The error for a file of a backup with other bytes.
+/// Returns the error for a backup file whose bytes have changed.
 pub(crate) fn changed(path: &Path) -> BackupError {
     let what = "it does not have the bytes that were backed up; use another backup".to_string();
     BackupError::Changed { path: path.to_path_buf(), what }

@@ -6,22 +6,25 @@ use jetcell_vfs::{FileName, FileStem, is_unfinished};
 
 use crate::error::Result;
 
-/// The file that makes a directory a backup.
+/// The file whose presence makes a directory a backup.
 pub const MANIFEST: &str = "manifest.json";
-/// The file that marks a backup that is not whole.
+/// The file that marks an incomplete backup.
 pub const PARTIAL: &str = "manifest.partial.json";
-/// The file that stores which ranges of a backup were verified, and when.
+/// The file that records which ranges of a backup were verified, and when.
 pub const VERIFIED: &str = "verified.json";
-/// The file that marks a directory whose restore has not ended.
+/// The file that marks a directory in which a restore has not completed.
 pub const RESTORE_MARKER: &str = "restore.partial";
-/// The file that records from which backups a directory was restored, and when.
+/// The file that records the backups from which a directory was restored, and the time of the restore.
 pub const RESTORED: &str = "restored.json";
-/// Ending of the names of logs that are being placed.
+/// File name extension of logs that a restore has not yet renamed to their final names.
 pub const PLACING: &str = "restoring";
 
-/// Names of the copies of files: those of the originals, with a number if two have the same.
+/// Returns the names of the copies of files. A copy has the name of its original, with a number appended if two
+/// originals have the same name.
 ///
-/// Errors: a second file cannot get a name, because the name of the first is too long.
+/// # Errors
+///
+/// Returns an error if the name of a duplicate is too long with the number appended.
 pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileName>> {
     let mut names: Vec<FileName> = Vec::new();
     for path in paths {
@@ -39,7 +42,8 @@ pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileN
     Ok(names)
 }
 
-/// Whether backups and restores use the name for a file of their own, so that a database cannot have it.
+/// Returns true if backups and restores reserve this name for their own files. A database cannot have a reserved
+/// name.
 pub fn is_of_backup(name: &str) -> bool {
     let placing = name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACING);
     [MANIFEST, PARTIAL, VERIFIED, RESTORE_MARKER, RESTORED].contains(&name)
@@ -47,12 +51,12 @@ pub fn is_of_backup(name: &str) -> bool {
         || is_unfinished(Path::new(name))
 }
 
-/// Name of the lock file of an instance.
+/// Returns the name of the lock file of an instance.
 pub fn lock_file(base: FileStem) -> String {
     format!("{base}.lock")
 }
 
-/// Returns true if a file is a side file of a database: its page images, or its flush map.
+/// Returns true if the file is a side file of the database: its saved page images or its flush map.
 pub fn is_side_file(name: &str, database: &FileName) -> bool {
     let stem = database.rsplit_once('.').map_or(database.as_str(), |(stem, _)| stem);
     name.rsplit_once('.').is_some_and(|(named, ending)| match ending {
@@ -62,7 +66,7 @@ pub fn is_side_file(name: &str, database: &FileName) -> bool {
     })
 }
 
-/// Whether a file belongs to the log stream: a log, the checkpoint or a reserve log.
+/// Returns true if the file belongs to the log stream: a log, the checkpoint, or a reserve log.
 pub fn is_of_stream(name: &str, base: FileStem) -> bool {
     let Some(rest) = name.strip_prefix(base.as_str()) else { return false };
     let Some((middle, ending)) = rest.rsplit_once('.') else { return false };

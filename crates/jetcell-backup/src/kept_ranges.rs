@@ -1,7 +1,8 @@
-//! The ranges of an interrupted backup that a continued one keeps.
+//! The ranges of an interrupted backup that the continued backup keeps.
 //!
-//! The state file only names candidates. A range is kept if its bytes, read back, have the stored checksum, and each page in it is
-//! good, zero, or a bad page of the source that the state lists. The counts of pages come from these bytes.
+//! The state file only names candidates. A range is kept if its bytes, read back from the file, have the stored
+//! checksum. In addition, each page in it must be valid, zero, or a bad page of the source that the state file lists.
+//! The page counts are computed from these bytes.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -17,23 +18,24 @@ use crate::manifest::{MAX_BAD_PAGES, StoredPages};
 use crate::pace::Gauge;
 use crate::ranges::{RANGE_BYTES, RangeSums, range_of, sum_of};
 
-/// Pages in front of the first one: the header and its copy.
+/// Number of pages before page 1: the header and its copy.
 const HEADER_PAGES: u64 = 2;
 
-/// The ranges that are kept.
+/// The ranges of a database that a continued backup keeps.
 pub struct KeptRanges {
-    /// The copy, which ends with the last range that is kept.
+    /// The copy of the database, truncated after the last kept range.
     pub file: Arc<dyn File>,
     pub sums: RangeSums,
-    /// The bytes of the first range, with zeros in place of the header.
+    /// Bytes of the first range, with zeros in place of the header.
     pub first: IoBuffer,
-    /// The state of the database up to the end of the last range.
+    /// State of the database up to the end of the last kept range.
     pub state: PartialDatabase,
 }
 
 impl KeptRanges {
-    /// Reads the ranges back, up to the first one that is different. `source_bytes` is the length of the original. `None`: no range
-    /// is kept.
+    /// Reads the ranges back, up to the first range that differs.
+    ///
+    /// `source_bytes` is the length of the original. Returns `None` if no range is kept.
     pub fn verify(
         destination: &Destination,
         earlier: &PartialDatabase,
@@ -58,7 +60,7 @@ impl KeptRanges {
             let (at, _) = range_of(index, bytes);
             file.read_at(at, &mut buffer, IoReason::Backup).map_err(failed)?;
             if index == 0 {
-                // An earlier call may have written the header already.
+                // An interrupted call may already have written the header.
                 buffer[..HEADER_PAGES as usize * size.bytes()].fill(0);
                 first.copy_from_slice(&buffer);
             }
@@ -72,20 +74,20 @@ impl KeptRanges {
         }
         let is_whole = kept == sums.len();
         sums.truncate(kept);
-        // The bytes after these ranges are written again.
+        // The bytes after these ranges are copied again.
         file.truncate(kept as u64 * RANGE_BYTES as u64).map_err(failed)?;
         let state = pages.state(earlier, is_whole);
         Ok(Some(KeptRanges { file, sums: RangeSums(sums), first, state }))
     }
 }
 
-/// The pages in the ranges that are kept.
+/// Page counts of the kept ranges.
 struct KeptPages {
     size: PageSize,
-    /// Bad pages of the source that the state lists.
+    /// Bad pages of the source that the state file lists.
     listed: BTreeSet<u32>,
     counts: StoredPages,
-    /// Number of the first page after those that were accepted.
+    /// Number of the first page after the accepted ranges.
     end: u64,
 }
 
@@ -95,9 +97,10 @@ impl KeptPages {
         KeptPages { size, listed, counts: StoredPages::default(), end: 1 }
     }
 
-    /// Counts the pages of the range at `at`. Returns false, and counts none, if one is bad and not listed.
+    /// Counts the pages of the range at offset `at`. Returns false and counts no page if a page is bad and not
+    /// listed.
     fn accept(&mut self, at: u64, range: &mut [u8]) -> bool {
-        // Further bad pages of the source are only counted, not listed.
+        // When the list is full, further bad pages of the source are counted but not listed.
         let is_complete = self.listed.len() < MAX_BAD_PAGES;
         let mut counts = self.counts;
         let begin = at / self.size.bytes() as u64;
@@ -121,10 +124,10 @@ impl KeptPages {
         true
     }
 
-    /// The state of the database. `is_whole`: all ranges of the earlier state are kept.
+    /// Returns the state of the database. `is_whole` is true if all ranges of the earlier state were kept.
     fn state(self, earlier: &PartialDatabase, is_whole: bool) -> PartialDatabase {
         let mut counts = self.counts;
-        // The bytes do not tell how often a page was read, nor that a page that was not listed could not be read.
+        // The bytes do not show how often a page was read again, or that an unlisted page could not be read.
         counts.read_again = earlier.pages.read_again.min(counts.read);
         counts.corrected = earlier.pages.corrected.min(counts.read);
         counts.torn = earlier.pages.torn.min(counts.read);

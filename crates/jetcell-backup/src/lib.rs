@@ -1,4 +1,5 @@
-//! Backups in directories: the files as they are, and a manifest that says what they are and which bytes they have.
+//! Backups in directories. A backup consists of copies of the files, and a manifest that lists the files and their
+//! checksums.
 //!
 //! ```text
 //!  back_up (running instance) ──┐                      ┌──> verify: the bytes are those that were backed up
@@ -7,10 +8,10 @@
 //! ```
 //!
 //! Invariants:
-//! - The manifest is written last. A directory without it is not a backup; one that was interrupted has the file
-//!   `manifest.partial.json` instead, and the headers of its databases are zero.
+//! - The manifest is written last. A directory without a manifest is not a backup. The directory of an interrupted
+//!   backup contains the file `manifest.partial.json` instead, and its database headers are zero.
 //! - Every file is durable before the manifest names it, and the manifest is durable before the source is changed.
-//! - Nothing of a backup is used before its checksum was verified.
+//! - No part of a backup is used before its checksum has been verified.
 #![forbid(unsafe_code)]
 
 mod chain;

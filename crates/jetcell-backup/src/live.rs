@@ -1,4 +1,4 @@
-//! The backup of a running instance into a directory.
+//! Backs up a running instance into a directory.
 
 use std::path::Path;
 
@@ -16,14 +16,18 @@ use crate::manifest::{Generations, Manifest, StoredDatabase, StoredLog, hex64};
 use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
 
-/// Backs up all databases of a running instance into a directory on `vfs`, which must be empty or not exist, or have an
-/// interrupted backup of the same instance. Sessions go on; databases cannot be attached or detached meanwhile.
+/// Backs up all databases of a running instance into a directory on `vfs`.
 ///
-/// Pages that an interrupted call has copied are used if the instance still has the logs since then.
+/// The directory must be empty, not exist, or contain an interrupted backup of the same instance. Sessions continue
+/// to run. Databases cannot be attached or detached during the backup.
 ///
-/// Errors: see [`Instance::begin_backup`]; the directory has other files (-504); all databases have bad pages; the backup
-/// does not continue [`BackupOptions::parent`]. Unless the error is [`BackupError::Stopped`], the files of the backup are
-/// removed.
+/// Pages that an interrupted call has copied are reused if the instance still has the logs since that call.
+///
+/// # Errors
+///
+/// Returns an error if the directory contains other files (-504), if all databases have bad pages, or if the backup
+/// does not continue [`BackupOptions::parent`]. See also [`Instance::begin_backup`]. Unless the error is
+/// [`BackupError::Stopped`], the files of the backup are removed.
 pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &BackupOptions) -> Result<Made> {
     let parent = options.parent.as_deref().map(|parent| Manifest::read(&**vfs, parent)).transpose()?;
     let earlier = Destination::interrupted(&**vfs, to)?;
@@ -55,7 +59,8 @@ pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &Bac
     Ok(Made { manifest, removed_logs: summary.removed_logs, copied_bytes, continued_bytes, already: false })
 }
 
-/// What an interrupted backup has copied, if its pages and the logs of the instance still give one state.
+/// Returns the state of an interrupted backup, if its pages can be combined with the logs of the instance. Otherwise
+/// returns `fresh`.
 fn continued(backup: &mut Backup, fresh: Partial, earlier: Option<Partial>) -> Result<Partial> {
     let fits = |earlier: &Partial| {
         (earlier.kind, &earlier.log_signature, &earlier.source)
@@ -63,14 +68,15 @@ fn continued(backup: &mut Backup, fresh: Partial, earlier: Option<Partial>) -> R
     };
     let Some(earlier) = earlier.filter(fits) else { return Ok(fresh) };
     match backup.begin_at(ese_format::Generation(earlier.first_generation)) {
-        // Its first generation may be newer than that of this call: both are needed.
+        // The first generation of the interrupted backup may be newer than that of this call. The logs from both are
+        // needed.
         Ok(()) => Ok(Partial { first_generation: backup.generations().start().0, ..earlier }),
         Err(ese_engine::Error::Backup { .. }) => Ok(fresh),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The identity of a database in its attachment: after a detachment, copied pages and the log would not fit.
+/// Returns the identity of a database while it is attached. After a detach, the copied pages would not match the log.
 fn identity(database: &Database) -> String {
     let header = database.header();
     format!("{}-{}", header.signature.to_hex(), hex64(header.attach_position.to_u64()))
@@ -88,7 +94,8 @@ struct LiveBackup<'a> {
 }
 
 impl LiveBackup<'_> {
-    /// Copies everything. Returns the manifest, which is durable, and the bytes that this and an earlier call have copied.
+    /// Copies all files. Returns the durable manifest, the bytes that this call copied, and the bytes that an earlier
+    /// call copied.
     fn run(&self, backup: &mut Backup) -> Result<(Manifest, u64, u64)> {
         let gauge = Gauge::new(self.options.pace.clone(), self.destination.vfs.clock());
         let copies = match self.options.kind.has_pages() {

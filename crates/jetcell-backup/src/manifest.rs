@@ -1,7 +1,7 @@
-//! The manifest: what a backup contains, with the checksum of every range of every file.
+//! The manifest: the contents of a backup, with the checksum of every range of every file.
 //!
-//! `manifest.json` is written when everything else is durable. Until then `manifest.partial.json` says how far the backup
-//! has come.
+//! `manifest.json` is written after everything else is durable. Before that, `manifest.partial.json` records the
+//! progress of the backup.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,32 +19,32 @@ use crate::text_file;
 
 /// The version of the manifest that this crate writes.
 const FORMAT: u32 = 1;
-/// Largest generation of a log. Arithmetic with generations of a manifest therefore does not overflow.
+/// Maximum generation of a log. The limit prevents overflow in arithmetic with generations read from a manifest.
 const MAX_GENERATION: u32 = 0x7fff_ffff;
-/// Maximum number of databases in a manifest. An instance of ESE has at most six.
+/// Maximum number of databases in a manifest. An ESE instance has at most six.
 pub(crate) const MAX_DATABASES: usize = 1024;
-/// Maximum number of bad pages of a database that a manifest lists.
+/// Maximum number of bad pages that a manifest lists per database.
 pub(crate) const MAX_BAD_PAGES: usize = 1000;
-/// Maximum number of characters of the description of a bad page.
+/// Maximum number of characters in the description of a bad page.
 pub(crate) const MAX_FLAW: usize = 200;
 
 /// The kind of a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Databases, and the logs that they need.
+    /// All databases, and the logs that they need.
     #[default]
     Full,
     /// The logs since the last full or incremental backup.
     Incremental,
-    /// As full, without an effect on other backups.
+    /// All databases and the logs that they need, without an effect on other backups.
     Copy,
     /// The logs since the last full backup.
     Differential,
 }
 
 impl Kind {
-    /// The engine's kind.
+    /// Converts the kind to the engine's type.
     pub fn of_engine(self) -> BackupKind {
         match self {
             Kind::Full => BackupKind::Full,
@@ -54,61 +54,61 @@ impl Kind {
         }
     }
 
-    /// Whether the backup has databases.
+    /// Returns true if the backup contains databases.
     pub fn has_pages(self) -> bool {
         self.of_engine().has_pages()
     }
 }
 
-/// A backup, as its manifest describes it.
+/// A backup as described by its manifest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// Version of the manifest: 1.
+    /// Version of the manifest format: 1.
     pub format: u32,
-    /// The program that made the backup, with its version.
+    /// Name and version of the program that made the backup.
     pub engine: String,
-    /// Identity of the backup.
+    /// Unique identifier of the backup.
     pub id: String,
-    /// Its kind.
+    /// Kind of the backup.
     pub kind: Kind,
-    /// The backup that it continues.
+    /// Identifier of the backup that this backup continues.
     pub parent: Option<String>,
-    /// When it began, in milliseconds since 1970 UTC. The restored state is not older.
+    /// Time at which the backup began, in milliseconds since 1970 UTC. The restored state is at least this recent.
     pub began_unix_ms: i64,
-    /// When it ended.
+    /// Time at which the backup completed, in milliseconds since 1970 UTC.
     pub ended_unix_ms: i64,
-    /// Identity of the log stream, in hexadecimal digits.
+    /// Signature of the log stream, in hexadecimal digits.
     pub log_signature: String,
     /// Base name of the logs.
     pub base_name: FileStem,
-    /// Bytes of a page of the databases.
+    /// Page size of the databases, in bytes.
     pub page_size: u32,
-    /// The logs.
+    /// Range of log generations in the backup.
     pub generations: Generations,
-    /// The databases, at most 1024.
+    /// Databases in the backup, at most 1024.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<StoredDatabase>,
-    /// The databases that this backup and those that it continues contain, by their signatures.
+    /// Signatures of the databases that this backup and the backups it continues contain.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub covers: Vec<String>,
-    /// The logs in the order of their generations.
+    /// Logs in the order of their generations.
     pub logs: Vec<StoredLog>,
-    /// Bytes of a range.
+    /// Size of a range in bytes.
     pub range_bytes: u64,
-    /// XXH3 of the manifest with this field empty.
+    /// XXH3 checksum of the manifest, computed with this field empty.
     pub checksum: String,
 }
 
-/// The generations of a backup.
+/// Range of log generations in a backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Generations {
-    /// The first one.
+    /// First generation.
     pub first: u32,
-    /// The last one.
+    /// Last generation.
     pub last: u32,
-    /// The last one was not closed: the instance may append to it when it is opened again.
+    /// True if the last log was not closed. The instance may append to it when it is opened again.
     pub last_is_open: bool,
 }
 
@@ -118,50 +118,50 @@ pub struct Generations {
 pub struct StoredDatabase {
     /// Name of the file in the backup.
     pub file: FileName,
-    /// Path of the original.
+    /// Path of the original database.
     pub source: PathBuf,
-    /// Identity of the database, in hexadecimal digits.
+    /// Signature of the database, in hexadecimal digits.
     pub signature: String,
-    /// First and last generation that make it consistent; `None` if it was shut down cleanly.
+    /// First and last log generation that make the database consistent; `None` if it was shut down cleanly.
     pub needs: Option<(u32, u32)>,
     /// Size in bytes.
     pub bytes: u64,
-    /// No page is bad.
+    /// True if no page is bad.
     pub usable: bool,
-    /// What was read.
+    /// Counts of the pages that were read.
     pub pages: StoredPages,
-    /// The bad pages, at most 1000.
+    /// Bad pages, at most 1000.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_BAD_PAGES>")]
     pub bad_pages: Vec<BadPage>,
-    /// Checksums of the ranges.
+    /// Checksums of the ranges of the file.
     pub ranges: String,
 }
 
-/// Counts of pages.
+/// Page counts of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPages {
-    /// Pages in all.
+    /// Total number of pages.
     pub read: u64,
-    /// Pages of zeros.
+    /// Number of pages that contain only zeros.
     pub zero: u64,
-    /// Pages that were read again.
+    /// Number of pages that were read more than once.
     pub read_again: u64,
-    /// Pages with flipped bits, corrected in the backup.
+    /// Number of pages with flipped bits, which the backup corrected.
     pub corrected: u64,
-    /// Torn pages, replaced by their images.
+    /// Number of torn pages, which were replaced by their saved images.
     pub torn: u64,
-    /// Bad pages.
+    /// Number of bad pages.
     pub bad: u64,
 }
 
-/// A page that could not be read, or has a wrong checksum.
+/// A page that could not be read or has a wrong checksum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BadPage {
-    /// Its number.
+    /// Page number.
     pub page: u32,
-    /// What is wrong.
+    /// Description of the damage.
     pub flaw: String,
 }
 
@@ -171,39 +171,41 @@ pub struct BadPage {
 pub struct StoredLog {
     /// Name of the file in the backup.
     pub file: FileName,
-    /// Its generation.
+    /// Generation of the log.
     pub generation: u32,
     /// Size in bytes.
     pub bytes: u64,
-    /// When it was created, as its header stores it.
+    /// Creation time of the log, as stored in its header.
     pub created: String,
-    /// When the log before it was created.
+    /// Creation time of the previous log.
     pub previous_created: String,
-    /// The checksum of the log before it, in its header.
+    /// Checksum of the previous log, as stored in the header of this log.
     pub previous_checksum: String,
-    /// XOR of the checksums of its segments, as the header of the next log stores it.
+    /// XOR of the checksums of its segments, as stored in the header of the next log.
     pub checksum: String,
-    /// Behind the last record.
+    /// Position after the last record.
     pub end: String,
-    /// Checksums of the ranges.
+    /// Checksums of the ranges of the file.
     pub ranges: String,
 }
 
-/// What a directory is.
+/// State of a backup directory.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BackupState {
-    /// A whole backup.
+    /// A complete backup.
     Whole(Box<Manifest>),
-    /// A backup that was interrupted.
+    /// An interrupted backup.
     Partial,
-    /// No backup.
+    /// Not a backup.
     None,
 }
 
 impl Manifest {
-    /// What a directory is.
+    /// Returns the state of a directory.
     ///
-    /// Errors: the manifest cannot be read, or was changed.
+    /// # Errors
+    ///
+    /// Returns an error if the manifest cannot be read or was changed.
     pub fn state(vfs: &dyn Vfs, directory: &Path) -> Result<BackupState> {
         let path = directory.join(MANIFEST);
         match text_file::read(vfs, &path)? {
@@ -218,7 +220,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest of a whole backup.
+    /// Reads the manifest of a complete backup.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Manifest> {
         let shown = directory.display();
         let what = match Manifest::state(vfs, directory)? {
@@ -248,7 +250,7 @@ impl Manifest {
         if let Some(generation) = manifest.all_generations().find(|generation| *generation > MAX_GENERATION) {
             return Err(changed(format!("there is no log generation {generation:X} (hexadecimal)")));
         }
-        // A backup of logs only has none.
+        // A backup that contains only logs has no page size.
         let size = manifest.page_size;
         if size != 0 && PageSize::new(size).is_none() {
             return Err(changed(format!("databases do not have a page size of {size} bytes")));
@@ -265,7 +267,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Every generation that the manifest names.
+    /// Returns every log generation that the manifest names.
     fn all_generations(&self) -> impl Iterator<Item = u32> {
         let needed = self
             .databases
@@ -276,7 +278,8 @@ impl Manifest {
         [self.generations.first, self.generations.last].into_iter().chain(needed).chain(logs)
     }
 
-    /// The first name that two files have, or that a file of the backup or of the restored instance has.
+    /// Returns the first name that two files share, or that is reserved for a file of the backup or of the restored
+    /// instance.
     fn conflicting_name(&self) -> Option<&FileName> {
         let mut seen = BTreeSet::new();
         let twice = self.files().map(|file| file.name).find(|name| !seen.insert(*name));
@@ -288,17 +291,18 @@ impl Manifest {
         twice.or_else(|| self.databases.iter().map(|database| &database.file).find(taken))
     }
 
-    /// The checksum of the manifest. The text of a large one would take as much memory again, so that it is never complete.
+    /// Computes the checksum of the manifest. The text is hashed while it is generated, because a complete copy would
+    /// double the memory for a large manifest.
     fn sum(&mut self) -> String {
         let stored = std::mem::take(&mut self.checksum);
         let mut summer = SummingWriter::default();
-        // Writes to the summer do not fail, and all fields can be written as JSON.
+        // Writes to the hasher cannot fail, and all fields can be written as JSON.
         let _ = serde_json::to_writer(&mut summer, self);
         self.checksum = stored;
         hex64(summer.finish())
     }
 
-    /// Completes the manifest of a new backup: version, identity and checksum.
+    /// Completes the manifest of a new backup: sets its version, identifier and checksum.
     pub(crate) fn seal(mut self) -> Manifest {
         (self.format, self.range_bytes) = (FORMAT, RANGE_BYTES as u64);
         self.engine = concat!("jetcell ", env!("CARGO_PKG_VERSION")).to_string();
@@ -309,7 +313,7 @@ impl Manifest {
         self
     }
 
-    /// Writes the manifest. From then on the directory is a whole backup.
+    /// Writes the manifest. After this call the directory is a complete backup.
     pub(crate) fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
         if let Some(name) = self.conflicting_name() {
             return Err(BackupError::Usage(format!(
@@ -320,7 +324,7 @@ impl Manifest {
         text_file::write(vfs, &directory.join(MANIFEST), &format!("{text}\n"))
     }
 
-    /// All files.
+    /// Returns all files of the backup.
     pub(crate) fn files(&self) -> impl Iterator<Item = StoredFile<'_>> {
         let databases = self.databases.iter().map(|database| StoredFile {
             name: &database.file,
@@ -332,12 +336,12 @@ impl Manifest {
         databases.chain(logs)
     }
 
-    /// Bytes of all files.
+    /// Returns the total size of all files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files().map(|file| file.bytes).sum()
     }
 
-    /// The log stream.
+    /// Returns the signature of the log stream.
     pub(crate) fn signature(&self) -> Option<Signature> {
         Signature::from_hex(&self.log_signature)
     }
@@ -352,21 +356,21 @@ pub(crate) struct StoredFile<'a> {
 }
 
 impl StoredFile<'_> {
-    /// The checksums of its ranges.
+    /// Returns the checksums of the ranges of the file.
     pub fn sums(&self) -> RangeSums {
         RangeSums::from_text(self.ranges).unwrap_or_default()
     }
 }
 
 impl BadPage {
-    /// A bad page that a reader found.
+    /// Describes a bad page that a reader found.
     pub(crate) fn new(page: PageNumber, flaw: &PageFlaw) -> BadPage {
         BadPage { page: page.get(), flaw: shortened(&flaw.to_string(), MAX_FLAW).into_owned() }
     }
 }
 
 impl StoredPages {
-    /// The counts of a reader, after those of an interrupted backup.
+    /// Adds the counts of a reader to the counts of an interrupted backup.
     pub(crate) fn with(self, reads: &PageReads) -> StoredPages {
         StoredPages {
             read: self.read.saturating_add(reads.pages),
@@ -380,7 +384,8 @@ impl StoredPages {
 }
 
 impl StoredLog {
-    /// A log as the manifest describes it. `sums` are those of its bytes, in the file `name`.
+    /// Describes a log for the manifest. `sums` are the checksums of its bytes, and `name` is its file name in the
+    /// backup.
     pub(crate) fn of(log: &LogCopy, name: FileName, (bytes, sums): (u64, &RangeSums)) -> StoredLog {
         StoredLog {
             file: name,
@@ -395,25 +400,25 @@ impl StoredLog {
         }
     }
 
-    /// Behind the last record.
+    /// Returns the position after the last record.
     pub(crate) fn end_position(&self) -> LogPosition {
         LogPosition::from_u64(u64::from_str_radix(&self.end, 16).unwrap_or(0))
     }
 
-    /// Whether this log can follow `other`: nothing between them is missing.
+    /// Returns true if this log continues `other` without a gap.
     pub(crate) fn continues(&self, other: &StoredLog) -> bool {
-        // Earlier formats have no checksum.
+        // Earlier log formats have no checksum.
         let same_content = self.previous_checksum == other.checksum || self.previous_checksum == hex64(0);
         self.generation == other.generation + 1 && self.previous_created == other.created && same_content
     }
 }
 
-/// A number as 16 hexadecimal digits.
+/// Formats a number as 16 hexadecimal digits.
 pub(crate) fn hex64(number: u64) -> String {
     format!("{number:016x}")
 }
 
-/// A time of the log as hexadecimal digits.
+/// Formats a log time as hexadecimal digits.
 pub(crate) fn hex_time(time: LogTime) -> String {
     hex64(u64::from_be_bytes(time.0))
 }

@@ -1,4 +1,4 @@
-//! Settings of a backup, and what it made.
+//! Options and results of a backup.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,45 +12,47 @@ use crate::error::Result;
 use crate::manifest::{Kind, Manifest};
 use crate::pace::Pace;
 
-/// Receives the path of a database and what was read of it so far by this call, from the thread that reads it.
+/// Callback that receives the path of a database and the pages read so far by this call. It runs on the thread that
+/// reads the database.
 pub type ReadFn = dyn Fn(&Path, &PageReads) + Send + Sync;
 
-/// Settings of a backup.
+/// Options of a backup.
 #[derive(Clone)]
 pub struct BackupOptions {
-    /// What the backup contains.
+    /// Kind of the backup.
     pub kind: Kind,
-    /// The backup that an incremental or differential one continues. A running instance knows it from its databases; then
-    /// this only makes sure that it is the right one.
+    /// The backup that an incremental or differential backup continues. A running instance stores its previous backup
+    /// in its databases; in this case the path is only checked.
     pub parent: Option<PathBuf>,
-    /// Bytes of one read.
+    /// Size of one read in bytes.
     pub read_bytes: usize,
-    /// Reads of one database that are under way at the same time.
+    /// Number of reads in flight per database.
     pub reads_in_flight: usize,
-    /// Whether databases are read in parallel.
+    /// Whether databases are read in parallel threads.
     pub threads: bool,
-    /// How many bytes of a database are copied before the progress is stored, for a backup that is continued. At least
-    /// whole ranges of 4 MiB.
+    /// Number of bytes of a database that are copied before the progress is stored, for a continued backup. The
+    /// progress is stored only at the end of 4 MiB ranges.
     pub save_bytes: u64,
-    /// How long a database is copied before the progress is stored, if this comes first.
+    /// Maximum time between two stores of the progress, if fewer bytes than `save_bytes` are copied in that time.
     pub save_interval: Duration,
-    /// After a full or incremental backup of an instance that was shut down cleanly: remove the logs from its directory
-    /// that recovery does not need. A running instance does that in any case.
+    /// Whether to remove logs that recovery does not need after a full or incremental backup of a cleanly stopped
+    /// instance. A running instance always removes them.
     pub remove_logs: bool,
-    /// The source is a passive copy, which has no current log. Its last log must have everything that its databases need.
+    /// Whether the source is a passive copy, which has no current log. Its last log must contain all records that its
+    /// databases need.
     pub of_copy: bool,
-    /// The base name of the logs, and the form of their names. `None`: the names of the files tell. The only log of a new copy has
-    /// another name.
+    /// Base name of the logs, and the format of their names. If `None`, both are derived from the names of the log
+    /// files. The only log of a new copy has a different name, so a backup of such a copy needs this option.
     pub log_names: Option<(FileStem, LogNameForm)>,
-    /// Receives what was read of each database, after each read. It gets bad pages also if there is no backup because of
-    /// them.
+    /// Callback that receives the read counts of each database after each read. It reports bad pages even if the
+    /// backup fails because of them.
     pub read: Option<Arc<ReadFn>>,
-    /// Rate, progress and cancellation.
+    /// Rate limit, progress callback and cancellation.
     pub pace: Pace,
 }
 
 impl Default for BackupOptions {
-    /// A full backup, as fast as the disk reads.
+    /// Returns the options of a full backup without a rate limit.
     fn default() -> BackupOptions {
         BackupOptions {
             kind: Kind::Full,
@@ -70,7 +72,7 @@ impl Default for BackupOptions {
 }
 
 impl BackupOptions {
-    /// The logs and databases among files, with the names that the logs get in the backup.
+    /// Finds the logs and databases among `files`, with the names that the logs get in the backup.
     pub(crate) fn find(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let mut set = RecoverySet::find(vfs, files)?;
         if let Some((base, form)) = self.log_names {
@@ -80,17 +82,18 @@ impl BackupOptions {
     }
 }
 
-/// A backup that was made.
+/// Result of a backup.
 #[derive(Clone, Debug)]
 pub struct Made {
-    /// Its manifest.
+    /// Manifest of the backup.
     pub manifest: Manifest,
     /// First and last log that were removed from the source.
     pub removed_logs: Option<(Generation, Generation)>,
-    /// Bytes that this call copied.
+    /// Number of bytes that this call copied.
     pub copied_bytes: u64,
-    /// Bytes that an earlier, interrupted call had copied.
+    /// Number of bytes that an interrupted earlier call had copied.
     pub continued_bytes: u64,
-    /// The directory had this backup already, and the source is unchanged since. Nothing was copied.
+    /// True if the directory already contained this backup and the source has not changed since. In this case nothing
+    /// was copied.
     pub already: bool,
 }

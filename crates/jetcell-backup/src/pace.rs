@@ -1,4 +1,4 @@
-//! The rate of a backup or a restore, its progress, and its cancellation.
+//! Rate limit, progress and cancellation of a backup or a restore.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,39 +6,39 @@ use jetcell_vfs::{Cancel, Clock, Pacer};
 
 use crate::error::{BackupError, Result};
 
-/// How far the work has come.
+/// Progress of a backup or a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes done, those of an earlier call that is continued included.
+    /// Bytes processed, including the bytes of an earlier call that this call continues.
     pub done: u64,
-    /// Bytes in all, as far as is known.
+    /// Total number of bytes known so far.
     pub total: u64,
-    /// Bytes done by this call.
+    /// Bytes processed by this call.
     pub moved: u64,
 }
 
-/// Receives the progress, often and from several threads.
+/// Callback that receives the progress. It is called often, from several threads.
 type ProgressFn = dyn Fn(Progress) + Send + Sync;
 
-/// Rate, progress and cancellation.
+/// Rate limit, progress callback and cancellation.
 #[derive(Clone, Default)]
 pub struct Pace {
-    /// Most bytes per second. `None`: no limit.
+    /// Maximum number of bytes per second; `None` for no limit.
     pub rate: Option<u64>,
-    /// Ends the work early.
+    /// Cancels the operation.
     pub cancel: Cancel,
-    /// Receives the progress.
+    /// Callback that receives the progress.
     pub progress: Option<Arc<ProgressFn>>,
 }
 
-/// The pace of work that is going on.
+/// The rate limiter and progress counters of a running operation.
 pub(crate) struct Gauge {
     pace: Pace,
     pacer: Pacer,
     skipped: AtomicU64,
     moved: AtomicU64,
     total: AtomicU64,
-    /// A part of the work has failed, so the others end.
+    /// Set when a part of the operation has failed. The other parts then stop.
     failed: AtomicBool,
 }
 
@@ -49,18 +49,18 @@ impl Gauge {
         Gauge { pace, pacer: Pacer::new(clock), skipped, moved, total, failed }
     }
 
-    /// More bytes are to be done.
+    /// Adds bytes to the total.
     pub fn expect(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes need not be moved.
+    /// Counts bytes that need not be copied.
     pub fn skip(&self, bytes: u64) {
         self.skipped.fetch_add(bytes, Ordering::Relaxed);
         self.report();
     }
 
-    /// Waits until bytes may be moved, and counts them. An error if the end was asked for.
+    /// Waits until the rate limit allows `bytes`, and counts them. Fails if the operation was cancelled.
     pub fn take(&self, bytes: u64) -> Result<()> {
         self.check()?;
         if let Some(rate) = self.pace.rate {
@@ -72,12 +72,12 @@ impl Gauge {
         Ok(())
     }
 
-    /// Ends the parts of the work that run in other threads.
+    /// Stops the parts of the operation that run in other threads.
     pub fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// An error if the end was asked for, or another part of the work has failed.
+    /// Fails if the operation was cancelled or another part of it has failed.
     pub fn check(&self) -> Result<()> {
         if self.ends() { Err(BackupError::Stopped) } else { Ok(()) }
     }
@@ -86,7 +86,7 @@ impl Gauge {
         self.pace.cancel.is_cancelled() || self.failed.load(Ordering::Relaxed)
     }
 
-    /// Bytes done by this call.
+    /// Returns the number of bytes processed by this call.
     pub fn moved(&self) -> u64 {
         self.moved.load(Ordering::Relaxed)
     }
@@ -116,7 +116,7 @@ mod tests {
         for _ in 0..5 {
             gauge.take(500).unwrap();
         }
-        // The last bytes may still be on their way.
+        // `take` does not wait after the last bytes.
         assert_eq!(clock.monotonic(), Duration::from_secs(2));
         cancel.cancel();
         assert!(matches!(gauge.take(1), Err(BackupError::Stopped)));

@@ -1,13 +1,14 @@
 //! Places databases and logs into the directory of a restore.
 //!
-//! A marker is written first and removed last, so that an interrupted restore is known, and can be begun again. A database
-//! gets its header last: until then it is none.
+//! A marker file is written first and removed last. An interrupted restore can therefore be detected and started
+//! again. The header of a database is written last. Before that, the file is not a valid database.
 //!
-//! Over existing files, ranges with the right checksum stay as they are. Logs are written beside the old ones, and renamed
-//! when all of them are durable: the logs that survived may be in the same directory.
+//! When existing files are overwritten, ranges with the correct checksum are left unchanged. New logs are written
+//! alongside the old ones and renamed after all of them are durable, because surviving logs may be in the same
+//! directory.
 //!
-//! The directory is locked until the restore has ended, so that two restores do not mix. Links in it are not followed, and files with
-//! several names or of other users are not written.
+//! The directory is locked until the restore completes, which prevents concurrent restores into it. Links in the
+//! directory are not followed. Files with several hard links and files of other users are not written.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -30,44 +31,48 @@ use crate::restore_record::RestoreRecord;
 use crate::text_file;
 use crate::verify::open_stored;
 
-/// What the marker says if the directory was empty before.
+/// Content of the marker file if the directory was empty before the restore.
 const FRESH: &str = "into an empty directory\n";
 const OVER: &str = "over existing files\n";
 
-/// The directory of a restore.
+/// The directory of a restore, and the files that were placed into it.
 pub struct Placement<'a> {
     vfs: &'a CreatedFiles,
     directory: &'a Path,
     gauge: &'a Gauge,
     base: FileStem,
-    /// Files of the databases.
+    /// File names of the databases.
     databases: Vec<FileName>,
-    /// The directory was empty before, so everything of an instance in it was made by restores.
+    /// True if the directory was empty before. In this case restores have created every instance file in it.
     fresh: bool,
-    /// Files that were there before this restore.
+    /// Files that existed before this restore.
     before: BTreeSet<PathBuf>,
-    /// Names of the logs that were placed.
+    /// Names of the logs that have been placed.
     logs: Vec<String>,
-    /// Bytes that were copied, and that were right already.
+    /// Number of bytes copied. `kept` is the number of bytes that were already correct.
     pub copied: u64,
     pub kept: u64,
     _lock: Option<Box<dyn DirectoryLock>>,
 }
 
-/// The files in the directory of a restore before the restore.
+/// The files that the directory contained before the restore.
 pub struct Existing {
     fresh: bool,
     files: BTreeSet<PathBuf>,
-    /// The lock of the directory. `None`: there is not a directory yet.
+    /// Lock on the directory; `None` if the directory does not exist yet.
     lock: Option<Box<dyn DirectoryLock>>,
     file_locks: Vec<Box<dyn DirectoryLock>>,
 }
 
 impl Existing {
-    /// Lists the directory, and locks it and its files. Changes nothing.
+    /// Lists the directory and locks it and its files. Changes nothing.
     ///
-    /// Errors: there are files and `force` is not set (-504); another process uses one of them or restores into the directory; a
-    /// file that the restore would write is a link or belongs to another user.
+    /// # Errors
+    ///
+    /// Returns an error in these cases:
+    /// - The directory contains files and `force` is not set (-504).
+    /// - Another process uses one of the files or restores into the directory.
+    /// - A file that the restore would write is a link or belongs to another user.
     pub fn examine(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
@@ -110,12 +115,12 @@ impl Existing {
         Ok(Existing { fresh, files: files.into_iter().collect(), lock, file_locks })
     }
 
-    /// Whether the directory was empty before.
+    /// Returns true if the directory was empty before.
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// Releases the files, of which the replay takes the locks. The directory stays locked.
+    /// Releases the file locks, because the replay acquires them again. The directory stays locked.
     pub fn release_files(&mut self) {
         self.file_locks.clear();
     }
@@ -130,9 +135,11 @@ fn not_empty(directory: &Path) -> BackupError {
 }
 
 impl<'a> Placement<'a> {
-    /// Marks the directory, and locks it until the end of the restore.
+    /// Marks the directory and locks it until the restore completes.
     ///
-    /// Errors: another process has begun to use the directory since it was examined.
+    /// # Errors
+    ///
+    /// Returns an error if another process has started to use the directory since it was examined.
     pub fn begin(
         vfs: &'a CreatedFiles,
         directory: &'a Path,
@@ -178,7 +185,7 @@ impl<'a> Placement<'a> {
         text_file::remove(self.vfs, &self.directory.join(RESTORED))
     }
 
-    /// Copies a database from the backup in `from`. Every range is verified, before it is written.
+    /// Copies a database from the backup in `from`. Each range is verified before it is written.
     pub fn place_database(
         &mut self,
         from: &Path,
@@ -189,7 +196,7 @@ impl<'a> Placement<'a> {
         let source = open_stored(self.vfs, &source_path, stored)?;
         let path = self.directory.join(stored.name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
-        // A file that another process has created since the directory was listed is not overwritten.
+        // A file that another process has created since the directory was listed must not be overwritten.
         let target = match self.before.contains(&path) {
             true => self.vfs.open(&path, OpenMode::WriteOwn),
             false => Err(ErrorKind::NotFound.into()),
@@ -201,7 +208,7 @@ impl<'a> Placement<'a> {
         let target = target.map_err(failed)?;
         let old = target.len().map_err(failed)?;
         if old > 0 {
-            // From here on the file is no database.
+            // From this point until the header is written, the file is not a valid database.
             let head = IoBuffer::zeroed((2 * page_bytes).min(old) as usize);
             target.write_at(0, &head, IoReason::Backup).map_err(failed)?;
             target.sync(IoReason::Backup).map_err(failed)?;
@@ -211,7 +218,7 @@ impl<'a> Placement<'a> {
         }
         let sums = stored.sums();
         let mut buffer = IoBuffer::zeroed(RANGE_BYTES.min(stored.bytes as usize));
-        // The range with the header comes last.
+        // The range with the header is written last.
         for index in (1..sums.0.len()).chain([0]) {
             let range @ (at, len) = range_of(index, stored.bytes);
             let sum = sums.0.get(index).copied().unwrap_or_default();
@@ -233,7 +240,8 @@ impl<'a> Placement<'a> {
         Ok(path)
     }
 
-    /// Copies a log under a name that no engine reads. `stored`: what the manifest says about it.
+    /// Copies a log under a temporary name that the engine ignores. `stored` is the entry for the log in the
+    /// manifest.
     pub fn place_log(&mut self, from: &Path, stored: Option<StoredFile<'_>>, name: String) -> Result<()> {
         let source = match stored {
             Some(stored) => open_stored(self.vfs, from, stored)?,
@@ -268,12 +276,12 @@ impl<'a> Placement<'a> {
         Ok(())
     }
 
-    /// The path of a log that is being placed.
+    /// Returns the temporary path of a log that is being placed.
     pub fn placing(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.{PLACING}"))
     }
 
-    /// Gives the logs their names, and removes those of the stream that was there before, with its checkpoint.
+    /// Renames the logs to their final names, and removes the logs and the checkpoint of the previous log stream.
     pub fn name_logs(&self) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         self.vfs.sync_directory(self.directory).map_err(failed)?;
@@ -284,15 +292,15 @@ impl<'a> Placement<'a> {
         self.remove_files(|name| self.is_replaced(name) && !self.logs.iter().any(|log| log == name))
     }
 
-    /// Whether a file is replaced with the logs: a log or the checkpoint of the stream that was there before, or a file that tells how
-    /// one of the databases was used before.
+    /// Returns true if the new logs replace the file. This applies to logs and the checkpoint of the previous log
+    /// stream, and to side files of the databases.
     fn is_replaced(&self, name: &str) -> bool {
         is_of_stream(name, self.base)
             || name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACING)
             || self.databases.iter().any(|database| is_side_file(name, database))
     }
 
-    /// Databases that the replay has created in the directory.
+    /// Returns the databases that the replay has created in the directory.
     pub fn created(&self, vfs: &Arc<dyn Vfs>) -> Result<Vec<FoundDatabase>> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         let of_stream = |path: &Path| is_of_stream(&name_of(path), self.base);
@@ -315,7 +323,7 @@ impl<'a> Placement<'a> {
         text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER))
     }
 
-    /// Removes everything that restores made, if the directory was empty before.
+    /// Removes all files that restores have created, if the directory was empty before.
     pub fn discard(&self) {
         if !self.fresh {
             return;
@@ -334,7 +342,8 @@ impl<'a> Placement<'a> {
         let _ = text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER));
     }
 
-    /// Removes files that were there before, or that this restore created. Those that other processes have created since stay.
+    /// Removes files that existed before the restore or that this restore created. Files that other processes have
+    /// created since then are kept.
     fn remove_files(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         for path in self.vfs.list(self.directory).map_err(failed)? {
@@ -355,7 +364,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The lock that was acquired. If another caller holds it, the error says that the file or directory is in use.
+/// Returns the acquired lock. If another caller holds it, the error reports that the file or directory is in use.
 fn acquired(lock: io::Result<Box<dyn DirectoryLock>>, path: &Path) -> Result<Box<dyn DirectoryLock>> {
     lock.map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() }.into(),

@@ -1,5 +1,5 @@
-//! Checksums of the ranges of a file: XXH3 of each 4 MiB. A range is the unit that is verified, and that a restore may
-//! leave as it is.
+//! Checksums of the ranges of a file: one XXH3 checksum per 4 MiB. A range is the unit of verification, and a restore
+//! can leave a correct range unchanged.
 
 use std::hash::Hasher;
 use std::io;
@@ -11,9 +11,9 @@ use twox_hash::XxHash3_64;
 
 use crate::error::{BackupError, Result};
 
-/// Bytes of a range.
+/// Size of a range in bytes.
 pub const RANGE_BYTES: usize = 4 << 20;
-/// Hexadecimal digits of a checksum.
+/// Number of hexadecimal digits in a checksum.
 const DIGITS: usize = 16;
 
 /// The checksums of the ranges of a file, in order.
@@ -21,12 +21,12 @@ const DIGITS: usize = 16;
 pub struct RangeSums(pub Vec<u64>);
 
 impl RangeSums {
-    /// As text: 16 hexadecimal digits for each range.
+    /// Formats the checksums as text, with 16 hexadecimal digits for each range.
     pub fn to_text(&self) -> String {
         self.0.iter().map(|sum| format!("{sum:016x}")).collect()
     }
 
-    /// Reads the text. `None`: it is no such text.
+    /// Parses the text form. Returns `None` if the text is not valid.
     pub fn from_text(text: &str) -> Option<RangeSums> {
         let digits = text.as_bytes().chunks(DIGITS);
         let sum = |digits: &[u8]| {
@@ -39,23 +39,23 @@ impl RangeSums {
         digits.map(sum).collect::<Option<Vec<u64>>>().map(RangeSums)
     }
 
-    /// Whether a file of `bytes` has this number of ranges.
+    /// Returns true if a file of `bytes` has this number of ranges.
     pub fn fits(&self, bytes: u64) -> bool {
         self.0.len() as u64 == bytes.div_ceil(RANGE_BYTES as u64)
     }
 }
 
-/// The checksum of the bytes of a range.
+/// Returns the checksum of the bytes of a range.
 pub fn sum_of(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// Computes [`sum_of`] everything that is written to it.
+/// A writer that computes the checksum [`sum_of`] of all bytes written to it.
 #[derive(Default)]
 pub struct SummingWriter(XxHash3_64);
 
 impl SummingWriter {
-    /// The checksum of what was written.
+    /// Returns the checksum of all bytes written so far.
     pub fn finish(&self) -> u64 {
         self.0.finish()
     }
@@ -72,13 +72,13 @@ impl io::Write for SummingWriter {
     }
 }
 
-/// Where range `index` of a file of `bytes` lies: its offset, and its length.
+/// Returns the offset and the length of range `index` in a file of `bytes`.
 pub fn range_of(index: usize, bytes: u64) -> (u64, usize) {
     let at = index as u64 * RANGE_BYTES as u64;
     (at, bytes.saturating_sub(at).min(RANGE_BYTES as u64) as usize)
 }
 
-/// Computes the checksums of the ranges of a file whose bytes come in pieces.
+/// Computes the checksums of the ranges of a file from consecutive chunks.
 #[derive(Default)]
 pub struct RangeSummer {
     range: Vec<u8>,
@@ -86,7 +86,7 @@ pub struct RangeSummer {
 }
 
 impl RangeSummer {
-    /// Takes the bytes behind those before.
+    /// Adds the next bytes of the file.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(RANGE_BYTES - self.range.len()));
@@ -99,12 +99,12 @@ impl RangeSummer {
         }
     }
 
-    /// The number of bytes so far.
+    /// Returns the number of bytes added so far.
     pub fn position(&self) -> u64 {
         self.sums.0.len() as u64 * RANGE_BYTES as u64 + self.range.len() as u64
     }
 
-    /// The length of the file, and the checksums.
+    /// Returns the length of the file and the checksums of its ranges.
     pub fn finish(mut self) -> (u64, RangeSums) {
         let bytes = self.position();
         if !self.range.is_empty() {
@@ -114,11 +114,13 @@ impl RangeSummer {
     }
 }
 
-/// Writes a file from its beginning to its end, range by range. The first range stays in memory until the end, because the
-/// header of a database is known last; until then the file has zeros there.
+/// Writes a file from start to end, one range at a time.
+///
+/// The first range stays in memory until the end, because the header of a database is known last. Before that, the
+/// file contains zeros in its place.
 pub struct RangeWriter {
     file: Arc<dyn File>,
-    /// The range being filled, and where it begins.
+    /// The range being filled, and its offset in the file.
     range: IoBuffer,
     at: u64,
     filled: usize,
@@ -127,24 +129,26 @@ pub struct RangeWriter {
 }
 
 impl RangeWriter {
-    /// Writes a file from the beginning.
+    /// Creates a writer that starts at the beginning of the file.
     pub fn new(file: Arc<dyn File>) -> RangeWriter {
         let (range, sums) = (IoBuffer::zeroed(RANGE_BYTES), RangeSums::default());
         RangeWriter { file, range, at: 0, filled: 0, first: None, sums }
     }
 
-    /// Continues a file whose first ranges are written and have these checksums. `first` are the bytes of the first one.
+    /// Continues a file whose first ranges are already written. `sums` are their checksums, and `first` contains the
+    /// bytes of the first range.
     pub fn resume(file: Arc<dyn File>, sums: RangeSums, first: IoBuffer) -> RangeWriter {
         let at = sums.0.len() as u64 * RANGE_BYTES as u64;
         RangeWriter { file, range: IoBuffer::zeroed(RANGE_BYTES), at, filled: 0, first: Some(first), sums }
     }
 
-    /// Where the next byte is written.
+    /// Returns the offset at which the next byte is written.
     pub fn position(&self) -> u64 {
         self.at + self.filled as u64
     }
 
-    /// The checksums of the ranges that are complete. That of the first range changes with the header.
+    /// Returns the checksums of the complete ranges. The checksum of the first range changes when the header is
+    /// written.
     pub fn sums(&self) -> &RangeSums {
         &self.sums
     }
@@ -177,12 +181,12 @@ impl RangeWriter {
         Ok(())
     }
 
-    /// Makes everything durable that was written.
+    /// Makes all written bytes durable.
     pub fn sync(&self) -> Result<()> {
         self.file.sync(IoReason::Backup).map_err(|e| failed(&*self.file, &e))
     }
 
-    /// Ends the file: writes `head` over its beginning, after everything else is durable. Returns the length and the
+    /// Completes the file: writes `head` over its start after everything else is durable. Returns the length and the
     /// checksums.
     pub fn finish(mut self, head: &[u8]) -> Result<(u64, RangeSums)> {
         if self.filled > 0 {
@@ -208,7 +212,7 @@ fn failed(file: &dyn File, error: &std::io::Error) -> BackupError {
     BackupError::io(file.path(), error)
 }
 
-/// Reads a range into `buffer`, and compares its checksum. `false`: it has other bytes.
+/// Reads a range into `buffer` and compares its checksum. Returns `false` if the checksum differs.
 pub fn read_range(
     file: &dyn File,
     path: &Path,

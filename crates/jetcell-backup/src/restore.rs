@@ -1,4 +1,5 @@
-//! Restores databases from backups: places the files, replays the logs, and rolls back what had not ended.
+//! Restores databases from backups: places the files, replays the logs, and rolls back the transactions that had not
+//! committed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,40 +24,50 @@ use crate::restore_plan::RestorePlan;
 use crate::restore_record::{RestoreRecord, RestoredDatabase};
 use crate::verify::verify_file;
 
-/// What a restore did.
+/// Result of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// First and last generation that were replayed.
+    /// First and last generation that was replayed.
     pub generations: Option<(Generation, Generation)>,
-    /// Everything before this position was replayed.
+    /// Position up to which the logs were replayed.
     pub position: LogPosition,
-    /// Records replayed, by type.
+    /// Number of replayed records by type.
     pub records: BTreeMap<&'static str, u64>,
-    /// Page changes that redo made.
+    /// Number of page changes that redo made.
     pub changes: u64,
-    /// Transactions rolled back.
+    /// Number of transactions rolled back.
     pub rolled_back: usize,
-    /// The restored databases.
+    /// Paths of the restored databases.
     pub databases: Vec<PathBuf>,
-    /// Databases of the backup that were not restored, with the reason.
+    /// Databases of the backup that were not restored, each with the reason.
     pub left_out: Vec<(String, String)>,
-    /// Bytes copied.
+    /// Number of bytes copied.
     pub copied_bytes: u64,
-    /// Bytes that were right already.
+    /// Number of bytes that were already correct.
     pub kept_bytes: u64,
-    /// The directory has the result of the same restore already, and no database was used since. Nothing was done. When that restore
-    /// ended, in milliseconds since 1970 UTC.
+    /// Time at which an earlier, identical restore completed, in milliseconds since 1970 UTC. It is set if the
+    /// directory already contains the result and no database has been used since. In this case nothing was done.
     pub already_unix_ms: Option<i64>,
 }
 
-/// Restores databases and their log stream into the directory `to`: from a backup with databases, and the backups that
-/// continue it. Afterwards the databases are clean, and an instance can be opened on the directory. No database elsewhere is changed,
-/// even if the logs name it. If the directory has the unchanged result of the same restore, nothing is done.
+/// Restores databases and their log stream into the directory `to`.
 ///
-/// Errors: a backup is not whole (-615) or was changed; the backups do not fit each other (see [`Chain::load`]); surviving
-/// logs are of another stream (-555) or not contiguous (-557); the replay would stop too early (-553); a log is damaged or of
-/// another history; the directory has files (-504), or they are in use. After an error an empty directory is empty again.
-/// Over existing files, an error before the first change leaves them as they were; after a later one, restore again.
+/// The source is a backup with databases, and the backups that continue it. After the restore the databases are
+/// clean, and an instance can be opened on the directory. A database in another directory is not changed, even if the
+/// logs name it. If the directory already contains the unchanged result of the same restore, nothing is done.
+///
+/// After an error, a directory that was empty is empty again. When existing files are overwritten, an error before
+/// the first change leaves them unchanged. After a later error, the restore must be repeated.
+///
+/// # Errors
+///
+/// Returns an error in these cases:
+/// - A backup is incomplete (-615) or was changed.
+/// - The backups do not match each other (see [`Chain::load`]).
+/// - Surviving logs belong to another stream (-555) or are not contiguous (-557).
+/// - The replay would stop too early (-553).
+/// - A log is damaged or belongs to another history.
+/// - The directory contains files (-504), or the files are in use.
 pub fn restore(
     vfs: &Arc<dyn Vfs>,
     backups: &[PathBuf],
@@ -80,14 +91,14 @@ pub fn restore(
     let plan = RestorePlan::new(vfs, chain, options)?;
     let gauge = Gauge::new(options.pace.clone(), vfs.clock());
     if !existing.is_fresh() {
-        // Nothing is overwritten from a backup that is bad itself.
+        // A damaged backup must not overwrite existing files.
         verify_databases(&**vfs, &plan, &gauge)?;
     }
     let created = Arc::new(CreatedFiles::new(vfs.clone()));
     let vfs: &Arc<dyn Vfs> = &(created.clone() as Arc<dyn Vfs>);
     let mut placement = Placement::begin(&created, to, (base_name, databases), &mut existing, &gauge)?;
     let placed = place(vfs, &plan, &mut placement, &gauge);
-    // The replay takes the locks of the files itself.
+    // The replay acquires the file locks itself.
     existing.release_files();
     let restored = placed.and_then(|paths| replay(vfs, &plan, to, paths, options, &gauge));
     let restored = restored.and_then(|restored| {
@@ -105,14 +116,17 @@ pub fn restore(
     restored.inspect_err(|_| placement.discard())
 }
 
-/// Identities of the backups of a chain.
+/// Returns the identifiers of the backups in a chain.
 fn ids(chain: &Chain) -> Vec<String> {
     chain.backups().map(|(_, manifest)| manifest.id.clone()).collect()
 }
 
-/// The result of an earlier restore of the same backups to the same position, if no database was used since.
+/// Returns the result of an earlier restore of the same backups to the same position, if no database has been used
+/// since.
 ///
-/// Errors: the directory has another result (-504).
+/// # Errors
+///
+/// Returns an error if the directory contains the result of another restore (-504).
 fn already_restored(
     vfs: &Arc<dyn Vfs>,
     chain: &Chain,
@@ -137,7 +151,7 @@ fn already_restored(
         return Err(refused("the directory has the result of another restore"));
     }
     let mut databases = Vec::new();
-    // The databases of the backup that the record must name: their files, by their signatures.
+    // Databases of the backup that the record must name. The map contains their files by signature.
     let mut expected: BTreeMap<&str, &FileName> =
         usable(chain).map(|database| (&*database.signature, &database.file)).collect();
     let signatures: BTreeSet<&str> = expected.keys().copied().collect();
@@ -159,7 +173,7 @@ fn already_restored(
         let signature = header.signature.to_hex();
         let is_expected = match signatures.contains(&*signature) {
             true => expected.remove(&*signature) == Some(&database.file),
-            // The logs created it.
+            // The replay of the logs created this database.
             false => Some(header.log_signature) == chain.base.manifest.signature(),
         };
         if !is_expected || databases.contains(&path) {
@@ -175,13 +189,13 @@ fn already_restored(
     Ok(Some(Restored { databases, left_out, position: plan.until, already_unix_ms, ..Restored::default() }))
 }
 
-/// Databases with bad pages, with the reason.
+/// Returns the databases with bad pages, each with the reason.
 fn left_out(chain: &Chain) -> Vec<(String, String)> {
     let bad = chain.base.manifest.databases.iter().filter(|database| !database.usable);
     bad.map(|database| (database.file.to_string(), "its backup has bad pages".to_string())).collect()
 }
 
-/// Adds the databases that the logs have created.
+/// Adds the databases that the replay of the logs has created.
 fn with_created(
     vfs: &Arc<dyn Vfs>,
     plan: &RestorePlan,
@@ -189,7 +203,7 @@ fn with_created(
     mut restored: Restored,
 ) -> Result<Restored> {
     for created in placement.created(vfs)? {
-        // The logs have the whole content of such a database.
+        // The logs contain the complete content of such a database.
         let signature = created.header.signature.to_hex();
         let bad = plan.chain.base.manifest.databases.iter().find(|database| database.signature == signature);
         restored.left_out.retain(|(file, _)| bad.is_none_or(|bad| bad.file.as_str() != file));
@@ -213,7 +227,7 @@ fn verify_databases(vfs: &dyn Vfs, plan: &RestorePlan, gauge: &Gauge) -> Result<
     Ok(())
 }
 
-/// Places all files. Returns where the databases are.
+/// Places all files. Returns the databases and their new paths.
 fn place(
     vfs: &Arc<dyn Vfs>,
     plan: &RestorePlan,
@@ -286,7 +300,7 @@ fn replay(
     engine.base_name = base.base_name;
     engine.log_names = plan.names.log_names;
     engine.threads = options.threads;
-    // A restore that is interrupted begins again with the files of the backup.
+    // An interrupted restore starts again from the files of the backup, so torn pages need no protection.
     engine.torn_page_protection = TornPageProtection::Off;
     engine.ignore_missing_databases = true;
     engine.begin_generation = true;
@@ -322,7 +336,7 @@ fn replay(
     Ok(restored)
 }
 
-/// Describes the databases. Fails if one is not clean after the replay.
+/// Returns a description of the databases. Fails if a database is not clean after the replay.
 fn check_clean(vfs: &dyn Vfs, restored: &Restored) -> Result<Vec<RestoredDatabase>> {
     let mut databases = Vec::new();
     for path in &restored.databases {

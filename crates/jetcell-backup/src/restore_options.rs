@@ -1,4 +1,4 @@
-//! Settings of a restore.
+//! Options of a restore.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,21 @@ use jetcell_vfs::Vfs;
 
 use crate::pace::Pace;
 
-/// Finds the position in front of which the replay stops, among the logs of the restore.
+/// Callback that finds the position before which the replay stops, among the logs of the restore.
 pub type UntilFn = dyn Fn(&Arc<dyn Vfs>, &RecoverySet) -> ese_engine::Result<LogPosition>;
 
-/// Settings of a restore.
+/// Options of a restore.
 #[derive(Default)]
 pub struct RestoreOptions {
-    /// Where the replay stops. `None`: at the end of the logs.
+    /// Position before which the replay stops. `None` means the end of the logs.
     pub until: Option<Box<UntilFn>>,
-    /// The directory of logs that survived. They are replayed behind those of the backups.
+    /// Directory of surviving logs. They are replayed after the logs of the backups.
     pub logs: Option<PathBuf>,
-    /// Restore over existing files. Ranges of databases that have the right bytes already are left as they are.
+    /// Whether existing files may be overwritten. Ranges of databases that already have the correct bytes are left
+    /// unchanged.
     pub force: bool,
     /// Whether the engine uses threads.
     pub threads: bool,
-    /// Rate, progress and cancellation.
+    /// Rate limit, progress callback and cancellation.
     pub pace: Pace,
 }

@@ -1,4 +1,4 @@
-//! Which logs a restore replays, and up to which position.
+//! Selects the logs that a restore replays, and the position at which the replay stops.
 
 use std::path::{Path, PathBuf};
 
@@ -12,26 +12,26 @@ use crate::error::{BackupError, Result, SetFault};
 use crate::manifest::StoredLog;
 use crate::restore_options::RestoreOptions;
 
-/// A log to be replayed.
+/// A log that the restore replays.
 pub struct PlannedLog {
     pub generation: Generation,
     pub path: PathBuf,
-    /// What the manifest says about it; a surviving log has no manifest.
+    /// Entry for the log in the manifest. A surviving log has no entry.
     pub stored: Option<StoredLog>,
 }
 
-/// The logs to be replayed, in order.
+/// The logs that a restore replays, in order.
 pub struct RestorePlan {
     pub chain: Chain,
     pub logs: Vec<PlannedLog>,
-    /// The replay stops in front of this position.
+    /// Position before which the replay stops.
     pub until: LogPosition,
-    /// Says what the logs are called.
+    /// The recovery set that determines the file names of the logs.
     pub names: RecoverySet,
 }
 
 impl RestorePlan {
-    /// Collects the logs of the backups and those that survived, and verifies all of them.
+    /// Collects the logs of the backups and the surviving logs, and verifies all of them.
     pub fn new(vfs: &Arc<dyn Vfs>, chain: Chain, options: &RestoreOptions) -> Result<RestorePlan> {
         let mut logs: Vec<PlannedLog> = chain
             .logs()?
@@ -79,14 +79,15 @@ impl RestorePlan {
         Ok(RestorePlan { chain, logs, until, names })
     }
 
-    /// The name of a log in the restored directory.
+    /// Returns the name of a log in the restored directory.
     pub fn name_of(&self, generation: Generation) -> String {
         let newest = self.logs.last().map_or(Generation(0), |log| log.generation);
         self.names.name_of(generation, newest)
     }
 }
 
-/// Adds the logs behind the backups. Returns the first generation that is missing between them, if logs are behind it.
+/// Adds the surviving logs that follow the logs of the backups. Returns the first missing generation if there is a
+/// gap.
 fn add_surviving(
     vfs: &Arc<dyn Vfs>,
     chain: &Chain,
@@ -109,7 +110,7 @@ fn add_surviving(
         return Err(BackupError::set(SetFault::OtherStream, what));
     }
     let last = logs.last().map_or(Generation(0), |log| log.generation);
-    // The last log of a backup may have got more records since.
+    // More records may have been appended to the last log of a backup since then.
     let open = chain.backups().last().is_some_and(|(_, manifest)| manifest.generations.last_is_open);
     if let Some(path) = found.logs.get(&last).filter(|_| open)
         && let Some(log) = logs.last_mut()

@@ -1,6 +1,6 @@
-//! The record of a restore that has ended: the file `restored.json` in the restored directory.
+//! The record of a completed restore: the file `restored.json` in the restored directory.
 //!
-//! It only serves to recognise a repeated restore. An instance on the directory ignores it.
+//! The record is used only to detect a repeated restore. An instance on the directory ignores it.
 
 use std::path::Path;
 
@@ -15,25 +15,25 @@ use crate::file_names::RESTORED;
 use crate::manifest::{MAX_DATABASES, hex64};
 use crate::text_file;
 
-/// Maximum number of backups that a restore uses, in its record.
+/// Maximum number of backups in the record of a restore.
 const MAX_BACKUPS: usize = 10_000;
 /// Maximum number of databases in the record.
 const MAX_RESTORED: usize = 2 * MAX_DATABASES;
 
-/// What was restored, and in which state it was then.
+/// The restored databases, and their state at the end of the restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestoreRecord {
-    /// Identities of the backups, in their order, at most 10,000.
+    /// Identifiers of the backups in chain order, at most 10,000.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_BACKUPS>")]
     pub backups: Vec<String>,
-    /// The position in front of which the replay was to stop, in hexadecimal digits.
+    /// Position before which the replay had to stop, in hexadecimal digits.
     pub until: String,
-    /// Logs that survived were replayed, too.
+    /// True if surviving logs were replayed, too.
     pub with_logs: bool,
-    /// When the restore ended, in milliseconds since 1970 UTC.
+    /// Time at which the restore completed, in milliseconds since 1970 UTC.
     pub restored_unix_ms: i64,
-    /// The databases: those of the backup, and those that the logs created.
+    /// Databases of the backup, and databases that the logs created.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_RESTORED>")]
     pub databases: Vec<RestoredDatabase>,
 }
@@ -42,14 +42,15 @@ pub struct RestoreRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RestoredDatabase {
-    /// Its file.
+    /// File name of the database.
     pub file: FileName,
-    /// The shutdown with which the restore ended. Each use of the database changes it.
+    /// Signature, state, position and time of the shutdown with which the restore ended. Every later use of the
+    /// database changes them.
     pub shutdown: String,
 }
 
 impl RestoredDatabase {
-    /// Describes a clean database by its header.
+    /// Describes a clean database from its header.
     pub fn new(file: FileName, header: &DatabaseHeader) -> RestoredDatabase {
         let position = hex64(header.consistent_position.to_u64());
         let shutdown =
@@ -59,19 +60,19 @@ impl RestoredDatabase {
 }
 
 impl RestoreRecord {
-    /// The record in a directory. `None`: there is none, or a later version wrote it.
+    /// Reads the record in a directory. Returns `None` if it does not exist or a later version wrote it.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<RestoreRecord>> {
         let text = text_file::read_own(vfs, &directory.join(RESTORED))?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Stores the record, durably.
+    /// Writes the record and makes it durable.
     pub fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
         let text = jetcell_input::json_pretty(self).unwrap_or_default();
         text_file::write(vfs, &directory.join(RESTORED), &format!("{text}\n"))
     }
 
-    /// Whether a restore of the same backups to the same position would have the same result.
+    /// Returns true if a restore of the same backups to the same position would have the same result.
     pub fn is_of(&self, backups: &[String], until: LogPosition) -> bool {
         !self.with_logs && self.backups == backups && self.until == hex64(until.to_u64())
     }

@@ -1,7 +1,8 @@
-//! Backups by snapshots: of a running instance, which is frozen meanwhile, and of one that does not run.
+//! Snapshot backups, of a running instance that is briefly frozen or of an instance that is not running.
 //!
-//! Invariants: the snapshot has all files at one moment. It has its manifest only after every page and every log in it was
-//! verified. No file system is frozen: a freeze is one of the engine, so nothing else waits for it.
+//! Invariants: the snapshot contains all files at one point in time. Its manifest is written only after every page
+//! and every log in it has been verified. Only the engine is frozen, not the file system, so other programs are not
+//! blocked.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,29 +18,39 @@ use crate::snapshot_seal::Unsealed;
 use crate::stopped::{lock, logs_of};
 use crate::text_file;
 
-/// How a snapshot is made, and how long that may take.
+/// Method and time limit of a snapshot.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// How it is made.
+    /// Method that makes the snapshot.
     pub method: SnapshotMethod,
-    /// How long the instance is frozen at most, and a program may run that makes the snapshot.
+    /// Maximum time for which the instance is frozen. It also limits the run time of a program that makes the
+    /// snapshot.
     pub limit: Duration,
 }
 
 impl Snapshot {
-    /// A snapshot with the usual limit, 70 s.
+    /// Creates a snapshot description with the default limit of 70 s.
     pub fn new(method: SnapshotMethod) -> Snapshot {
         Snapshot { method, limit: Freeze::DEFAULT_LIMIT }
     }
 }
 
-/// Backs up all databases of a running instance by a snapshot in the directory `to`. The instance is frozen while the
-/// snapshot is made: commits wait. Then it goes on, and the snapshot is verified and gets its manifest. `vfs` is the file
-/// system of the instance. Of `options`, the parent and the progress of an interrupted backup have no meaning.
+/// Backs up all databases of a running instance by a snapshot in the directory `to`.
 ///
-/// Errors: see [`Instance::begin_backup`] and [`Instance::freeze`]; the kind has no databases; the method does not work
-/// there; the snapshot took too long (-2402); a log is damaged, or all databases have bad pages. Then what was made of the
-/// snapshot is removed, unless the user's command made it. It has no manifest, so it is no backup.
+/// The instance is frozen while the snapshot is made: commits wait. After the freeze, the snapshot is verified and
+/// its manifest is written while the instance runs. `vfs` is the file system of the instance. The parent and the save
+/// interval in `options` are ignored.
+///
+/// # Errors
+///
+/// See [`Instance::begin_backup`] and [`Instance::freeze`]. In addition, returns an error in these cases:
+/// - The backup kind contains no databases.
+/// - The method does not work on this file system.
+/// - The snapshot took too long (-2402).
+/// - A log is damaged, or all databases have bad pages.
+///
+/// After an error, the incomplete snapshot is removed, unless the user's command made it. It has no manifest, so it
+/// is not a backup.
 pub fn snapshot(
     instance: &Instance,
     vfs: &Arc<dyn Vfs>,
@@ -88,10 +99,13 @@ pub fn snapshot(
     })
 }
 
-/// Backs up an instance that was stopped, or has crashed, by a snapshot in the directory `to`. `files` are its logs and
-/// databases, which are locked meanwhile and not changed.
+/// Backs up an instance that was stopped or has crashed, by a snapshot in the directory `to`.
 ///
-/// Errors: a database is in use, or its logs are missing; otherwise as [`snapshot`].
+/// `files` are the logs and databases of the instance. They are locked during the snapshot and not changed.
+///
+/// # Errors
+///
+/// Returns an error if a database is in use or its logs are missing, and in the cases of [`snapshot`].
 pub fn snapshot_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
@@ -108,7 +122,7 @@ pub fn snapshot_stopped(
     let locks = lock(vfs, &set, files)?;
     let logs = logs_of(&set, options, None)?;
     let databases: Vec<PathBuf> = set.databases.iter().map(|database| database.path.clone()).collect();
-    // The images of pages that a crash tore are beside a database.
+    // Page images for pages that a crash tore are stored in a side file of the database.
     let side_file =
         |database: &PathBuf| PathBuf::from([database.as_os_str(), "jdw".as_ref()].join(".".as_ref()));
     let side_files: Vec<PathBuf> =
@@ -135,7 +149,7 @@ fn check_kind(options: &BackupOptions) -> Result<()> {
     Err(BackupError::Usage("a snapshot has databases; it continues no other backup".to_string()))
 }
 
-/// Makes the directory for copies of files; other methods make it themselves.
+/// Creates the directory for copies of files. Other methods create it themselves.
 fn prepare(vfs: &dyn Vfs, to: &Path, method: &SnapshotMethod) -> Result<()> {
     match method {
         SnapshotMethod::Reflink => vfs.create_directory(to).map_err(|error| BackupError::io(to, &error)),
@@ -143,7 +157,7 @@ fn prepare(vfs: &dyn Vfs, to: &Path, method: &SnapshotMethod) -> Result<()> {
     }
 }
 
-/// Removes the snapshot after an error. An interrupted one cannot be continued.
+/// Removes the snapshot after an error, because an interrupted snapshot cannot be continued.
 fn discarded(order: &Order<'_>, error: BackupError) -> BackupError {
     let manifest = order.to.join(crate::file_names::MANIFEST);
     if !order.vfs.exists(&manifest).unwrap_or(true) {

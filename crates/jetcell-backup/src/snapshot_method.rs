@@ -1,4 +1,4 @@
-//! How the copy of the files of a frozen instance is made: by shared blocks, as a subvolume, or by a command of the user.
+//! Methods that copy the files of a frozen instance: reflinks, a btrfs subvolume snapshot, or a command of the user.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -14,38 +14,41 @@ use crate::error::{BackupError, Result, SetFault};
 use crate::file_names::copy_names;
 use crate::snapshot_seal::SnapshotFile;
 
-/// How a snapshot is made.
+/// Method that makes a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotMethod {
-    /// Copies of the files that share their blocks with them (`FICLONE`), on btrfs, XFS, bcachefs and others.
+    /// Copies of the files that share their blocks with the originals (`FICLONE`), on btrfs, XFS, bcachefs and
+    /// others.
     Reflink,
     /// A snapshot of the btrfs subvolume that holds all files, made by the program `btrfs`.
     Btrfs,
-    /// This command, run by `/bin/sh`, makes a snapshot by other means (LVM, ZFS, a disk array), and makes it readable and
-    /// writable in the directory of the backup. It finds the directory of the instance in the environment variable
-    /// `JETCELL_SOURCE`, and the directory of the backup in `JETCELL_SNAPSHOT`.
+    /// A shell command that makes the snapshot by other means, such as LVM, ZFS or a disk array. `/bin/sh` runs it.
+    ///
+    /// The command must make the snapshot readable and writable in the directory of the backup. The environment
+    /// variable `JETCELL_SOURCE` contains the directory of the instance, and `JETCELL_SNAPSHOT` the directory of the
+    /// backup.
     Command(String),
 }
 
-/// How long it may still take. `None`: the time is over.
+/// Callback that returns the remaining time. `None` means that the time limit has passed.
 pub(crate) type TimeLeft<'a> = dyn Fn() -> Option<Duration> + 'a;
 
-/// A snapshot that is to be made.
+/// A request for a snapshot.
 pub(crate) struct Order<'a> {
     pub vfs: &'a dyn Vfs,
     pub method: &'a SnapshotMethod,
-    /// Databases first, then logs.
+    /// Files to copy: databases first, then logs.
     pub files: &'a [PathBuf],
     pub to: &'a Path,
 }
 
-/// Longest pause between two looks at a program.
+/// Maximum interval between two checks whether a program has exited.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Bytes of a program's messages that are kept.
+/// Number of bytes of a program's messages that are retained.
 const MESSAGE_BYTES: u64 = 4096;
 
 impl Order<'_> {
-    /// Fails if the snapshot cannot be made, as far as that is known before the instance is frozen.
+    /// Fails if the snapshot cannot be made, to the extent that this is known before the instance is frozen.
     pub fn check(&self) -> Result<()> {
         let (vfs, to, shown) = (self.vfs, self.to, self.to.display());
         for file in self.files {
@@ -80,7 +83,7 @@ impl Order<'_> {
         Ok(())
     }
 
-    /// The one directory of all files.
+    /// Returns the directory that contains all files. Fails if there are several.
     fn directory(&self) -> Result<&Path> {
         let first = self.files.first().map_or(Path::new("."), |file| directory_of(file));
         match self.files.iter().find(|file| directory_of(file) != first) {
@@ -93,7 +96,7 @@ impl Order<'_> {
         }
     }
 
-    /// The files of the snapshot. The instance is frozen or locked.
+    /// Returns the expected files of the snapshot. The instance must be frozen or locked.
     pub fn expected(&self) -> Result<Vec<SnapshotFile>> {
         let expect = |(name, source): (FileName, &PathBuf)| {
             let bytes = self.vfs.file_len(source).map_err(|error| BackupError::io(source, &error))?;
@@ -102,7 +105,7 @@ impl Order<'_> {
         self.names()?.into_iter().zip(self.files).map(expect).collect()
     }
 
-    /// Names of the files in the snapshot, in the order of [`Order::files`].
+    /// Returns the names of the files in the snapshot, in the order of [`Order::files`].
     fn names(&self) -> Result<Vec<FileName>> {
         match self.method {
             SnapshotMethod::Reflink => copy_names(self.files.iter().map(|file| &**file)),
@@ -113,7 +116,7 @@ impl Order<'_> {
         }
     }
 
-    /// Makes the snapshot. After an error nothing is left of it, unless the user's command has left something.
+    /// Makes the snapshot. After an error all its files are removed, except files that the user's command has left.
     pub fn take(&self, left: &TimeLeft<'_>) -> Result<()> {
         match self.method {
             SnapshotMethod::Reflink => self.clone_files(left),
@@ -164,11 +167,11 @@ impl Order<'_> {
         })
     }
 
-    /// Removes what was made, unless the user's command made it.
+    /// Removes the snapshot, unless the user's command made it.
     pub fn discard(&self) {
         match self.method {
             SnapshotMethod::Reflink => {
-                // The directory was empty.
+                // The directory was empty before, so all files in it belong to the snapshot.
                 for path in self.vfs.list(self.to).unwrap_or_default() {
                     let _ = self.vfs.remove(&path);
                 }
@@ -184,7 +187,8 @@ impl Order<'_> {
         }
     }
 
-    /// Makes the files of an instance that does not run durable: the snapshot may not have what is in the kernel's cache.
+    /// Makes the files of an instance that is not running durable. The snapshot may not contain data that is only in
+    /// the kernel's page cache.
     pub fn sync_source(&self) -> Result<()> {
         self.files.iter().try_for_each(|path| {
             let file = self.vfs.open(path, OpenMode::Read);
@@ -198,7 +202,8 @@ fn directory_of(file: &Path) -> &Path {
     jetcell_vfs::parent_directory(file)
 }
 
-/// Runs a program to its end. At the end of the time it is killed, with the processes that it has started.
+/// Runs a program until it exits. When the time limit has passed, the program and the processes that it has started
+/// are killed.
 fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
     let wrong = |what: String| Err(BackupError::Usage(format!("{name}: {what}; no backup was made")));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
@@ -210,7 +215,7 @@ fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
     };
     let (sender, message) = channel();
     if let Some(errors) = child.stderr.take() {
-        // Ends with the last process that can write messages, which may outlive the program.
+        // The thread ends when the last process that can write messages exits. That process may outlive the program.
         std::thread::spawn(move || {
             let mut text = Vec::new();
             let mut errors = errors.take(MESSAGE_BYTES);
@@ -234,7 +239,7 @@ fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
     }
 }
 
-/// Waits for the end of a program. `None`: it was killed, because the time was over.
+/// Waits until a program exits. Returns `None` if it was killed because the time limit had passed.
 fn wait(child: &mut Child, left: &TimeLeft<'_>) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {

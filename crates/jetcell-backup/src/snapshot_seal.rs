@@ -1,4 +1,4 @@
-//! Makes a backup of a snapshot: verifies all pages and logs where they are, and writes the manifest.
+//! Turns a snapshot into a backup: verifies all pages and logs in place, and writes the manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -16,28 +16,29 @@ use crate::pace::Gauge;
 use crate::ranges::{RangeSummer, RangeSums};
 use crate::stopped::{last_end, lock, logs_of};
 
-/// A file of a snapshot, and what it is a copy of.
+/// A file of a snapshot, and its original.
 pub struct SnapshotFile {
     pub name: FileName,
     pub source: PathBuf,
-    /// Length of the source when the snapshot was made.
+    /// Length of the original when the snapshot was made.
     pub bytes: u64,
 }
 
-/// A snapshot whose files are still to be verified.
+/// A snapshot whose files have not been verified yet.
 pub struct Unsealed<'a> {
     pub vfs: &'a Arc<dyn Vfs>,
     pub directory: &'a Path,
-    /// Its files.
+    /// Files of the snapshot.
     pub files: Vec<SnapshotFile>,
     pub options: &'a BackupOptions,
-    /// What the header of a database says about the backup. `None`: the end of the log and the logs that are there.
+    /// Backup information for the database headers. If `None`, it is computed from the end of the log and the
+    /// available logs.
     pub details: Option<BackupInfo>,
     pub began_unix_ms: i64,
 }
 
 impl Unsealed<'_> {
-    /// Verifies everything, corrects what can be corrected, and writes the manifest. `verified` gets each log.
+    /// Verifies all files, corrects pages where possible, and writes the manifest. Calls `verified` for each log.
     pub fn seal(&self, verified: &mut dyn FnMut(&LogCopy) -> Result<()>) -> Result<Manifest> {
         self.check_lengths()?;
         let paths: Vec<PathBuf> = self.files.iter().map(|file| self.directory.join(&file.name)).collect();
@@ -65,7 +66,7 @@ impl Unsealed<'_> {
         Ok(manifest)
     }
 
-    /// Fails if the snapshot does not have all files as they were.
+    /// Fails if a file of the snapshot is missing or differs in length from the original.
     fn check_lengths(&self) -> Result<()> {
         for file in &self.files {
             let path = self.directory.join(&file.name);
@@ -84,7 +85,8 @@ impl Unsealed<'_> {
         Ok(())
     }
 
-    /// Goes on with the names of the logs where the freeze, or a crash, has stopped.
+    /// Renames the logs to the expected names. The freeze or a crash may have interrupted the engine while it renamed
+    /// them.
     fn name_logs(&self, set: RecoverySet) -> Result<RecoverySet> {
         let failed = |path: &Path, error: std::io::Error| match error.kind() {
             std::io::ErrorKind::ReadOnlyFilesystem => BackupError::Usage(format!(
@@ -95,7 +97,7 @@ impl Unsealed<'_> {
         };
         let newest = set.logs.last_key_value().map_or(Generation(0), |(newest, _)| *newest);
         let mut paths: Vec<PathBuf> = Vec::new();
-        // In ascending order: the name of the newest log may be that of the one before it.
+        // Ascending order is required: the target name of the newest log may be the current name of the previous log.
         for (generation, path) in &set.logs {
             let target = self.directory.join(set.name_of(*generation, newest));
             if *path != target {
@@ -167,7 +169,7 @@ impl Unsealed<'_> {
             });
             let restoring = header.current_full_backup;
             mark_copy(&mut header, self.options.kind.of_engine(), details);
-            // Unlike a streaming backup, a snapshot is of one moment, and may be recovered where it is.
+            // Unlike a streaming backup, a snapshot is consistent at one point in time and can be recovered in place.
             header.current_full_backup = restoring;
         }
         let file = self.vfs.open(path, OpenMode::WriteOwn).map_err(failed)?;
@@ -209,11 +211,11 @@ impl Unsealed<'_> {
         })
     }
 
-    /// Writes bytes that were corrected, if they are not what the file has.
+    /// Writes corrected bytes if they differ from the bytes in the file.
     fn correct(&self, file: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(file.path(), &error);
         let mut stored = IoBuffer::zeroed(bytes.len());
-        // What cannot be read is a bad page, and stays one.
+        // A page that cannot be read is a bad page and is not rewritten.
         if file.read_at(at, &mut stored, IoReason::Backup).is_err() || stored[..] == *bytes {
             return Ok(());
         }
@@ -226,7 +228,7 @@ impl Unsealed<'_> {
         file.sync(IoReason::Backup).map_err(failed)?;
         let mut buffer = IoBuffer::zeroed(page.len());
         buffer.copy_from_slice(page);
-        // One after the other, so that one of them is always whole.
+        // The copies are written one after the other, so one of them is always complete.
         for copy in 0..2 {
             file.write_at(copy * page.len() as u64, &buffer, IoReason::Backup).map_err(failed)?;
             file.sync(IoReason::Backup).map_err(failed)?;
@@ -292,7 +294,7 @@ impl Unsealed<'_> {
     }
 }
 
-/// Pages that the reader has corrected so far.
+/// Returns the number of pages that the reader has corrected so far.
 fn corrections(reader: &PageReader) -> u64 {
     reader.reads().corrected + reader.reads().torn
 }

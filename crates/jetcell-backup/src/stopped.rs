@@ -1,4 +1,4 @@
-//! The backup of an instance that is not running, from its files.
+//! Backs up an instance that is not running, from its files.
 
 use std::path::{Path, PathBuf};
 
@@ -21,12 +21,21 @@ use crate::options::{BackupOptions, Made};
 use crate::pace::Gauge;
 use crate::ranges::sum_of;
 
-/// Backs up an instance that was stopped, or has crashed. `files` are its logs and databases; the source is not changed,
-/// unless [`BackupOptions::remove_logs`] is set. If the directory has the same backup of the unchanged source, nothing is copied.
+/// Backs up an instance that was stopped or has crashed.
 ///
-/// Errors: a database is in use, or its logs are missing; an incremental or differential backup has no
-/// [`BackupOptions::parent`], or does not continue it; the directory has other files (-504); all databases have bad pages.
-/// Unless [`BackupError::can_be_continued`], the files of the backup are removed.
+/// `files` are the logs and databases of the instance. The source is not changed unless
+/// [`BackupOptions::remove_logs`] is set. If the directory already contains the same backup of the unchanged source,
+/// nothing is copied.
+///
+/// # Errors
+///
+/// Returns an error in these cases:
+/// - A database is in use, or its logs are missing.
+/// - An incremental or differential backup has no [`BackupOptions::parent`], or does not continue it.
+/// - The directory contains other files (-504).
+/// - All databases have bad pages.
+///
+/// Unless [`BackupError::can_be_continued`] returns true, the files of the backup are removed.
 pub fn back_up_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
@@ -69,10 +78,12 @@ pub fn back_up_stopped(
     Ok(Made { manifest, removed_logs, copied_bytes, continued_bytes, already: false })
 }
 
-/// Ends the repetition of a backup that is whole. Logs are removed if that was asked for, because the first call may have been
-/// interrupted before.
+/// Handles a repeated call for a backup that is already complete. Removes logs if requested, because the first call
+/// may have been interrupted before that step.
 ///
-/// Errors: the directory has another backup, or the source was changed since (-504).
+/// # Errors
+///
+/// Returns an error if the directory contains another backup, or the source has changed since the backup (-504).
 fn already_made(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
@@ -92,7 +103,8 @@ fn already_made(
     Ok(Made { manifest, removed_logs, copied_bytes: 0, continued_bytes: 0, already: true })
 }
 
-/// Whether an instance has the state that a backup of it has: the same end of the log, and databases that need the same logs.
+/// Returns true if the instance is in the same state as its backup: the log ends at the same position, and the
+/// databases need the same logs.
 fn is_unchanged(vfs: &Arc<dyn Vfs>, set: &RecoverySet, manifest: &Manifest) -> Result<bool> {
     let newest = set.logs.last_key_value().map(|(generation, path)| (*generation, path.clone()));
     let stored = manifest.logs.last();
@@ -114,13 +126,13 @@ fn is_unchanged(vfs: &Arc<dyn Vfs>, set: &RecoverySet, manifest: &Manifest) -> R
     Ok(set.databases.len() == manifest.databases.len() && set.databases.iter().all(is_stored))
 }
 
-/// First and last generation that make a database consistent. `None`: it was shut down cleanly.
+/// Returns the first and last generation that make a database consistent, or `None` if it was shut down cleanly.
 fn needed_logs(header: &DatabaseHeader) -> Option<(u32, u32)> {
     let last = header.gen_max_required.max(header.gen_max_committed);
     (header.state != DatabaseState::CleanShutdown).then_some((header.gen_min_required.0, last.0))
 }
 
-/// Locks the databases, and the log directory if it has a lock file. Creates nothing.
+/// Locks the databases, and the log directory if it contains a lock file. Creates no files.
 pub(crate) fn lock(
     vfs: &Arc<dyn Vfs>,
     set: &RecoverySet,
@@ -149,7 +161,7 @@ fn parent(vfs: &Arc<dyn Vfs>, options: &BackupOptions) -> Result<Option<Manifest
     }
 }
 
-/// The logs that the backup contains.
+/// Returns the logs that the backup contains.
 pub(crate) fn logs_of(
     set: &RecoverySet,
     options: &BackupOptions,
@@ -164,7 +176,7 @@ pub(crate) fn logs_of(
         if let Some((path, first, last)) = plan.required {
             return Err(Error::LogsMissing { path, required: (first, last) }.into());
         }
-        // A passive copy has closed logs only.
+        // A passive copy has only closed logs.
         let last = plan.logs.last().map(|(newest, _)| *newest);
         let is_whole = last.is_some() && last == set.logs.last_key_value().map(|(newest, _)| *newest);
         if let Some(generation) = plan.missing.filter(|_| !(options.of_copy && is_whole)) {
@@ -212,13 +224,14 @@ pub(crate) fn logs_of(
     }
 }
 
-/// Whether a bulk load began behind the end of a backup. The header has its position in place of a full backup without logs.
+/// Returns true if a bulk load began after the end of the parent backup. The header stores the position of the load
+/// as a full backup without logs.
 fn was_loaded_since(header: &DatabaseHeader, parent: &Manifest) -> bool {
     let (noted, end) = (header.full_backup, parent.logs.last().map(StoredLog::end_position));
     noted.gen_high == Generation(0) && end.is_some_and(|end| noted.position >= end)
 }
 
-/// Verifies the logs. Returns where they end.
+/// Verifies the logs. Returns the position at which they end.
 pub(crate) fn last_end(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Result<LogPosition> {
     let mut copies = LogCopies::new(vfs.clone(), logs.to_vec(), true);
     let mut end = LogPosition::MIN;
@@ -228,8 +241,8 @@ pub(crate) fn last_end(vfs: &Arc<dyn Vfs>, logs: &[(Generation, PathBuf)]) -> Re
     Ok(end)
 }
 
-/// Removes archived logs that are in the backup and that no copy needs, if all databases were shut down cleanly. They are removed in ascending
-/// order, so that the rest never has a gap.
+/// Removes archived logs that are in the backup and that no passive copy needs, if all databases were shut down
+/// cleanly. The logs are removed in ascending order, so the remaining logs never have a gap.
 fn remove_logs(
     vfs: &Arc<dyn Vfs>,
     set: &RecoverySet,
@@ -258,7 +271,7 @@ fn remove_logs(
     Ok(removed)
 }
 
-/// A database, and its header when its copy was begun.
+/// A database, and its header at the start of its copy.
 type Original<'d> = (&'d FoundDatabase, DatabaseHeader);
 
 fn path_of<'o>((database, _): &'o Original<'_>) -> &'o Path {
@@ -304,13 +317,13 @@ impl StoppedBackup<'_> {
         self.destination.vfs.file_len(path).map_err(|error| BackupError::io(path, &error))
     }
 
-    /// Bytes of the databases and logs.
+    /// Returns the total size of the databases and logs in bytes.
     fn total_bytes(&self, databases: &[FoundDatabase]) -> Result<u64> {
         let logs = self.logs.iter().map(|(_, path)| path);
         databases.iter().map(|database| &database.path).chain(logs).map(|path| self.file_len(path)).sum()
     }
 
-    /// Opens a database and its copy.
+    /// Opens a database and begins or continues its copy.
     fn begin<'d>(
         &self,
         database: &'d FoundDatabase,

@@ -1,4 +1,4 @@
-//! Small text files, which are complete or absent even after a power failure.
+//! Small text files that are complete or absent even after a power failure.
 
 use std::path::Path;
 
@@ -6,25 +6,27 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, replace_file};
 
 use crate::error::{BackupError, Result};
 
-/// Maximum size of a file in bytes. The manifest of a database of 16 TiB, the largest that ESE has, is smaller.
+/// Maximum size of a file in bytes. It is sufficient for the manifest of a 16 TiB database, the maximum size of an
+/// ESE database.
 pub(crate) const MAX_BYTES: u64 = 128 << 20;
 
-/// Replaces a file, durably.
+/// Replaces a file atomically and makes it durable.
 pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {
     replace_file(vfs, path, text.as_bytes(), IoReason::Backup).map_err(|error| BackupError::io(path, &error))
 }
 
-/// The content of a file; `None` if it does not exist.
+/// Returns the content of a file, or `None` if it does not exist.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
     read_opened(vfs, path, OpenMode::Read, MAX_BYTES)
 }
 
-/// The content of a file of at most `max` bytes; `None` if it does not exist.
+/// Returns the content of a file of at most `max` bytes, or `None` if it does not exist.
 pub fn read_at_most(vfs: &dyn Vfs, path: &Path, max: u64) -> Result<Option<String>> {
     read_opened(vfs, path, OpenMode::Read, max)
 }
 
-/// Like [`read`], for a file that decides what is overwritten or removed: a link, and a file of another user, is an error.
+/// Reads a file that determines which files are overwritten or removed. Unlike [`read`], fails for a link and for a
+/// file of another user.
 pub fn read_own(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
     read_opened(vfs, path, OpenMode::WriteOwn, MAX_BYTES)
 }
@@ -49,7 +51,7 @@ fn read_opened(vfs: &dyn Vfs, path: &Path, mode: OpenMode, max: u64) -> Result<O
         .map_err(|_| BackupError::Changed { path: path.to_path_buf(), what: "it is not a text".to_string() })
 }
 
-/// Removes a file, durably, if it exists.
+/// Removes a file if it exists, and makes the removal durable.
 pub fn remove(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     let removed = match vfs.remove(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),

@@ -1,4 +1,4 @@
-//! Which ranges of a backup were verified, and when: the file `verified.json` in the backup.
+//! The file `verified.json` in a backup: the ranges that were verified, and the times.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,22 +12,24 @@ use crate::manifest::{Manifest, StoredFile};
 use crate::ranges::RANGE_BYTES;
 use crate::text_file;
 
-/// When each range was verified.
+/// Times at which the ranges of a backup were verified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verified {
-    /// The manifest to which the times belong.
+    /// Checksum of the manifest to which the times belong.
     manifest: String,
-    /// For each file: number of ranges, and when they were verified in seconds since 1970 UTC; 0 for never.
+    /// Runs of ranges for each file: the number of ranges, and the time of their verification in seconds since 1970
+    /// UTC, or 0 for never.
     files: BTreeMap<String, Vec<(usize, i64)>>,
 }
 
 impl Verified {
-    /// The times that belong to this manifest; none if there are no others.
+    /// Reads the times that belong to this manifest. Returns empty times if the file does not exist or belongs to
+    /// another manifest.
     pub fn read(vfs: &dyn Vfs, directory: &Path, manifest: &Manifest) -> Result<Verified> {
         let path = directory.join(VERIFIED);
         let text = match text_file::read_at_most(vfs, &path, max_bytes(manifest)) {
-            // No program wrote so long a file for this manifest.
+            // A file of this length cannot belong to this manifest, so it is ignored.
             Err(BackupError::Changed { .. }) => None,
             text => text?,
         };
@@ -41,25 +43,25 @@ impl Verified {
         text_file::write(vfs, &directory.join(VERIFIED), &jetcell_input::json_line(self).unwrap_or_default())
     }
 
-    /// When each of the `count` ranges of a file was verified.
+    /// Returns the verification time of each of the `count` ranges of a file.
     pub fn times(&self, file: &str, count: usize) -> Vec<i64> {
         let runs = self.files.get(file).map(Vec::as_slice).unwrap_or_default();
         let times = runs.iter().flat_map(|(run, time)| std::iter::repeat_n(*time, (*run).min(count)));
         times.chain(std::iter::repeat(0)).take(count).collect()
     }
 
-    /// Sets the times of a file.
+    /// Sets the verification times of a file.
     pub fn set(&mut self, file: &str, times: &[i64]) {
         let runs = times.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0]));
         self.files.insert(file.to_string(), runs.collect());
     }
 }
 
-/// Maximum length of the file for a manifest. It has a run for each range at most.
+/// Returns the maximum length of the file for a manifest. The file contains at most one run per range.
 fn max_bytes(manifest: &Manifest) -> u64 {
     const OF_FILE: u64 = 16;
     const OF_RUN: u64 = 48;
-    // A character of a name has at most six characters as JSON.
+    // A character of a file name takes at most six bytes in JSON.
     let of_file = |file: StoredFile<'_>| {
         6 * file.name.len() as u64 + OF_FILE + file.bytes.div_ceil(RANGE_BYTES as u64) * OF_RUN
     };

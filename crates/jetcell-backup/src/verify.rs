@@ -1,4 +1,5 @@
-//! Verifies that a backup has the bytes that were backed up: all of them, a part, or what was not verified before.
+//! Verifies that a backup has the bytes that were backed up. The check covers the complete backup, a part of it, or
+//! only ranges that were never verified.
 
 use std::path::{Path, PathBuf};
 
@@ -12,49 +13,50 @@ use crate::pace::{Gauge, Pace};
 use crate::ranges::{RANGE_BYTES, range_of, read_range};
 use crate::verified::Verified;
 
-/// A part of a backup.
+/// The part of a backup that is verified.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Subset {
-    /// The first of so many parts: all of them together are the backup.
+    /// Part number and number of parts. All parts together cover the complete backup.
     Part(u64, u64),
-    /// A percentage, of what was verified least recently.
+    /// Percentage of the backup. The ranges with the oldest verification are checked first.
     Percent(f64),
-    /// So many bytes of what was verified least recently.
+    /// Number of bytes. The ranges with the oldest verification are checked first.
     Bytes(u64),
 }
 
-/// What is verified.
+/// Options of a verification.
 #[derive(Clone, Default)]
 pub struct VerifyOptions {
-    /// Only a part. `None`: everything.
+    /// Verifies only a part of the backup. `None` means the complete backup.
     pub subset: Option<Subset>,
-    /// Only what was never verified before.
+    /// Verifies only ranges that were never verified before.
     pub only_new: bool,
-    /// Rate, progress and cancellation.
+    /// Rate limit, progress callback and cancellation.
     pub pace: Pace,
 }
 
 /// The result of a verification.
 #[derive(Clone, Debug)]
 pub struct Verification {
-    /// The manifest.
+    /// Manifest of the backup.
     pub manifest: Manifest,
-    /// Bytes that were read, and of how many.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Bytes of the backup.
+    /// Size of the backup in bytes.
     pub total_bytes: u64,
-    /// Ranges that were read.
+    /// Number of ranges read.
     pub ranges: u64,
-    /// Ranges of the backup.
+    /// Number of ranges in the backup.
     pub total_ranges: u64,
-    /// When the range that was verified least recently was verified, in seconds since 1970 UTC; `None` if one never was.
+    /// Time of the oldest verification among all ranges, in seconds since 1970 UTC. `None` if a range was never
+    /// verified.
     pub oldest: Option<i64>,
-    /// Files that are missing, have another length, or other bytes: the file, the byte where the bad range begins, and what is
-    /// wrong.
+    /// Files that are missing or have a different length or different bytes. Each entry contains the file, the offset
+    /// of the bad range, and a description.
     pub faults: Vec<(PathBuf, u64, String)>,
-    /// Files in the directory that the manifest does not name. A restore does not use them.
+    /// Files in the directory that the manifest does not name. A restore ignores them.
     pub unnamed: Vec<PathBuf>,
-    /// The times of the verification could not be stored, with the reason.
+    /// Reason why the verification times could not be stored; `None` if they were stored.
     pub not_remembered: Option<String>,
 }
 
@@ -65,10 +67,12 @@ struct Range<'a> {
     time: i64,
 }
 
-/// Verifies a backup. What was verified is remembered in the backup, in `verified.json`.
+/// Verifies a backup and stores the verification times in the backup, in `verified.json`.
 ///
-/// Errors: the directory is no whole backup (-615), or its manifest was changed; the caller stopped the work. Files that were
-/// changed are no error: [`Verification::faults`] has them.
+/// # Errors
+///
+/// Returns an error if the directory does not contain a complete backup (-615), if its manifest was changed, or if
+/// the caller cancelled the operation. Changed files are not an error; [`Verification::faults`] lists them.
 pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> Result<Verification> {
     let manifest = Manifest::read(&**vfs, directory)?;
     let mut verified = Verified::read(&**vfs, directory, &manifest)?;
@@ -133,7 +137,7 @@ fn ranges<'a>(files: &[StoredFile<'a>], times: &[Vec<i64>]) -> Vec<Range<'a>> {
     files.iter().zip(times).enumerate().flat_map(of_file).collect()
 }
 
-/// The ranges to verify, in the order of the files.
+/// Selects the ranges to verify, in the order of the files.
 fn choose<'a>(mut ranges: Vec<Range<'a>>, options: &VerifyOptions) -> Vec<Range<'a>> {
     if options.only_new {
         ranges.retain(|range| range.time == 0);
@@ -164,7 +168,7 @@ fn choose<'a>(mut ranges: Vec<Range<'a>>, options: &VerifyOptions) -> Vec<Range<
     ranges
 }
 
-/// Files that are missing, or have another length.
+/// Returns the files that are missing or have a different length.
 fn missing(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Vec<(PathBuf, u64, String)> {
     let fault = |file: &StoredFile<'_>| {
         let path = directory.join(file.name);
@@ -178,7 +182,7 @@ fn missing(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Vec<(Pa
     files.iter().filter_map(fault).collect()
 }
 
-/// Files that neither the manifest names nor this crate makes.
+/// Returns the files that are neither named in the manifest nor created by this crate.
 fn unnamed(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<Vec<PathBuf>> {
     let mut found = vfs.list(directory).map_err(|error| BackupError::io(directory, &error))?;
     let own = [MANIFEST, PARTIAL, VERIFIED];
@@ -192,8 +196,8 @@ fn unnamed(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<
     Ok(found)
 }
 
-/// Opens a file of a backup. Fails if it does not have the length that the manifest names: nothing is written, and no space is
-/// reserved, for a file that is not there.
+/// Opens a file of a backup. Fails if its length differs from the length in the manifest. The check comes first
+/// because a restore must not write a file or reserve space for bytes that do not exist.
 pub(crate) fn open_stored(vfs: &dyn Vfs, path: &Path, stored: StoredFile<'_>) -> Result<Arc<dyn File>> {
     let failed = |error: std::io::Error| BackupError::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(failed)?;

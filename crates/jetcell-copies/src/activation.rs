@@ -1,12 +1,13 @@
-//! A copy becomes the active side.
+//! Activation: turns a copy into the active side.
 //!
 //! ```text
 //!  active side is kept stopped ──> all closed logs copied, replayed ──> its current log copied, verified
 //!    ──> copy.json: activating ──> the active side steps down ──> the log becomes current ──> undo ──> copy.json removed
 //! ```
 //!
-//! Every step can be repeated. Up to the step down, the old active side can be started again, and the next call begins from the
-//! beginning. From there on no instance can be opened on it; the next call ends what is left.
+//! Every step can be repeated. Before the step-down, the old active side can be started again, and the next call
+//! starts from the beginning. After the step-down, no instance can be opened on the old active side. The next call
+//! then completes the remaining steps.
 
 use std::path::{Path, PathBuf};
 
@@ -30,34 +31,35 @@ use crate::source::Source;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::{remove_streamed, streamed_part};
 
-/// How much an activation may lose.
+/// Maximum loss that an activation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossLimit {
-    /// Nothing: the active side must be stopped, and its logs readable.
+    /// No loss. The active side must be stopped, and its logs must be readable.
     Nothing,
-    /// So many closed generations; the one being written is lost besides.
+    /// This number of closed generations. The generation that was being written is lost in addition.
     Generations(u32),
-    /// Whatever did not arrive.
+    /// Any loss: all logs that did not arrive.
     Any,
 }
 
-/// How much an activation may lose without being asked: the policies of Exchange's `AutoDatabaseMountDial`.
+/// Maximum loss that an activation accepts without confirmation. The policies match Exchange's
+/// `AutoDatabaseMountDial`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossPolicy {
-    /// No log.
+    /// No log is lost.
     Lossless,
-    /// Up to six closed logs.
+    /// Up to six closed logs are lost.
     GoodAvailability,
-    /// Up to twelve closed logs.
+    /// Up to twelve closed logs are lost.
     BestAvailability,
 }
 
 impl LossPolicy {
-    /// All policies, from the least to the most loss.
+    /// All policies, in the order of increasing loss.
     pub const ALL: [LossPolicy; 3] =
         [LossPolicy::Lossless, LossPolicy::GoodAvailability, LossPolicy::BestAvailability];
 
-    /// The name, as an option has it.
+    /// Returns the name of the policy in options.
     pub const fn name(self) -> &'static str {
         match self {
             LossPolicy::Lossless => "lossless",
@@ -66,7 +68,7 @@ impl LossPolicy {
         }
     }
 
-    /// The limit that it stands for.
+    /// Returns the loss limit of the policy.
     pub const fn limit(self) -> LossLimit {
         match self {
             LossPolicy::Lossless => LossLimit::Nothing,
@@ -76,25 +78,31 @@ impl LossPolicy {
     }
 }
 
-/// What an activation did.
+/// Result of an activation.
 #[derive(Clone, Debug)]
 pub struct Activated {
-    /// The last generation before undo.
+    /// Last generation before the undo.
     pub last: Generation,
-    /// What was lost; `None`: nothing.
+    /// The lost part of the history; `None` if nothing was lost.
     pub lost: Option<Lost>,
-    /// Transactions that had not ended, and were rolled back.
+    /// Number of uncommitted transactions that were rolled back.
     pub rolled_back: usize,
-    /// The databases, which are clean now.
+    /// Paths of the databases, which are now clean.
     pub databases: Vec<PathBuf>,
-    /// The old active side was reached, and cannot be opened as an instance any more.
+    /// True if the old active side was reachable. It can no longer be opened as an instance.
     pub stepped_down: bool,
 }
 
 /// Makes a copy the active side. Afterwards its databases are clean, and an instance can be opened on the directory.
 ///
-/// Errors: the active side is running; it cannot be reached, or a log of it is bad, and `limit` is less than what would be
-/// lost; the databases cannot be consistent with the logs that arrived. Then the copy is as good as before.
+/// # Errors
+///
+/// Returns an error in these cases:
+/// - The active side is running.
+/// - The active side is unreachable or one of its logs is damaged, and more would be lost than `limit` allows.
+/// - The databases cannot become consistent with the logs that arrived.
+///
+/// After an error the copy is unchanged and can still follow the active side.
 pub fn activate(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
@@ -105,7 +113,10 @@ pub fn activate(
     activate_as(vfs, directory, &directory.display().to_string(), source, limit, options)
 }
 
-/// The same. `successor` is where the old active side finds this one; it is the same text in each call until the activation has ended.
+/// Activates a copy like [`activate`], with an explicit address of the new active side.
+///
+/// `successor` is the address under which the old active side reaches the new one. It must be the same text in each
+/// call until the activation completes.
 pub fn activate_as(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
@@ -137,7 +148,7 @@ pub fn activate_as(
     let mut copy = Replication::open(vfs, directory, source, options.clone())?;
     let completed = activation.complete(&mut copy, limit);
     if completed.is_err() && copy.state().phase == Phase::Following {
-        // A phase that the limit allowed is written again by the next step.
+        // An unfit phase that the limit allows to ignore is set again by the next step.
         copy.state_mut().store(&**vfs, directory)?;
     }
     completed?;
@@ -155,7 +166,7 @@ pub fn activate_as(
         (Some(Err(error)), LossLimit::Nothing) => return Err(error),
         (Some(Err(_)) | None, _) => None,
     };
-    // A part of the log is better than nothing, and a copy that was just seeded has no other.
+    // A part of the log reduces the loss. A copy that was just seeded has no other log.
     let part = match arrived {
         Some(_) => None,
         None => activation.part_of_log(copy.state())?,
@@ -182,7 +193,7 @@ pub fn activate_as(
     activation.finish(&state, last, lost, steps_down, &*source, held)
 }
 
-/// The stopped active side. `None`: it cannot be reached, and the limit allows that.
+/// Stops the active side and returns its handover. Returns `None` if it is unreachable and the limit allows that.
 fn hand_over(source: &dyn Source, successor: &str, limit: LossLimit) -> Result<Option<Box<dyn Handover>>> {
     match source.hand_over(successor) {
         Ok(handover) => Ok(Some(handover)),
@@ -198,14 +209,14 @@ fn hand_over(source: &dyn Source, successor: &str, limit: LossLimit) -> Result<O
     }
 }
 
-/// Fails if the copy is in a phase from which it cannot be activated.
+/// Prepares the phase of the copy for an activation. Fails if the copy cannot be activated from its current phase.
 fn ready(state: &mut CopyState, directory: &Path) -> Result<()> {
     let shown = directory.display();
     match &state.phase {
         Phase::Following => {}
-        // The active side had not stepped down, and may have gone on since.
+        // The active side had not stepped down and may have written more logs since.
         Phase::Activating { .. } => state.phase = Phase::Following,
-        // Its databases are good up to the log that did not come, which is fetched again.
+        // The databases are valid up to the log that did not arrive. That log is fetched again.
         Phase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. } => {
             (state.phase, state.tries) = (Phase::Following, 0);
         }
@@ -277,11 +288,11 @@ struct Activation<'a> {
 }
 
 impl Activation<'_> {
-    /// Copies and replays all closed logs that can be had.
+    /// Copies and replays all closed logs that are available.
     fn complete(&self, copy: &mut Replication, limit: LossLimit) -> Result<()> {
         match copy.complete() {
             Err(CopyError::Refused(_)) if limit != LossLimit::Nothing => {
-                // A log that is bad or gone: what is before it is replayed.
+                // A log is damaged or missing. The logs before it are still replayed.
                 let mut state = copy.state().clone();
                 ready(&mut state, self.directory)?;
                 copy.state_mut().phase = Phase::Following;
@@ -292,7 +303,8 @@ impl Activation<'_> {
         }
     }
 
-    /// Copies the log that the active side was writing, verified. `None`: it has none behind the copy.
+    /// Copies and verifies the log that the active side was writing. Returns `None` if the active side has no log
+    /// after the last log of the copy.
     fn last_log(&self, state: &CopyState, handover: &dyn Handover) -> Result<Option<LogEnd>> {
         let Some((newest, _)) = handover.logs().last_key_value() else { return Ok(None) };
         if newest.0 < state.next {
@@ -324,7 +336,7 @@ impl Activation<'_> {
         Ok(Some(LogEnd::of(&log)))
     }
 
-    /// The part of the last log that was streamed, or came with the seed, if it goes further than the closed logs.
+    /// Returns the part of the last log that was streamed or came with the seed, if it extends past the closed logs.
     fn part_of_log(&self, state: &CopyState) -> Result<Option<LogCopy>> {
         let last = self.logs.archived(Generation(state.next.saturating_sub(1)));
         let has_closed = self.exists(&last)?;
@@ -347,7 +359,7 @@ impl Activation<'_> {
         self.directory.join(INCOMING).join(current.file_name().unwrap_or_default())
     }
 
-    /// What is lost, if anything is.
+    /// Returns the lost part of the history, or `None` if nothing is lost.
     fn lost(
         &self,
         state: &CopyState,
@@ -361,7 +373,7 @@ impl Activation<'_> {
         if arrived.is_some() || newest_there.is_some_and(|newest| newest < first) {
             return Ok(None);
         }
-        // The generation behind the newest closed one was being written.
+        // The generation after the newest closed one was being written.
         let seen = state.active.map_or(first, |active| active.closed + 1);
         let last_known = newest_there.unwrap_or(seen).max(first);
         let commits = handover.and_then(|handover| {
@@ -387,7 +399,8 @@ impl Activation<'_> {
         Ok(Some(Lost { first, first_in_part: part.is_some(), last_known, commits, kept_until_unix_ms }))
     }
 
-    /// Transactions that the logs from a generation on committed, if these can be read.
+    /// Returns the number of transactions that the logs from generation `first` on committed, if these logs can be
+    /// read.
     fn commits_from(&self, first: u32, logs: Vec<(Generation, PathBuf)>) -> Option<u64> {
         LogChanges::of(self.vfs, &logs, Generation(first), true).ok().map(|changes| changes.commits)
     }
@@ -414,8 +427,10 @@ impl Activation<'_> {
         Ok(())
     }
 
-    /// The newest log, if the instance of this side may have written to it: it is the current one, or, after a crash between the two
-    /// renames that enter a generation, the prepared one.
+    /// Returns the newest generation if the instance on this side may already have written to its log.
+    ///
+    /// This is the current log. After a crash between the two renames that start a generation, it is the prepared
+    /// log.
     fn entered(&self) -> Result<Option<Generation>> {
         let (current, next) = (self.logs.names.current(), self.logs.names.next());
         if self.exists(&current)? {
@@ -437,8 +452,8 @@ impl Activation<'_> {
         self.vfs.exists(path).map_err(|error| CopyError::io(path, &error))
     }
 
-    /// Removes a log that the directory prepared when it was the active side, which [`Activation::entered`] could take for one of
-    /// this activation.
+    /// Removes a log that the directory prepared when it was the active side. Otherwise [`Activation::entered`] could
+    /// mistake it for a log of this activation.
     fn remove_prepared(&self) -> Result<()> {
         let next = self.logs.names.next();
         if self.exists(&next)? {
@@ -448,7 +463,7 @@ impl Activation<'_> {
         Ok(())
     }
 
-    /// Gives the last log the name of the current one.
+    /// Renames the last log to the name of the current log.
     fn make_current(&self, state: &CopyState, arrived: Option<PathBuf>) -> Result<()> {
         let current = self.logs.names.current();
         let last = match arrived {
@@ -459,7 +474,8 @@ impl Activation<'_> {
         self.logs.sync()
     }
 
-    /// Rolls back what had not ended, in a new generation, and makes the directory one of an instance.
+    /// Rolls back uncommitted transactions in a new generation, and turns the directory into the directory of an
+    /// instance.
     fn finish(
         &self,
         state: &CopyState,
@@ -471,7 +487,7 @@ impl Activation<'_> {
     ) -> Result<Activated> {
         let replayer = LogReplayer::new(self.vfs.clone(), self.directory.to_path_buf(), self.options.clone());
         let mut options = replayer.engine_options(state);
-        // The old active side may have filled the last log with other records.
+        // The old active side may have written other records into the rest of the last log.
         options.begin_generation = true;
         options.accept_lost_logs = lost.is_some();
         let databases: Vec<PathBuf> =
@@ -489,10 +505,10 @@ impl Activation<'_> {
                 return Err(Error::Corrupt { path: path.clone(), page: None, what }.into());
             }
         }
-        // The old active side may be away for good.
+        // The old active side may be permanently gone, so an error is ignored.
         let _ = source.unregister(&state.id);
         remove_streamed(&**self.vfs, self.directory)?;
-        // The databases are those of this side now.
+        // These files describe a copy, and the directory is no longer a copy.
         text_file::remove(&**self.vfs, &part_path(self.directory))?;
         text_file::remove(&**self.vfs, &self.directory.join(CHECKS_FILE))?;
         text_file::remove(&**self.vfs, &self.directory.join(COPY_FILE))?;
@@ -500,7 +516,7 @@ impl Activation<'_> {
         Ok(Activated { last, lost, rolled_back, databases, stepped_down })
     }
 
-    /// Keeps the logs that the other copies need, until they follow this side.
+    /// Takes over the registrations of the other copies. Their logs are then kept until they follow this side.
     fn take_copies(&self, state: &CopyState, copies: Vec<CopyRegistration>) -> Result<()> {
         for copy in copies.into_iter().filter(|copy| copy.id != state.id) {
             copy.store(&**self.vfs, self.directory, self.logs.names.base())?;
@@ -509,13 +525,13 @@ impl Activation<'_> {
     }
 }
 
-/// Whether a log is the one that the copy needs next.
+/// Returns true if the log is the next log that the copy needs.
 fn continues(state: &CopyState, log: &LogCopy) -> bool {
     let behind = (u64::from_be_bytes(log.previous_created.0), log.previous_checksum);
     log.signature == state.stream() && state.end.is_none_or(|end| (end.created, end.checksum) == behind)
 }
 
-/// When the last segment with records was begun.
+/// Returns the time at which the last segment with records was started.
 fn last_time(log: &LogCopy) -> Option<i64> {
     let segments = log.bytes.len() / 4096;
     let last = match log.end.generation == log.generation {

@@ -1,22 +1,24 @@
-//! Which pages were compared, and when: runs of adjacent pages, each with the time of its page that was compared longest ago.
+//! Records which pages were compared, and when. Adjacent pages form runs, and each run stores the oldest comparison
+//! time of its pages.
 //!
-//! There are few runs, because a scan goes through the pages in order. What is stored never claims more than what was done: a run
-//! has the oldest time of its pages, and a run that is given up counts as never compared.
+//! The number of runs is small because a scan reads the pages in order. The stored state never overstates the
+//! comparisons: a run has the oldest time of its pages, and pages of a discarded run are treated as never compared.
 
 use serde::{Deserialize, Serialize};
 
-/// The most runs.
+/// Maximum number of runs.
 const MOST: usize = 256;
-/// Adjacent pages whose times differ less are one run, in milliseconds.
+/// Maximum difference between the times of adjacent pages in one run, in milliseconds.
 const GRAIN_MS: i64 = 60_000;
 
-/// Runs of pages that were compared: first and last page, and the oldest time, in milliseconds since 1970 UTC.
+/// Runs of compared pages: first page, last page, and the oldest comparison time in milliseconds since 1970 UTC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CheckedPages(Vec<(u32, u32, i64)>);
 
 impl CheckedPages {
-    /// Whether the runs are in order and do not overlap, as they were stored. Sums and differences of what is in them do not overflow.
+    /// Returns true if the stored runs are in order and do not overlap, and their values cannot overflow in sums and
+    /// differences.
     pub(crate) fn is_possible(&self) -> bool {
         self.0.len() <= MOST
             && self.0.iter().all(|(first, last, time)| {
@@ -25,7 +27,7 @@ impl CheckedPages {
             && self.0.windows(2).all(|pair| pair[0].1 < pair[1].0)
     }
 
-    /// A page was compared.
+    /// Records that a page was compared.
     pub fn note(&mut self, page: u32, at_unix_ms: i64) {
         let runs = &mut self.0;
         let mut at = runs.partition_point(|(_, last, _)| *last < page);
@@ -53,7 +55,7 @@ impl CheckedPages {
         }
     }
 
-    /// Joins the adjacent runs with the closest times, or gives up the shortest run.
+    /// Merges the two adjacent runs with the closest times, or discards the shortest run.
     fn join_two(&mut self) {
         let runs = &mut self.0;
         let touching = (1..runs.len()).filter(|at| runs[at - 1].1 + 1 == runs[*at].0);
@@ -69,7 +71,7 @@ impl CheckedPages {
         }
     }
 
-    /// How many of the first `pages` pages were compared, and when the one of them that was compared longest ago.
+    /// Returns how many of the first `pages` pages were compared, and the oldest comparison time among them.
     pub fn among(&self, pages: u32) -> (u32, Option<i64>) {
         let runs = self.0.iter().filter(|(first, ..)| *first <= pages);
         let compared = runs.clone().map(|(first, last, _)| (*last).min(pages) - first + 1).sum();
@@ -122,7 +124,7 @@ mod tests {
             pass(&mut pages, stopped, passes * 100_000_000);
             let (compared, oldest) = pages.among(last);
             prop_assert_eq!(compared, last);
-            // The first page that the pass has not reached, in its run.
+            // The first page that the interrupted pass did not reach has the oldest time.
             let true_oldest = (passes - 1) * 100_000_000 + i64::from(stopped + 1) * 1000;
             prop_assert!((true_oldest - GRAIN_MS..=true_oldest).contains(&oldest.unwrap()), "{:?} {}", oldest, true_oldest);
         }

@@ -1,4 +1,4 @@
-//! The events of one copy, apart from those of its replay.
+//! Events of one copy, except the events of its replay.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use ese_engine::{CopyEvent, EventKind, EventProfile, EventSink, Events};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
-/// Where a copy reports what happens to it.
+/// Reports the events of one copy.
 pub(crate) struct CopyEvents {
     events: Events,
     copy: String,
@@ -18,7 +18,7 @@ impl CopyEvents {
         CopyEvents { events, copy: directory.display().to_string() }
     }
 
-    /// Events without a receiver.
+    /// Creates events without a receiver.
     pub fn unheard() -> CopyEvents {
         CopyEvents { events: Events::unheard(), copy: String::new() }
     }

@@ -1,8 +1,9 @@
-//! The scan of a copy: all pages are read and verified, while logs may be replayed, with progress of its own.
+//! The scan of a copy: reads and verifies all pages, while logs may be replayed concurrently.
 //!
-//! The progress is in a file beside the databases, so it outlives the process, and an activation: when the side is a copy again,
-//! the pass goes on. It says nothing about the active side, which has a scan of its own. A page that looks wrong is read again
-//! several times with growing pauses, because it may just be written, before it counts as bad.
+//! The progress is stored in a file in the directory of the copy. It therefore survives the process and an
+//! activation: when the side is a copy again, the pass resumes. It is independent of the active side, which has its
+//! own scan. A page that looks damaged may be in the middle of a write. It is read again several times with growing
+//! pauses before it is reported as bad.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,75 +20,75 @@ use serde::{Deserialize, Serialize};
 use crate::copy_state::{CopiedDatabase, CopyState, Phase, database_header};
 use crate::error::{CopyError, Result};
 
-/// The file with the progress.
+/// Name of the file with the progress of the scan.
 pub const SCAN_FILE: &str = "scan.json";
-/// The file that is locked while the copy is scanned.
+/// Name of the file that is locked while the copy is scanned.
 const LOCK_FILE: &str = "scan.lock";
-/// Bytes after which the progress is stored.
+/// Number of bytes after which the progress is stored.
 const STORED_AFTER: u64 = 64 << 20;
-/// No database has a page with a higher number.
+/// Maximum page number of a database.
 const LAST_PAGE: u32 = 0x7FFF_FFFF;
-/// Maximum number of bad pages that are named in the file, for each database.
+/// Maximum number of bad pages that the file lists per database.
 const NAMED: usize = 100;
-/// Maximum length of the file: hundreds of databases with bad pages.
+/// Maximum length of the file in bytes. It is sufficient for hundreds of databases with bad pages.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// How a copy is scanned.
+/// Options of the scan of a copy.
 #[derive(Clone)]
 pub struct CopyScanOptions {
-    /// Bytes of one read.
+    /// Size of one read in bytes.
     pub batch_bytes: usize,
-    /// Rate and pauses.
+    /// Rate limit and pauses.
     pub throttle: Throttle,
-    /// A pass of a database begins no earlier than this after the begin of the one before. ESE: `JET_paramDbScanIntervalMinSec`.
+    /// Minimum time between the starts of two passes over a database. ESE: `JET_paramDbScanIntervalMinSec`.
     #[doc(alias = "JET_paramDbScanIntervalMinSec")]
     pub interval: Duration,
-    /// Receives the events of the scan.
+    /// Receiver of the events of the scan.
     pub events: Option<Arc<dyn EventSink>>,
-    /// Numbers of the events.
+    /// Profile that selects the numbers of the events.
     pub profile: EventProfile,
 }
 
-/// How far the scan of the databases of a copy is.
+/// Progress of the scan of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyScan {
-    /// One for each database.
+    /// Progress for each database.
     pub databases: Vec<ScannedDatabase>,
 }
 
-/// How far the scan of a database is.
+/// Progress of the scan of one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScannedDatabase {
     /// Name of the file in the directory of the copy.
     pub file: String,
-    /// Identity of the database, in hexadecimal digits.
+    /// Signature of the database, in hexadecimal digits.
     pub signature: String,
-    /// The next page of the pass; `None`: no pass is under way.
+    /// Next page of the pass; `None` if no pass is in progress.
     pub next: Option<u32>,
-    /// When the pass began, in milliseconds since 1970 UTC.
+    /// Time at which the pass started, in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
-    /// When the last whole pass ended, in milliseconds since 1970 UTC.
+    /// Time at which the last complete pass ended, in milliseconds since 1970 UTC.
     pub ended_unix_ms: Option<i64>,
-    /// Whole passes.
+    /// Number of complete passes.
     pub passes: u64,
-    /// Times that the pass was begun or resumed.
+    /// Number of times that the pass was started or resumed.
     pub invocations: u64,
-    /// Pages read in the pass.
+    /// Number of pages read in the pass.
     pub pages: u64,
-    /// Pages of them that were never written.
+    /// Number of pages in the pass that were never written.
     pub uninitialized: u64,
-    /// Pages of them with a flipped bit, which was located.
+    /// Number of pages in the pass with a flipped bit that could be located.
     pub corrected: u64,
-    /// Bad pages of them.
+    /// Number of bad pages in the pass.
     pub bad: u64,
-    /// The first bad pages, and what is wrong.
+    /// The first bad pages, each with a description.
     pub bad_pages: Vec<(u32, String)>,
 }
 
 impl ScannedDatabase {
-    /// Whether a pass is under way, or the last one began so long ago.
+    /// Returns true if a pass is in progress, or if the last pass started at least `interval` ago.
     fn is_due(&self, now_unix_ms: i64, interval: Duration) -> bool {
         let began = now_unix_ms.saturating_sub(self.began_unix_ms);
         self.next.is_some()
@@ -95,7 +96,7 @@ impl ScannedDatabase {
             || u128::try_from(began).is_ok_and(|ms| ms >= interval.as_millis())
     }
 
-    /// Whether a scan can have stored this, so that its numbers can be counted on.
+    /// Returns true if a scan can have stored these values. The check prevents overflow in later arithmetic.
     fn is_possible(&self) -> bool {
         let counts =
             [self.passes, self.invocations, self.pages, self.uninitialized, self.corrected, self.bad];
@@ -107,7 +108,8 @@ impl ScannedDatabase {
 }
 
 impl CopyScan {
-    /// Reads the progress of a directory; none if there was no scan, or the file is damaged: the pass begins again.
+    /// Reads the progress of a directory. Returns empty progress if there was no scan or the file is damaged; the
+    /// pass then starts again.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<CopyScan> {
         let text = text_file::read_at_most(vfs, &directory.join(SCAN_FILE), MAX_BYTES)?.unwrap_or_default();
         let mut scan: CopyScan = serde_json::from_str(&text).unwrap_or_default();
@@ -135,11 +137,15 @@ impl CopyScan {
     }
 }
 
-/// Reads and verifies all pages of a copy, from where an earlier call was stopped, if a pass is due. `look` gets the progress after
-/// each read, and returns `false` to stop; then the next call goes on there. The copy may be followed meanwhile, by another thread or
-/// process.
+/// Reads and verifies all pages of a copy if a pass is due. Starts at the page at which an earlier call was stopped.
 ///
-/// Errors: the directory is no copy with databases; something else scans it; the file of a database cannot be read.
+/// `look` receives the progress after each read and returns `false` to stop the scan. The next call then resumes at
+/// this page. Another thread or process may follow the copy during the scan.
+///
+/// # Errors
+///
+/// Returns an error if the directory is not a copy with databases, if another process scans it, or if a database file
+/// cannot be read.
 pub fn scan_copy(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
@@ -217,7 +223,7 @@ impl Pass<'_> {
         });
         let from = PageNumber::fixed(first);
         let read = ReadOptions { read_bytes: self.options.batch_bytes, reads_in_flight: 1, from };
-        // Recovery replaces torn pages by any image, so such a page is not bad.
+        // Recovery can replace a torn page by any saved image, so a torn page with an image is not bad.
         let (mut reader, _) = PageReader::of_file(vfs, &self.path, LogPosition::MAX, read)?;
         let pacer = Pacer::new(clock.clone());
         let (mut stored, mut named) = (0_u64, 0);

@@ -1,7 +1,8 @@
-//! What a copy knows about itself, in one file beside its databases.
+//! The state of a copy, stored in one file in the directory of the copy.
 //!
-//! The file is written aside, synced and renamed, so it is always whole. It never promises more than the directory has: a log
-//! is in its place, durably, before `end` names it, and `end` names it before it is replayed.
+//! The file is written under another name, synced and renamed, so it is always complete. The state never claims more
+//! than the directory contains. A log is durable in its final place before `end` names it, and `end` names it before
+//! it is replayed.
 
 use std::path::{Path, PathBuf};
 
@@ -20,59 +21,60 @@ use crate::incoming::part_path;
 use crate::log_end::{LARGEST_LOG, LogEnd};
 use crate::stream_directory::StreamDirectory;
 
-/// The file that makes a directory a copy.
+/// Name of the file whose presence makes a directory a copy.
 pub const COPY_FILE: &str = "copy.json";
 const FORMAT: u32 = 1;
-/// Maximum length of the file: thousands of databases with long paths. A client with a handover may store as much.
+/// Maximum length of the file in bytes. It is sufficient for thousands of databases with long paths. A client with a
+/// handover may store a file of this size.
 const MAX_BYTES: u64 = 1 << 20;
-/// Maximum length of an identity. Programs make eight characters.
+/// Maximum length of the identifier of a copy. Generated identifiers have eight characters.
 const MAX_ID: usize = 64;
-/// Maximum length of a path or an address. Linux: `PATH_MAX`.
+/// Maximum length of a path or an address, equal to `PATH_MAX` on Linux.
 const MAX_PATH: usize = 4096;
-/// Maximum length of the reason why a copy cannot follow.
+/// Maximum length of the text that explains why a copy cannot follow.
 const MAX_REASON: usize = 64 << 10;
-/// No log has a higher number.
+/// Maximum generation of a log.
 const LAST_GENERATION: u32 = 0x7FFF_FFFF;
 
-/// What a copy knows about itself.
+/// The persistent state of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyState {
-    /// Version of the file: 1.
+    /// Version of the file format: 1.
     pub format: u32,
-    /// Identity of the copy.
+    /// Identifier of the copy.
     pub id: String,
-    /// Where the active side is.
+    /// Address of the active side.
     pub source: String,
-    /// The active side whose history was found to be that of the copy.
+    /// Address of the active side whose history was found to match the history of the copy.
     pub confirmed_with: Option<String>,
     /// Base name of the logs.
     pub base_name: FileStem,
-    /// Logs have names with five digits.
+    /// True if log names have five digits.
     pub short_names: bool,
-    /// Logs end in `.jtx`.
+    /// True if log names have the extension `.jtx`.
     pub newer_extensions: bool,
-    /// Identity of the log stream, in hexadecimal digits.
+    /// Signature of the log stream, in hexadecimal digits.
     pub log_signature: String,
-    /// Bytes of a log.
+    /// Size of a log in bytes.
     pub log_bytes: u64,
-    /// The databases.
+    /// Databases of the copy.
     pub databases: Vec<CopiedDatabase>,
-    /// What the copy is doing, or why it does nothing.
+    /// Current phase, or the reason why the copy is inactive.
     pub phase: Phase,
-    /// The first generation that the copy does not have.
+    /// First generation that the copy does not have.
     pub next: u32,
-    /// The log before `next`, if it is known.
+    /// End of the log before `next`, if it is known.
     pub end: Option<LogEnd>,
-    /// The newest generation that was replayed.
+    /// Newest generation that was replayed.
     pub replayed: u32,
-    /// Everything before this time was replayed, in milliseconds since 1970 UTC; `None` before the first replay.
+    /// Time up to which all changes were replayed, in milliseconds since 1970 UTC; `None` before the first replay.
     pub replayed_unix_ms: Option<i64>,
-    /// The active side, when it answered last.
+    /// State of the active side when it last responded.
     pub active: Option<ActiveSeen>,
-    /// Failed tries to get the next log.
+    /// Number of failed attempts to fetch the next log.
     pub tries: u32,
-    /// How long replay waits behind the end of a generation, in seconds.
+    /// Minimum age of a completed generation before it is replayed, in seconds.
     pub delay_seconds: u64,
 }
 
@@ -82,85 +84,88 @@ pub struct CopyState {
 pub struct CopiedDatabase {
     /// Name of the file in the directory of the copy.
     pub file: String,
-    /// Identity of the database, in hexadecimal digits.
+    /// Signature of the database, in hexadecimal digits.
     pub signature: String,
-    /// Where the active side has it.
+    /// Path of the database on the active side.
     pub source: PathBuf,
 }
 
-/// The active side, when it answered last.
+/// State of the active side when it last responded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActiveSeen {
-    /// The oldest log that it had.
+    /// Oldest generation whose log it had.
     pub oldest: u32,
-    /// The newest closed generation.
+    /// Newest closed generation.
     pub closed: u32,
-    /// When, in milliseconds since 1970 UTC.
+    /// Time of the response, in milliseconds since 1970 UTC.
     pub at_unix_ms: i64,
 }
 
-/// What a copy is doing.
+/// Phase of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Phase {
-    /// Its databases are not there yet.
+    /// The copy is being seeded and has no complete databases yet.
     Seeding,
-    /// It follows the active side.
+    /// The copy follows the active side.
     Following,
-    /// It cannot follow any more.
+    /// The copy can no longer follow the active side.
     Unfit {
         /// Kind of the reason.
         reason: UnfitReason,
-        /// The reason in words.
+        /// Description of the reason.
         what: String,
     },
-    /// It is becoming the active side. When its last log has the name of a current one, only undo is left.
+    /// The copy is becoming the active side. When its last log has the name of the current log, only the undo
+    /// remains.
     Activating {
-        /// What is lost.
+        /// The lost part of the history, if any.
         lost: Option<Lost>,
-        /// The old active side was reached, and steps down.
+        /// True if the old active side was reachable and steps down.
         steps_down: bool,
     },
 }
 
-/// What an activation loses of the history of the active side.
+/// The part of the active side's history that an activation loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lost {
-    /// The first lost generation.
+    /// First lost generation.
     pub first: u32,
-    /// The beginning of that generation is kept.
+    /// True if the start of the first lost generation is kept.
     #[serde(default)]
     pub first_in_part: bool,
-    /// The newest generation that the active side is known to have had.
+    /// Newest generation that the active side is known to have had.
     pub last_known: u32,
-    /// Transactions committed in these logs, if they can be read; otherwise nothing is known about them.
+    /// Number of transactions committed in the lost logs, if these logs can be read. `None` means that the number is
+    /// unknown.
     pub commits: Option<u64>,
-    /// The last log that is kept was begun then, and later commits of it are kept, too: in milliseconds since 1970 UTC.
+    /// Time at which the last kept log segment was started, in milliseconds since 1970 UTC. Later commits in this
+    /// segment are kept, too.
     pub kept_until_unix_ms: Option<i64>,
 }
 
-/// Why a copy cannot follow the active side.
+/// Reason why a copy cannot follow the active side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnfitReason {
-    /// A log was bad three times.
+    /// A log was damaged in three attempts.
     BadLog,
-    /// Logs that the copy does not have are gone on the active side.
+    /// The active side has removed logs that the copy does not have.
     LogsGone,
     /// The two sides have different histories.
     Diverged,
-    /// A database of the copy is damaged, or is not of the moment that the logs continue.
+    /// A database of the copy is damaged, or does not match the point in time at which the logs continue.
     BadDatabase,
     /// The active side has a database that the copy does not have.
     DatabaseMissing,
-    /// An incremental reseed has begun and not ended.
+    /// An incremental reseed has started and not completed.
     Reseeding,
 }
 
 impl CopyState {
-    /// Reads the file of a copy. `None`: the directory is no copy.
+    /// Reads the state file of a copy. Returns `None` if the directory is not a copy.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<CopyState>> {
         let path = directory.join(COPY_FILE);
         let Some(text) = text_file::read_at_most(vfs, &path, MAX_BYTES)? else {
@@ -190,7 +195,8 @@ impl CopyState {
         Ok(Some(state))
     }
 
-    /// The first field whose value no copy can have. Names stay in their directories, and generations can be counted on.
+    /// Returns the name of the first field with an invalid value. The checks confine file names to their directories
+    /// and prevent overflow in arithmetic with generations.
     fn impossible_field(&self) -> Option<&'static str> {
         let is_path = |text: &str| text.len() <= MAX_PATH && !text.chars().any(char::is_control);
         let is_reason = match &self.phase {
@@ -229,13 +235,13 @@ impl CopyState {
         rules.into_iter().find(|(_, holds)| !holds).map(|(name, _)| name)
     }
 
-    /// Stores the file, durably.
+    /// Writes the state file and makes it durable.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
         let text = jetcell_input::json_pretty(self).unwrap_or_default();
         Ok(text_file::write(vfs, &directory.join(COPY_FILE), &format!("{text}\n"))?)
     }
 
-    /// The state of a new copy of a stream, which has no databases yet.
+    /// Creates the state of a new copy of a log stream. The copy has no databases yet.
     pub fn seeding(id: String, source: String, active: &StreamDirectory, stream: Signature) -> CopyState {
         let form = active.names.form();
         CopyState {
@@ -260,25 +266,29 @@ impl CopyState {
         }
     }
 
-    /// The form of the names of the logs.
+    /// Returns the format of the log names.
     pub fn form(&self) -> LogNameForm {
         LogNameForm { short: self.short_names, newer_extensions: self.newer_extensions }
     }
 
-    /// The log stream.
+    /// Returns the signature of the log stream.
     pub fn stream(&self) -> Signature {
         Signature::from_hex(&self.log_signature).unwrap_or_default()
     }
 
-    /// The logs of the copy, in its directory.
+    /// Returns the logs of the copy in its directory.
     pub fn logs(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> StreamDirectory {
         StreamDirectory::new(vfs, directory, self.base_name, self.form())
     }
 
-    /// The log that came with the seed, if the copy has no closed log yet. The databases may have changes of it, so a backup of such a
-    /// copy contains it. Its name is not one of the stream.
+    /// Returns the log that came with the seed, if the copy has no closed log yet.
     ///
-    /// Errors: the copy has no log at all.
+    /// The databases may contain changes of this log, so a backup of the copy contains it. The file does not have the
+    /// name of a log in the stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the copy has no log at all.
     pub fn first_log(&self, vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option<PathBuf>> {
         if !self.logs(vfs, directory).closed()?.is_empty() {
             return Ok(None);
@@ -293,7 +303,7 @@ impl CopyState {
         }
     }
 
-    /// What the copy, which is on this host, needs of the active side's logs.
+    /// Returns the registration that tells the active side which logs the copy needs. The copy is on this host.
     pub fn registration(&self, directory: &Path, now_unix_ms: i64) -> CopyRegistration {
         CopyRegistration {
             id: self.id.clone(),
@@ -307,30 +317,30 @@ impl CopyState {
         }
     }
 
-    /// Closed generations that the active side had and the copy does not have.
+    /// Returns the number of closed generations that the active side had and the copy does not have.
     pub fn copy_queue(&self) -> u32 {
         self.active.map_or(0, |active| (active.closed + 1).saturating_sub(self.next))
     }
 
-    /// Generations that the copy has and has not replayed.
+    /// Returns the number of generations that the copy has but has not replayed.
     pub fn replay_queue(&self) -> u32 {
         self.next.saturating_sub(1).saturating_sub(self.replayed)
     }
 }
 
-/// Whether a text can be the identity of a copy, which becomes a part of file names.
+/// Returns true if the text is a valid identifier of a copy. The identifier becomes a part of file names.
 pub(crate) fn is_id(text: &str) -> bool {
     matches!(text.len(), 1..=MAX_ID) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 impl CopiedDatabase {
-    /// The identity of the database.
+    /// Returns the signature of the database.
     pub fn signature(&self) -> Signature {
         Signature::from_hex(&self.signature).unwrap_or_default()
     }
 }
 
-/// The header of a database file.
+/// Reads the header of a database file.
 pub fn database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
     let failed = |error: std::io::Error| CopyError::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(failed)?;
@@ -343,16 +353,16 @@ pub fn database_header(vfs: &dyn Vfs, path: &Path) -> Result<DatabaseHeader> {
     })
 }
 
-/// The number of pages that the file of a database has.
+/// Returns the number of pages in a database file.
 pub fn database_pages(vfs: &dyn Vfs, path: &Path) -> Result<u32> {
     let size = database_header(vfs, path)?.page_size;
     let file = vfs.open(path, OpenMode::Read).map_err(|error| CopyError::io(path, &error))?;
     let len = file.len().map_err(|error| CopyError::io(path, &error))?;
-    // In front of the first page are the header and its copy.
+    // The header and its copy precede the first page.
     Ok(u32::try_from(len / size.bytes() as u64).unwrap_or(u32::MAX).saturating_sub(2))
 }
 
-/// The generation from which redo of a database starts.
+/// Returns the generation at which redo of a database starts.
 pub fn first_needed(header: &DatabaseHeader) -> Generation {
     match header.state {
         DatabaseState::CleanShutdown => header.consistent_position.generation,

@@ -1,4 +1,4 @@
-//! An active side whose logs are in a directory of this machine. Its engine may be running.
+//! An active side whose logs are in a directory of this host. Its engine may be running.
 
 use std::io;
 
@@ -14,11 +14,11 @@ use crate::source::{Offer, Source};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::read_durable;
 
-/// The directory of the active side's logs.
+/// Reads the logs of an active side from its directory.
 pub struct DirectorySource(StreamDirectory);
 
 impl DirectorySource {
-    /// The active side with these logs.
+    /// Creates a source from the logs of an active side.
     pub fn new(logs: StreamDirectory) -> DirectorySource {
         DirectorySource(logs)
     }
@@ -40,7 +40,7 @@ impl Source for DirectorySource {
         let (oldest, newest) = (closed.clone().min(), closed.max());
         let current = header_of(&*logs.vfs, &logs.names.current());
         let Some((oldest, closed)) = oldest.zip(newest) else {
-            // Only the current log is there, or nothing.
+            // There is only the current log, or no log.
             let header = current
                 .map_err(|error| CopyError::Unreachable { active: self.place(), what: error.to_string() })?;
             let closed = Generation(header.generation.0.saturating_sub(1));

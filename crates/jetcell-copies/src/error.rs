@@ -1,42 +1,42 @@
-//! Why a copy cannot be made, followed, compared or activated.
+//! Errors of seeding, following, comparing and activating copies.
 
-/// Result of this crate's functions.
+/// Result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, CopyError>;
 
-/// Why a copy cannot be made, followed, compared or activated. Neither the active instance nor a database is changed, unless
-/// the function says otherwise.
+/// Reason why a copy cannot be made, followed, compared or activated. Unless the function documents otherwise,
+/// neither the active instance nor a database is changed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// The engine's error.
+    /// An error of the storage engine.
     #[error(transparent)]
     Engine(#[from] ese_engine::Error),
-    /// The error of a backup or a restore.
+    /// An error of a backup or a restore.
     #[error(transparent)]
     Backup(#[from] jetcell_backup::BackupError),
-    /// The active side does not answer. The same call may succeed later.
+    /// The active side does not respond. The same call may succeed later.
     #[error("{active} cannot be reached: {what}")]
     Unreachable {
-        /// The active side.
+        /// Address of the active side.
         active: String,
-        /// Why.
+        /// Reason for the failure.
         what: String,
     },
-    /// The active side answers, and does not store the registration of the copy. The same call may succeed later.
+    /// The active side responds but cannot store the registration of the copy. The same call may succeed later.
     #[error("{active} does not store the registration of this copy: {what}")]
     NotRegistered {
-        /// The active side.
+        /// Address of the active side.
         active: String,
-        /// Why.
+        /// Reason for the failure.
         what: String,
     },
-    /// The copy is being backed up, so its replay rests. The same call may succeed later.
+    /// The copy is being backed up, so its replay is paused. The same call may succeed later.
     #[error("{}: replay rests while the copy is backed up", .0.display())]
     Paused(std::path::PathBuf),
-    /// An incremental reseed cannot bring the side back; a full one can.
+    /// An incremental reseed cannot repair the side, but a full reseed can.
     #[error("an incremental reseed is not possible: {0}; reseed the whole copy, without --incremental")]
     OnlyFullReseed(String),
-    /// The request cannot be carried out; the text says why, and what to do.
+    /// The request was refused. The text contains the reason and a remedy.
     #[error("{0}")]
     Refused(String),
 }
@@ -46,8 +46,8 @@ impl CopyError {
         CopyError::Engine(ese_engine::Error::io(path, error))
     }
 
-    /// Whether an incremental reseed failed for a reason that a full one does not have: what it needs of the logs is gone or
-    /// damaged.
+    /// Returns true if an incremental reseed failed for a reason that does not affect a full reseed: the logs that it
+    /// needs are missing or damaged.
     pub fn needs_full_reseed(&self) -> bool {
         matches!(
             self,
@@ -61,7 +61,8 @@ impl CopyError {
         )
     }
 
-    /// Whether the active side cannot be reached now. What was copied is kept, so that the same call goes on where it was.
+    /// Returns true if the active side is currently unreachable. The bytes copied so far are kept, and the same call
+    /// later continues from there.
     pub fn is_out_of_reach(&self) -> bool {
         let error = match self {
             CopyError::Engine(error) | CopyError::Backup(jetcell_backup::BackupError::Engine(error)) => error,
@@ -70,7 +71,7 @@ impl CopyError {
         matches!(error, ese_engine::Error::Io { kind, .. } if jetcell_vfs::is_out_of_reach(*kind))
     }
 
-    /// Whether the error concerns the active side or a full disk, so that the copy is as good as before.
+    /// Returns true if the error is temporary: it concerns the active side or a full disk, and the copy is unchanged.
     pub fn is_passing(&self) -> bool {
         match self {
             CopyError::Unreachable { .. } | CopyError::NotRegistered { .. } | CopyError::Paused(_) => true,

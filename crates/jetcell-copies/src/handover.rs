@@ -1,8 +1,8 @@
-//! An active side that is stopped, and gives its role to a copy.
+//! Handover: a stopped active side transfers its role to a copy.
 //!
-//! While a [`Handover`] exists, the active side cannot start. [`Handover::step_down`] ends its role for good: its current log
-//! gets the name of a closed one, so that no instance can be opened on it, and `copy.json` makes it a copy of the new active
-//! side. ESE has no such fence; it relies on the cluster.
+//! While a [`Handover`] exists, the active side cannot be started. [`Handover::step_down`] permanently ends its role.
+//! It renames the current log to the name of a closed log. No instance can then be opened on it. It also writes a
+//! `copy.json` that makes the old active side a copy of the new one. ESE has no such fence; it relies on the cluster.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,23 +16,26 @@ use crate::error::{CopyError, Result};
 use crate::log_end::{LogEnd, records_end, take_empty_tail};
 use crate::stream_directory::StreamDirectory;
 
-/// An active side that is stopped, and stays so while this exists.
+/// A stopped active side. It cannot be started while this value exists.
 pub trait Handover {
-    /// All its logs, the newest one, which may not be closed, included. One without records is not.
+    /// Returns all logs of the active side, including the newest one, which may not be closed. A newest log without
+    /// records is not included.
     fn logs(&self) -> &BTreeMap<Generation, PathBuf>;
 
-    /// The file of a log.
+    /// Returns the content of a log file.
     fn log(&self, generation: Generation) -> Result<IoBuffer>;
 
-    /// What its copies need, and it itself when it has stepped down.
+    /// Returns the registrations of its copies. After a step-down the list includes the old active side itself.
     fn copies(&self) -> Result<Vec<CopyRegistration>>;
 
-    /// Makes the active side a copy of the side at `successor`, durably. It continues behind `end`, or is unfit if its history has
-    /// diverged. Repeated, it does what is left to be done.
+    /// Makes the active side a copy of the side at `successor` and makes this change durable.
+    ///
+    /// The old side continues after `end`, or is unfit if its history has diverged. A repeated call completes the
+    /// remaining steps.
     fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: Phase) -> Result<()>;
 }
 
-/// The handover of an active side in a directory.
+/// Handover of an active side whose logs are in a directory.
 pub(crate) struct DirectoryHandover {
     logs: StreamDirectory,
     set: RecoverySet,
@@ -42,9 +45,11 @@ pub(crate) struct DirectoryHandover {
 }
 
 impl DirectoryHandover {
-    /// Stops the active side from being started.
+    /// Locks the active side to prevent it from being started.
     ///
-    /// Errors: it is running ([`Error::InUse`]), or cannot be read.
+    /// # Errors
+    ///
+    /// Returns an error if the active side is running ([`Error::InUse`]) or cannot be read.
     pub fn begin(logs: &StreamDirectory, successor: &str) -> Result<DirectoryHandover> {
         let vfs = &logs.vfs;
         if let Some(state) = CopyState::read(&**vfs, logs.path())?
@@ -73,7 +78,7 @@ impl DirectoryHandover {
             }
             _ => unreachable(&error),
         })?;
-        // The instance may have closed logs before it was locked out.
+        // The instance may have closed logs before the lock was acquired.
         let files = vfs.list(logs.path()).map_err(|error| unreachable(&error))?;
         let mut set = RecoverySet::find(vfs, &files)?;
         name_closed(logs, &mut set)?;
@@ -94,7 +99,7 @@ impl DirectoryHandover {
         self.set.databases.iter().map(copied).collect()
     }
 
-    /// Gives the current log, and an entered prepared one, the names of closed ones.
+    /// Renames the current log, and a prepared log that was already started, to the names of closed logs.
     fn archive(&self) -> Result<()> {
         let vfs = &self.logs.vfs;
         for (generation, path) in &self.set.logs {
@@ -114,8 +119,10 @@ impl DirectoryHandover {
 }
 
 impl DirectoryHandover {
-    /// Overwrites what a crash has left behind the last record of a log with zeros, so that it reads as a closed one. A damaged log
-    /// stays as it is: it did not arrive on the other side, so this one has diverged.
+    /// Overwrites the bytes that a crash left after the last record of a log with zeros. The log is then a valid
+    /// closed log.
+    ///
+    /// A damaged log is left unchanged. It did not arrive on the other side, so this side has diverged.
     fn clear_tail(&self, path: &Path) -> Result<()> {
         let vfs = &self.logs.vfs;
         if LogCopy::read(vfs, path, true).is_ok() {
@@ -163,10 +170,10 @@ impl Handover for DirectoryHandover {
             let stand_in = |id| CopyRegistration::unreadable(id, self.set.signature, newest);
             copies.extend(registration.or_else(|| id.map(stand_in)));
         }
-        // This side is a copy, too, when it has stepped down.
+        // After a step-down this side is itself a copy.
         let vfs = &*self.logs.vfs;
         let own = CopyState::read(vfs, self.logs.path())?.filter(|state| state.phase == Phase::Following);
-        // It may be on another host than the one that asks.
+        // This side may be on another host than the caller.
         copies.extend(own.map(|state| CopyRegistration {
             host: None,
             ..state.registration(self.logs.path(), vfs.clock().unix_ms())
@@ -184,14 +191,15 @@ impl Handover for DirectoryHandover {
         (state.next, state.end) = (end.map_or(newest + 1, |end| end.next().0), end);
         state.replayed = state.next.saturating_sub(1);
         state.phase = phase;
-        // The names come first: from then on no instance can be opened.
+        // The logs are renamed first. After the renames no instance can be opened.
         self.archive()?;
         state.store(&**vfs, directory)
     }
 }
 
-/// A crash may have come when the next log was entered and the closed one still had the name of a current log. It gets its name, as
-/// recovery of the active side would give it, so that the copy can fetch it.
+/// Renames a closed log that still has the name of the current log. This happens if a crash interrupts the start of
+/// the next generation. Recovery of the active side would rename it in the same way. After the rename the copy can
+/// fetch the log.
 fn name_closed(logs: &StreamDirectory, set: &mut RecoverySet) -> Result<()> {
     let current = logs.names.current();
     let newest = set.logs.last_key_value().map(|(newest, _)| *newest);

@@ -1,4 +1,4 @@
-//! Compares two sides by their logs: which of them continues the other, and where they part.
+//! Compares two sides by their logs. Determines which side continues the other, and where their histories diverge.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,51 +19,56 @@ pub struct History {
     vfs: Arc<dyn Vfs>,
     stream: Signature,
     logs: BTreeMap<Generation, PathBuf>,
-    /// The newest generation of an instance, and the name that its log gets when it is closed. The instance may be running.
+    /// Newest generation of an instance, and the name that its log gets when it is closed. The instance may be
+    /// running.
     open: Option<(Generation, PathBuf)>,
 }
 
-/// How one side stands to another.
+/// Relation of one side to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// Both have the same logs.
+    /// Both sides have the same logs.
     Equal,
-    /// The side ends earlier, and the other one continues it: it can follow. It lacks so many generations.
+    /// The side ends earlier, and the other side continues it, so the side can follow. Contains the number of
+    /// generations that the side lacks.
     Behind(u32),
-    /// The side has more than the other one, and nothing else: so many generations.
+    /// The side has all logs of the other side and more. Contains the number of additional generations.
     Ahead(u32),
-    /// Both have this generation, with other content.
+    /// Both sides have this generation, with different content.
     OtherContent(Generation),
-    /// The side ends in front of this generation, and the other one's does not continue it.
+    /// The side ends before this generation, and the log of the other side does not continue it.
     ForeignPast(Generation),
-    /// The logs are of different streams.
+    /// The logs belong to different log streams.
     OtherStream,
-    /// The logs of the two do not meet, so that nothing can be said: generations of the side that the other one lacks, and
-    /// the other way round.
+    /// The logs of the two sides neither overlap nor adjoin, so they cannot be compared.
     NoCommonLog,
 }
 
 impl Relation {
-    /// Whether one of the sides has to be reseeded.
+    /// Returns true if one of the sides must be reseeded.
     pub fn is_divergence(self) -> bool {
         matches!(self, Relation::OtherContent(_) | Relation::ForeignPast(_) | Relation::OtherStream)
     }
 }
 
 impl History {
-    /// The history of the logs among files.
+    /// Finds the logs among `files` and returns their history.
     ///
-    /// Errors: there are none, or logs of several streams.
+    /// # Errors
+    ///
+    /// Returns an error if `files` contains no logs, or logs of several streams.
     pub fn of_files(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<History> {
         Ok(History::of_set(vfs, &RecoverySet::find(vfs, files)?))
     }
 
-    /// The history of a side: an instance, a copy or a backup, of whose directory these are the files.
+    /// Returns the history of a side: an instance, a copy or a backup. `files` are the files in `directory`.
     ///
-    /// Errors: there are no logs, or logs of several streams.
+    /// # Errors
+    ///
+    /// Returns an error if there are no logs, or logs of several streams.
     pub fn of_side(vfs: &Arc<dyn Vfs>, directory: &Path, files: &[PathBuf]) -> Result<History> {
         let history = match (CopyState::read(&**vfs, directory)?, History::of_files(vfs, files)) {
-            // A copy of a clean instance has no closed log at first.
+            // A copy of a clean instance initially has no closed log.
             (Some(state), Err(_)) if state.first_log(vfs, directory)?.is_some() => {
                 History { vfs: vfs.clone(), stream: state.stream(), logs: BTreeMap::new(), open: None }
             }
@@ -72,7 +77,7 @@ impl History {
         history.with_part(directory)
     }
 
-    /// The history of the logs of a set.
+    /// Returns the history of the logs in a recovery set.
     pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> History {
         let mut logs = set.logs.clone();
         let open = logs.last_key_value().map(|(newest, path)| {
@@ -82,8 +87,8 @@ impl History {
         History { vfs: vfs.clone(), stream: set.signature, logs, open }
     }
 
-    /// Adds the log behind those in the directory of a copy that its databases have changes of, and that came with a seed or a
-    /// reseed in part.
+    /// Adds the partial log that follows the closed logs of a copy. The log came with a seed or a reseed, and the
+    /// databases contain changes of it.
     pub fn with_part(mut self, directory: &Path) -> Result<History> {
         let part = part_of_log(&self.vfs, directory)?;
         let is_next = |part: &LogCopy| self.logs.is_empty() || part.generation == self.newest().next();
@@ -93,17 +98,17 @@ impl History {
         Ok(self)
     }
 
-    /// The newest generation.
+    /// Returns the newest generation.
     pub fn newest(&self) -> Generation {
         self.logs.last_key_value().map_or(Generation(0), |(newest, _)| *newest)
     }
 
-    /// The logs.
+    /// Returns the logs by generation.
     pub fn logs(&self) -> &BTreeMap<Generation, PathBuf> {
         &self.logs
     }
 
-    /// The stream.
+    /// Returns the signature of the log stream.
     pub fn stream(&self) -> Signature {
         self.stream
     }
@@ -127,8 +132,8 @@ impl History {
         Ok(Some(LogCopy::read(&self.vfs, self.closed_path(path), true)?))
     }
 
-    /// Whether the instance has closed its newest log since the files were listed, so that its name is gone, or is that of another
-    /// generation, which was `found`.
+    /// Returns true if the instance has closed its newest log since the files were listed. The listed name then does
+    /// not exist or belongs to another generation, `found`.
     fn was_closed(&self, generation: Generation, found: Option<Generation>) -> bool {
         let Some((newest, path)) = &self.open else { return false };
         found != Some(generation)
@@ -140,14 +145,16 @@ impl History {
         self.open.as_ref().map_or(path, |(_, closed)| closed)
     }
 
-    /// The end of a log of this side.
+    /// Returns the end of a log of this side.
     pub fn end_of(&self, generation: Generation) -> Result<Option<LogEnd>> {
         Ok(self.read(generation)?.as_ref().map(LogEnd::of))
     }
 
-    /// How this side stands to another one.
+    /// Returns the relation of this side to another side.
     ///
-    /// Errors: a log that is needed for the answer cannot be read, or is damaged.
+    /// # Errors
+    ///
+    /// Returns an error if a log that the comparison needs cannot be read or is damaged.
     pub fn compare(&self, other: &History) -> Result<Relation> {
         if self.stream != other.stream {
             return Ok(Relation::OtherStream);
@@ -162,7 +169,7 @@ impl History {
                 Same::Longer if *generation == newest && parted.is_none() => {
                     let behind = other.newest().0 - newest.0;
                     return Ok(if behind > 0 {
-                        // The other one closed the generation earlier.
+                        // The other side closed this generation earlier.
                         Relation::OtherContent(newest)
                     } else {
                         Relation::Ahead(self.newest().0 - newest.0)
@@ -183,7 +190,7 @@ impl History {
             return Ok(Relation::OtherContent(first));
         }
         let (ours, theirs) = (self.newest(), other.newest());
-        // The next generation of the longer side says what it continues.
+        // The header of the next generation on the longer side identifies the log that it continues.
         let (shorter, longer) = if ours <= theirs { (self, other) } else { (other, self) };
         if let (Some(end), Some(next)) = (shorter.end_of(newest)?, longer.header(newest.next())?)
             && !follows(&end, &next)
@@ -197,7 +204,7 @@ impl History {
         })
     }
 
-    /// The answer for sides without a common log: one may begin directly behind the other.
+    /// Compares sides without a common log. One side may start directly after the end of the other.
     fn adjacent(&self, other: &History) -> Result<Relation> {
         let (shorter, longer) = if self.newest() < other.newest() { (self, other) } else { (other, self) };
         let newest = shorter.newest();
@@ -212,7 +219,7 @@ impl History {
         }
     }
 
-    /// Whether both sides have the same log of a generation.
+    /// Compares the logs of one generation on both sides.
     fn same(&self, other: &History, generation: Generation) -> Result<Same> {
         let (Some(ours), Some(theirs)) = (self.header(generation)?, other.header(generation)?) else {
             return Ok(Same::No);
@@ -222,7 +229,7 @@ impl History {
         {
             return Ok(Same::No);
         }
-        // The logs behind them say what is in them.
+        // The next logs store the checksums of these logs.
         if let (Some(ours), Some(theirs)) =
             (self.header(generation.next())?, other.header(generation.next())?)
         {
@@ -234,10 +241,15 @@ impl History {
         Ok(compare_content(&ours, &theirs))
     }
 
-    /// What the logs from a generation on changed, which begins the part that the other side does not have. The log before it is
-    /// read on the other side: that the logs here continue it proves that nothing differs earlier.
+    /// Returns the changes of the logs from generation `from` on, which is the first generation that the other side
+    /// does not have.
     ///
-    /// Errors: a log is damaged, or does not continue the one before it; the other side does not have the log before.
+    /// The previous log is read on the other side. If the logs on this side continue it, no earlier log differs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a log is damaged or does not continue the previous log, or if the other side lacks the
+    /// previous log.
     pub fn changes_from(&self, from: Generation, other: &History) -> Result<LogChanges> {
         let before = Generation(from.0.saturating_sub(1));
         let Some(first) = other.logs.get(&before).map(|path| (before, path.clone())) else {
@@ -253,9 +265,9 @@ impl History {
 enum Same {
     Yes,
     No,
-    /// The first one has the other one's segments, and more.
+    /// The first log contains all segments of the other log, and more.
     Longer,
-    /// The other way round.
+    /// The other log contains all segments of the first log, and more.
     Shorter,
 }
 

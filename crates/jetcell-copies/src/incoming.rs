@@ -1,4 +1,4 @@
-//! The directory of a copy with what was not inspected yet, and the part of a log that came with a seed.
+//! The subdirectory of a copy for files that were not inspected yet, and the partial log that came with a seed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
 use crate::error::{CopyError, Result};
 
-/// Where logs and seeds are until they were inspected.
+/// Name of the subdirectory for logs and seeds that were not inspected yet.
 pub(crate) const INCOMING: &str = "incoming";
-/// In [`INCOMING`]: a part of the log that was being written when the databases were seeded. They have changes of it, so the whole
-/// log has to begin with it.
+/// Name of the file in [`INCOMING`] with a part of the log that was being written during the seed. The databases
+/// contain changes of this part, so the complete log must start with it.
 const PART: &str = "part.log";
 
-/// The part of a log that the databases have changes of, if the copy does not have the whole one.
+/// Reads the partial log whose changes the databases contain, if the copy does not have the complete log.
 pub(crate) fn part_of_log(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option<LogCopy>> {
     let path = part_path(directory);
     match LogCopy::read(vfs, &path, false) {
@@ -24,23 +24,23 @@ pub(crate) fn part_of_log(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option
     }
 }
 
-/// Where [`part_of_log`] is stored.
+/// Returns the path of the file that [`part_of_log`] reads.
 pub(crate) fn part_path(directory: &Path) -> PathBuf {
     directory.join(INCOMING).join(PART)
 }
 
-/// Whether an error says that a file does not exist, or not any more.
+/// Returns true if the error means that a file does not exist or no longer exists.
 pub(crate) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Io { kind: io::ErrorKind::NotFound, .. })
 }
 
-/// Creates a file in place of an earlier one. A link there is removed, and not followed.
+/// Creates a file in place of an existing one. A link is removed and not followed.
 pub(crate) fn create_again(vfs: &dyn Vfs, path: &Path) -> io::Result<Arc<dyn File>> {
     remove_if_there(vfs, path)?;
     vfs.open(path, OpenMode::CreateNew)
 }
 
-/// Removes a file that another process may remove at the same time.
+/// Removes a file that another process may remove concurrently.
 pub(crate) fn remove_if_there(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
     match vfs.remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -48,7 +48,7 @@ pub(crate) fn remove_if_there(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a log there, durably. The file is not whole before that.
+/// Writes a log to `path` and makes it durable. Before the function returns, the file may be incomplete.
 pub(crate) fn store_log(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let put = || {

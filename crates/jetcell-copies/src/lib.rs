@@ -1,4 +1,4 @@
-//! Passive copies of databases, kept up by the logs of their active instance.
+//! Passive copies of databases. The logs of the active instance keep the copies current.
 //!
 //! ```text
 //!  active side                    copy
@@ -7,9 +7,10 @@
 //!  pages, both ways   <─> repairs
 //! ```
 //!
-//! [`seed_stopped`] and [`seed_running`] make a copy, and [`Replication`] keeps it up, in bounded steps. [`Source`] is the seam
-//! for transports. `copy.json` says what the copy has ([`CopyState`]). [`activate`] makes a copy the active side. [`History`] tells
-//! where two sides part, and [`Reseed`] brings one of them back.
+//! [`seed_stopped`] and [`seed_running`] create a copy, and [`Replication`] keeps it current in bounded steps.
+//! [`Source`] is the interface for transports. The file `copy.json` stores the state of a copy ([`CopyState`]).
+//! [`activate`] makes a copy the active side. [`History`] finds the point at which two sides diverge, and [`Reseed`]
+//! brings one side back to the history of the other.
 #![forbid(unsafe_code)]
 
 mod activation;

@@ -1,4 +1,4 @@
-//! Brings closed logs from the active side, in their order, and inspects each before the copy uses it.
+//! Copies closed logs from the active side in order, and inspects each log before the copy uses it.
 //!
 //! ```text
 //!  active side ──> incoming/E0000000012.log ──> inspected ──> E0000000012.log ──> durable ──> copy.json names it
@@ -20,34 +20,36 @@ use crate::log_end::{LogEnd, LogFlaw, follows, header_of, inspect, records_end};
 use crate::source::{Offer, Source};
 use crate::streamed_log::{StreamedLog, good_bytes};
 
-/// How often a log is fetched before the copy gives up.
+/// Maximum number of attempts to fetch a log before the copy becomes unfit.
 const TRIES: u32 = 3;
-/// Fetches of an open log in one step, so that other work goes on beside a fast one.
+/// Maximum number of fetches of an open log in one step. The limit ensures that other work continues even if the log
+/// grows fast.
 const FETCHES: u32 = 64;
 
-/// Whether an active side has the history of the copy.
+/// Result of the check whether an active side has the history of the copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirmed {
-    /// It has the same last log.
+    /// The active side has the last log of the copy.
     Yes,
-    /// What it has of the last log does not say so. The next closed log does, if it can be fetched: it says what it continues.
+    /// The part of the last log on the active side is not sufficient. The next closed log decides, if it can be
+    /// fetched, because its header identifies the log that it continues.
     ByNextLog,
-    /// That cannot be said yet, or it has another history.
+    /// The check is not possible yet, or the active side has another history.
     NotYet,
 }
 
-/// Brings logs into the directory of a copy.
+/// Copies logs into the directory of a copy.
 pub(crate) struct LogCopier<'c> {
     pub vfs: &'c Arc<dyn Vfs>,
     pub directory: &'c Path,
     pub source: &'c dyn Source,
-    /// The log that is being written, as far as it has arrived.
+    /// The received part of the log that the active side is writing.
     pub streamed: &'c mut Option<StreamedLog>,
     pub events: &'c CopyEvents,
 }
 
 impl LogCopier<'_> {
-    /// Fetches what the log behind the closed ones has. Returns the bytes that came.
+    /// Fetches the new part of the log that follows the closed logs. Returns the number of bytes received.
     pub fn stream(&mut self, state: &CopyState) -> Result<u64> {
         if self.streamed.as_ref().is_some_and(|known| known.generation().0 != state.next) {
             *self.streamed = None;
@@ -73,7 +75,8 @@ impl LogCopier<'_> {
         Ok(came)
     }
 
-    /// The closed log of a generation whose beginning has arrived: the rest is fetched. `None`: the whole log has to be fetched.
+    /// Completes a partially received log that is closed now by fetching the rest. Returns `None` if the whole log
+    /// must be fetched.
     fn complete_streamed(
         &mut self,
         state: &CopyState,
@@ -87,8 +90,8 @@ impl LogCopier<'_> {
         known.complete(self.vfs, self.directory, state, after, &rest)
     }
 
-    /// Brings the next logs, at most `most`, and names them in the state. Returns how many came. A log that is bad or gone
-    /// leaves the copy unfit after three tries.
+    /// Copies up to `most` of the next logs and records them in the state. Returns the number of logs copied. After
+    /// three failed attempts to copy a damaged or missing log, the copy is unfit.
     pub fn copy(&mut self, state: &mut CopyState, closed: Generation, most: u32) -> Result<u32> {
         let before = state.clone();
         let copied = self.bring(state, closed, most);
@@ -98,7 +101,7 @@ impl LogCopier<'_> {
         copied
     }
 
-    /// The same, without storing the state.
+    /// Copies logs like [`LogCopier::copy`], but does not store the state.
     pub fn bring(&mut self, state: &mut CopyState, closed: Generation, most: u32) -> Result<u32> {
         let mut copied = 0;
         let result = loop {
@@ -115,14 +118,14 @@ impl LogCopier<'_> {
             }
         };
         if copied > 0 {
-            // The logs have their names durably before the state names them.
+            // The file names of the logs must be durable before the state names them.
             self.sync()?;
         }
         result.map(|()| copied)
     }
 
-    /// Compares the last log of the copy with that of an active side that it did not follow before. If it is another one, the copy
-    /// is unfit.
+    /// Compares the last log of the copy with the log of an active side that it did not follow before. If the logs
+    /// differ, the copy is unfit.
     pub fn confirm(&self, state: &mut CopyState, offer: Offer) -> Result<Confirmed> {
         let Some(end) = state.end else { return self.confirm_part(state) };
         let generation = Generation(end.generation);
@@ -133,7 +136,7 @@ impl LogCopier<'_> {
         let other_log = offer.open_created.is_some_and(|created| created != end.created);
         if generation > offer.closed && (!is_open || other_log) {
             if self.source.log(generation, 0)?.is_some() {
-                // The offer is an old one.
+                // The offer is outdated.
                 return Ok(Confirmed::NotYet);
             }
             // The active side will never have this log.
@@ -149,9 +152,9 @@ impl LogCopier<'_> {
         }
         if generation > offer.closed {
             let path = state.logs(self.vfs, self.directory).archived(generation);
-            // One that is damaged here is fetched again when it is closed there.
+            // If the log of the copy is damaged, it is fetched again after the active side has closed it.
             let Ok(ours) = LogCopy::read(self.vfs, &path, true) else { return Ok(Confirmed::NotYet) };
-            // If it begins as ours, it may still become the same.
+            // If both logs start with the same segments, they may still become equal.
             return self.compare_with_open(state, &ours).map(|_| Confirmed::NotYet);
         }
         let Some(bytes) = self.source.log(generation, 0)? else { return Ok(Confirmed::NotYet) };
@@ -169,7 +172,7 @@ impl LogCopier<'_> {
                     "{number} is another one than in the copy: the two have different histories (-590); compare them with \
                      jetcell copies --with, then reseed the one whose history is not wanted"
                 );
-                // One answer may be an old one, of a side that was active before.
+                // A single response may be outdated and come from a side that was active before.
                 self.failed(state, generation, -590, UnfitReason::Diverged, what);
                 state.store(&**self.vfs, self.directory)?;
                 Ok(Confirmed::NotYet)
@@ -177,7 +180,8 @@ impl LogCopier<'_> {
         }
     }
 
-    /// The active side has the last log of the copy no more. The header of the next one says what it continues.
+    /// Handles an active side that no longer has the last log of the copy. The header of the next log identifies the
+    /// log that it continues.
     fn confirm_by_next(&self, state: &mut CopyState, end: LogEnd) -> Result<Confirmed> {
         let next = self.source.log(end.next(), 0)?;
         let header = next.and_then(|bytes| LogHeader::decode(&bytes).ok());
@@ -185,12 +189,12 @@ impl LogCopier<'_> {
             header.filter(|header| (header.generation, header.signature) == (end.next(), state.stream()));
         match of_next.is_some_and(|header| follows(&end, &header)) {
             true => self.confirm_part(state),
-            // Fetching the log tells why.
+            // Fetching the log reports the reason.
             false => Ok(Confirmed::ByNextLog),
         }
     }
 
-    /// Compares the part of the next log that the databases have changes of with that log.
+    /// Compares the partial log whose changes the databases contain with the log of the active side.
     fn confirm_part(&self, state: &mut CopyState) -> Result<Confirmed> {
         match part_of_log(self.vfs, self.directory)?.filter(|part| part.generation.0 == state.next) {
             Some(part) => self.compare_with_open(state, &part),
@@ -198,13 +202,15 @@ impl LogCopier<'_> {
         }
     }
 
-    /// Compares the segments of a log with those of the log that the active side is writing, as far as both have them.
+    /// Compares the segments of a log with the segments of the log that the active side is writing, where both sides
+    /// have them.
     fn compare_with_open(&self, state: &mut CopyState, part: &LogCopy) -> Result<Confirmed> {
         let (len, generation) = (records_end(part).min(part.bytes.len()), part.generation);
         let mut at = 0;
         while at < len {
             let Some(mut bytes) = self.source.open_log(generation, at as u64)? else {
-                // It is closed there, and inspecting it compares it with the part.
+                // The active side has closed the log. The inspection of the closed log compares it with the partial
+                // log.
                 return Ok(Confirmed::ByNextLog);
             };
             let header = if at == 0 { SEGMENT_BYTES.min(bytes.len()) } else { 0 };
@@ -229,7 +235,7 @@ impl LogCopier<'_> {
                 return Ok(Confirmed::NotYet);
             }
             if compared == 0 && !known.is_empty() {
-                // It does not have that yet.
+                // The active side does not have these segments yet.
                 return Ok(Confirmed::NotYet);
             }
             at += header + compared;
@@ -237,8 +243,8 @@ impl LogCopier<'_> {
         Ok(Confirmed::Yes)
     }
 
-    /// Brings a log again that the copy had, and that is damaged now. Its content may be in the databases, so it must be the same
-    /// again.
+    /// Fetches a log again that the copy already had and that is now damaged. The databases may contain its changes,
+    /// so the content must be the same as before.
     pub fn replace(&mut self, state: &mut CopyState, generation: Generation) -> Result<bool> {
         let behind = state.logs(self.vfs, self.directory).archived(generation.next());
         let known = match header_of(&**self.vfs, &behind) {
@@ -258,7 +264,8 @@ impl LogCopier<'_> {
         Ok(fetched.is_some())
     }
 
-    /// Fetches one log and inspects it: it must continue `after`, and be the `known` one. `None`: this try has failed.
+    /// Fetches and inspects one log. The log must continue `after` and, if `known` is given, have the same end.
+    /// Returns `None` if this attempt failed.
     fn fetch(
         &mut self,
         state: &mut CopyState,
@@ -289,7 +296,8 @@ impl LogCopier<'_> {
             Ok(log) => {
                 let end = LogEnd::of(&log);
                 if *log.bytes != *bytes {
-                    // A damaged segment had a copy. It must not stay in the file, which may be used again.
+                    // A damaged segment was restored from its second copy. The damaged bytes must not remain in the
+                    // file, which may be reused later.
                     self.write(&incoming, &log.bytes)?;
                 }
                 let moved = self.vfs.rename(&incoming, &place);
@@ -317,7 +325,7 @@ impl LogCopier<'_> {
         Ok(self.failed(state, generation, error, reason, what))
     }
 
-    /// A try has failed, with an error of this number in ESE.
+    /// Records a failed attempt, with the number of the corresponding ESE error.
     fn failed(
         &self,
         state: &mut CopyState,

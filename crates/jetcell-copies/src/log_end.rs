@@ -1,4 +1,4 @@
-//! What identifies the last log of a history: the next one must continue it.
+//! Identification of the last log of a history. The next log must continue it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,36 +12,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
 
-/// No log of ESE has more bytes.
+/// Maximum size of an ESE log in bytes.
 pub const LARGEST_LOG: u64 = 1 << 28;
 
-/// A closed log: its number, when it was created, and what is in it.
+/// Identification of a closed log: its generation, creation time and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogEnd {
-    /// Its generation.
+    /// Generation of the log.
     pub generation: u32,
-    /// When it was created: the eight bytes of its header, as a number.
+    /// Creation time: the eight bytes in its header, as a number.
     pub created: u64,
     /// XOR of the checksums of its segments.
     pub checksum: u64,
 }
 
-/// Why a log is not taken into a copy.
+/// Reason why a copy does not accept a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFlaw {
-    /// It is damaged, cut off, or another generation. Another try may bring the right bytes.
+    /// The log is damaged, truncated, or of another generation. A repeated fetch may succeed.
     Damaged(String),
-    /// It is of another log stream.
+    /// The log belongs to another log stream.
     OtherStream,
-    /// It continues a log that was created at another time.
+    /// The log continues a log that was created at another time.
     OtherHistory,
-    /// It continues a log with other content.
+    /// The log continues a log with different content.
     OtherContent,
 }
 
 impl LogEnd {
-    /// The end of a log that was verified.
+    /// Returns the end of a verified log.
     pub fn of(log: &LogCopy) -> LogEnd {
         LogEnd {
             generation: log.generation.0,
@@ -50,21 +50,21 @@ impl LogEnd {
         }
     }
 
-    /// The generation behind it.
+    /// Returns the next generation.
     pub fn next(&self) -> Generation {
         Generation(self.generation).next()
     }
 
-    /// When the log was created, in milliseconds since 1970 UTC.
+    /// Returns the creation time of the log, in milliseconds since 1970 UTC.
     pub fn created_unix_ms(&self) -> Option<i64> {
         LogTime(self.created.to_be_bytes()).unix_ms()
     }
 }
 
-/// Verifies a closed log completely: all segments and records, its generation, its stream, that it continues `after`, and that
-/// it begins with `part`.
+/// Verifies a closed log completely. The check covers all segments and records, the generation, and the log stream.
+/// In addition, the log must continue `after` and start with `part`.
 ///
-/// The outer error: it cannot be read.
+/// The outer error is returned if the log cannot be read.
 pub fn inspect(
     vfs: &Arc<dyn Vfs>,
     path: &Path,
@@ -105,7 +105,7 @@ pub fn inspect(
     Ok(Ok(log))
 }
 
-/// Whether a log begins with the header and the segments of a part of it that was read earlier.
+/// Returns true if a log starts with the header and the segments of a part of it that was read earlier.
 pub fn begins_with(log: &LogCopy, part: &LogCopy) -> bool {
     let end = records_end(part);
     (log.generation, log.created, log.previous_created, log.previous_checksum)
@@ -113,17 +113,17 @@ pub fn begins_with(log: &LogCopy, part: &LogCopy) -> bool {
         && log.bytes.get(SEGMENT_BYTES..end) == part.bytes.get(SEGMENT_BYTES..end)
 }
 
-/// Whether a log has anything behind its header.
+/// Returns true if a log contains anything after its header.
 pub fn has_records(log: &LogCopy) -> bool {
     log.end.generation != log.generation || log.end.segment > 1
 }
 
-/// Whether a log with this header continues the one that ends so.
+/// Returns true if `next` is the header of the log that continues the log with this `end`.
 pub fn follows(end: &LogEnd, next: &LogHeader) -> bool {
     (end.created, end.checksum) == (u64::from_be_bytes(next.previous_created.0), next.previous_checksum)
 }
 
-/// Where the segments with records of a log end, in bytes.
+/// Returns the offset in bytes at which the segments with records end.
 pub fn records_end(log: &LogCopy) -> usize {
     match log.end.generation == log.generation {
         true => usize::from(log.end.segment) * SEGMENT_BYTES,
@@ -131,8 +131,8 @@ pub fn records_end(log: &LogCopy) -> usize {
     }
 }
 
-/// Removes the newest log from a list if it has no records: its generation was begun, and nothing was said in it. Another
-/// side may give its number to another log.
+/// Removes the newest log from a list if it contains no records. Another side may use its generation number for a
+/// different log.
 pub fn take_empty_tail(
     vfs: &Arc<dyn Vfs>,
     logs: &mut BTreeMap<Generation, PathBuf>,
@@ -141,7 +141,7 @@ pub fn take_empty_tail(
     if !has_records(&log) && logs.len() > 1 { logs.pop_last() } else { None }
 }
 
-/// The header of a log.
+/// Reads the header of a log.
 pub fn header_of(vfs: &dyn Vfs, path: &Path) -> Result<LogHeader> {
     let failed = |error: std::io::Error| CopyError::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Replays the logs of a copy on its databases, and leaves them dirty.
+//! Replays the logs of a copy on its databases and leaves the databases dirty.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,37 +18,39 @@ use crate::copy_state::{CopyState, UnfitReason, database_header, first_needed};
 use crate::error::{CopyError, Result};
 use crate::log_end::header_of;
 
-/// How a copy replays.
+/// Options of the replay of a copy.
 #[derive(Clone)]
 pub struct ReplayOptions {
-    /// Keep the replayer, and with it the cache, between two batches. Exchange 2007 did not; its SP1 did.
+    /// Whether the replayer and its cache are kept between two batches. Exchange 2007 did not keep them; its SP1 did.
     pub keep_instance: bool,
-    /// Fetch the log that is being written, too, so that a failover loses less. ESE: block mode.
+    /// Whether to fetch the log that is being written, too. A failover then loses less. ESE: block mode.
     #[doc(alias = "granular replication")]
     pub stream_log: bool,
-    /// How long replay waits behind the end of a generation.
+    /// Minimum age of a completed generation before it is replayed.
     pub delay: Duration,
-    /// Memory for pages, in bytes.
+    /// Memory for the page cache, in bytes.
     pub cache_bytes: usize,
-    /// Bytes of log that redo may have to read after a stop.
+    /// Maximum number of log bytes that redo must read after a stop.
     pub checkpoint_depth: u64,
-    /// What protects the pages against torn writes.
+    /// Protection of pages against torn writes.
     pub torn_page_protection: TornPageProtection,
-    /// Whether pages are written by threads of the cache, and replayed by several.
+    /// Whether cache threads write pages and several threads replay them.
     pub threads: bool,
-    /// Receives the events of the replay.
+    /// Receiver of the events of the replay.
     pub events: Option<Arc<dyn EventSink>>,
 }
 
 impl ReplayOptions {
-    /// How long a copy may rest when there was nothing to do: half a second, and a tenth while a log is streamed.
+    /// Returns how long a copy waits after a step without work: half a second, or a tenth of a second while a log is
+    /// streamed.
     pub fn pause(&self) -> Duration {
         Duration::from_millis(if self.stream_log { 100 } else { 500 })
     }
 }
 
 impl Default for ReplayOptions {
-    /// The instance is kept; only closed logs; no delay; 64 MiB of cache; a depth of 100 MiB, as for copies of Exchange 2013.
+    /// Returns the defaults: kept instance, closed logs only, no delay, 64 MiB of cache, and a checkpoint depth of
+    /// 100 MiB. Exchange 2013 uses this depth for copies.
     fn default() -> ReplayOptions {
         ReplayOptions {
             keep_instance: true,
@@ -63,15 +65,15 @@ impl Default for ReplayOptions {
     }
 }
 
-/// What the replay of the next log came to.
+/// Result of the replay of the next log.
 pub(crate) enum Replay {
     /// The generation was replayed.
     Done(Generation),
-    /// There is none, or it has to wait.
+    /// There is no log to replay, or it must wait.
     Nothing,
-    /// The file of a generation is damaged, or is not there any more.
+    /// The log file of a generation is damaged or no longer exists.
     BadLog(Generation),
-    /// The databases cannot be brought forward.
+    /// The databases cannot be replayed further.
     Unfit(UnfitReason, String),
 }
 
@@ -81,7 +83,7 @@ pub(crate) struct LogReplayer {
     directory: PathBuf,
     options: ReplayOptions,
     replayer: Option<Replayer>,
-    /// Images of pages that wait for their records.
+    /// Page images that wait for the replay of their records.
     images: BTreeMap<LogPosition, PageImage>,
 }
 
@@ -90,7 +92,7 @@ impl LogReplayer {
         LogReplayer { vfs, directory, options, replayer: None, images: BTreeMap::new() }
     }
 
-    /// The options of an engine on the databases of the copy.
+    /// Returns the options of an engine on the databases of the copy.
     pub fn engine_options(&self, state: &CopyState) -> InstanceOptions {
         let mut options = InstanceOptions::with_vfs(self.vfs.clone(), self.directory.clone());
         options.base_name = state.base_name;
@@ -104,7 +106,7 @@ impl LogReplayer {
         for database in &state.databases {
             paths.place(database.signature(), self.directory.join(&database.file));
         }
-        // A database that the copy does not have must not be found where the active side has it.
+        // A database that the copy does not have must not be opened at its path on the active side.
         paths.search(&self.directory);
         options.database_paths = paths;
         options
@@ -114,7 +116,7 @@ impl LogReplayer {
     pub fn replay_next(&mut self, state: &CopyState) -> Result<Replay> {
         let next = match &self.replayer {
             Some(replayer) => replayer.next(),
-            // A new replayer would only repeat what the databases have.
+            // A new replayer would only repeat changes that the databases already have.
             None if state.replay_queue() == 0 => return Ok(Replay::Nothing),
             None => redo_start(&self.vfs, &self.directory, state)?,
         };
@@ -125,7 +127,7 @@ impl LogReplayer {
         match self.replay(state, &path) {
             Ok(()) => Ok(Replay::Done(next)),
             Err(error) => {
-                // Nothing can be replayed behind an error; a new replayer begins where the headers say.
+                // Replay cannot continue after an error. A new replayer starts at the position in the headers.
                 self.replayer = None;
                 unfit(error, next)
             }
@@ -139,18 +141,18 @@ impl LogReplayer {
             self.replayer = Some(replayer);
         }
         let Some(replayer) = &mut self.replayer else { return Ok(()) };
-        // Those of generations that were replayed came too late.
+        // Images of generations that were already replayed arrived too late.
         self.images.retain(|position, _| position.generation >= replayer.next());
         self.images.values().for_each(|image| replayer.supply_image(image.clone()));
         replayer.replay(path)
     }
 
-    /// An image of a page has come from the active side.
+    /// Stores an image of a page that arrived from the active side.
     pub fn supply(&mut self, image: PageImage) {
         self.images.insert(image.position, image);
     }
 
-    /// What the replay of the last generation has found about pages, and the pages that it cannot bring forward.
+    /// Returns the findings of the last replay about pages, and the pages that it cannot replay further.
     pub fn findings(&mut self) -> Result<(CopyFindings, Vec<(Signature, PageNumber)>)> {
         let Some(replayer) = &mut self.replayer else { return Ok(Default::default()) };
         let findings = replayer.take_findings()?;
@@ -158,7 +160,7 @@ impl LogReplayer {
         Ok((findings, bad))
     }
 
-    /// Whether the generation has to wait: it ended when the next one was created.
+    /// Returns true if the generation must wait for the replay delay. A generation ends when the next one is created.
     fn waits(&self, state: &CopyState, generation: Generation) -> Result<bool> {
         if self.options.delay.is_zero() {
             return Ok(false);
@@ -173,7 +175,7 @@ impl LogReplayer {
         Ok(u128::try_from(age).unwrap_or(0) < self.options.delay.as_millis())
     }
 
-    /// A database that the log attaches and that the copy does not have.
+    /// Returns a database that the log attaches and that the copy does not have.
     pub fn missing_database(&self) -> Option<String> {
         match self.replayer.as_ref()?.check_complete() {
             Err(Error::Attachment { path, fault: AttachmentFault::Missing, .. }) => {
@@ -183,7 +185,7 @@ impl LogReplayer {
         }
     }
 
-    /// Replays at least once what the headers require, so that the databases are consistent when the replayer stops.
+    /// Replays at least the logs that the headers require. The databases are then consistent when the replayer stops.
     pub fn replay_again(&mut self, state: &CopyState) -> Result<()> {
         if self.replayer.is_some() {
             return Ok(());
@@ -195,7 +197,7 @@ impl LogReplayer {
         Ok(())
     }
 
-    /// Between two batches: the replayer is kept, or stopped with its cache.
+    /// Ends a batch. The replayer is either kept, or stopped together with its cache.
     pub fn rest(&mut self) -> Result<()> {
         if self.options.keep_instance { Ok(()) } else { self.stop() }
     }
@@ -209,7 +211,7 @@ impl LogReplayer {
     }
 }
 
-/// What an error of the replay of a generation means for the copy.
+/// Translates an error of the replay of a generation into its consequence for the copy.
 fn unfit(error: Error, generation: Generation) -> Result<Replay> {
     let reseed =
         |error: &Error| format!("{error} ({} {}); reseed the copy", error.jet_name(), error.jet_code());
@@ -232,14 +234,15 @@ fn unfit(error: Error, generation: Generation) -> Result<Replay> {
     }
 }
 
-/// The generation with which a new replayer begins: that of the checkpoint, or an older one that a header requires.
+/// Returns the generation at which a new replayer starts. This is the generation of the checkpoint, or an older one
+/// that a header requires.
 pub(crate) fn redo_start(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Result<Generation> {
     let checkpoint = CheckpointFile::new(vfs.clone(), directory, state.base_name, state.form()).read()?;
     let checkpoint = checkpoint.filter(|checkpoint| checkpoint.log_signature == state.stream());
     let mut needed = Vec::new();
     for database in &state.databases {
         let header = database_header(&**vfs, &directory.join(&database.file))?;
-        // The checkpoint is behind everything that a clean database has.
+        // The checkpoint is past all changes of a clean database.
         if checkpoint.is_none() || header.state != DatabaseState::CleanShutdown {
             needed.push(first_needed(&header));
         }

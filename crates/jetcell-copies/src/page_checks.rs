@@ -1,7 +1,7 @@
-//! What a copy knows about the equality of its pages with those of the active side: `checks.json`.
+//! The file `checks.json`: the results of page comparisons between a copy and its active side.
 //!
-//! The scan of the active side logs the state of each page, and the replay compares. A divergence stays in the file until the page is
-//! found equal, or was repaired.
+//! The scan of the active side logs the state of each page, and the replay compares it with the page of the copy. A
+//! divergence stays in the file until the page is found equal or was repaired.
 
 use std::path::Path;
 
@@ -14,55 +14,56 @@ use serde::{Deserialize, Serialize};
 use crate::checked_pages::CheckedPages;
 use crate::error::Result;
 
-/// The file.
+/// Name of the file with the results.
 pub const CHECKS_FILE: &str = "checks.json";
-/// Maximum number of pages that are named in the file, for each database.
+/// Maximum number of pages that the file lists per database.
 const NAMED: usize = 1000;
-/// Maximum length of the file: the runs of compared pages of large databases.
+/// Maximum length of the file in bytes. It is sufficient for the runs of compared pages of large databases.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The checks of all databases of a copy.
+/// Comparison results for all databases of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageChecks {
-    /// One for each database that was compared.
+    /// Results for each database that was compared.
     pub databases: Vec<CheckedDatabase>,
 }
 
-/// The checks of a database.
+/// Comparison results for one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckedDatabase {
-    /// Identity of the database, in hexadecimal digits.
+    /// Signature of the database, in hexadecimal digits.
     pub signature: String,
     /// Pages that were found equal.
     pub equal: CheckedPages,
     /// Pages that differ.
     pub divergences: Vec<Divergence>,
-    /// Pages that were repaired, and when, in milliseconds since 1970 UTC.
+    /// Pages that were repaired, and the times of the repairs in milliseconds since 1970 UTC.
     pub repaired: Vec<(u32, i64)>,
 }
 
-/// A page that differs from that of the active side.
+/// A page that differs from the page of the active side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Divergence {
-    /// The page.
+    /// Page number.
     pub page: u32,
-    /// How it differs, in a word.
+    /// Kind of the difference, as one word.
     pub kind: String,
-    /// What that means.
+    /// Description of the difference.
     pub what: String,
-    /// The generation with the record.
+    /// Generation that contains the record of the comparison.
     pub generation: u32,
-    /// The active side has lost a write of the page.
+    /// True if the active side has lost a write of the page.
     pub active_is_behind: bool,
-    /// It can be repaired: one side is known to be right.
+    /// True if the page can be repaired because one side is known to be correct.
     pub repairable: bool,
 }
 
 impl PageChecks {
-    /// Reads the checks of a copy; none if there were none, or the file is damaged: the next scan of the active side begins again.
+    /// Reads the results of a copy. Returns empty results if the file does not exist or is damaged; the next scan of
+    /// the active side then starts from the beginning.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<PageChecks> {
         let text = text_file::read_at_most(vfs, &directory.join(CHECKS_FILE), MAX_BYTES)?.unwrap_or_default();
         let mut checks: PageChecks = serde_json::from_str(&text).unwrap_or_default();
@@ -78,7 +79,7 @@ impl PageChecks {
         Ok(text_file::write(vfs, &directory.join(CHECKS_FILE), &format!("{text}\n"))?)
     }
 
-    /// The checks of a database, if there were any.
+    /// Returns the results for a database, if it was compared.
     pub fn of(&self, signature: &str) -> Option<&CheckedDatabase> {
         self.databases.iter().find(|database| database.signature == signature)
     }
@@ -93,7 +94,7 @@ impl PageChecks {
         &mut self.databases[at]
     }
 
-    /// Notes a comparison with the state of the active side at a time.
+    /// Records a comparison with the state of the active side at a given time.
     pub(crate) fn note(&mut self, one: &PageComparison, at_unix_ms: i64) {
         let (page, generation) = (one.page.get(), one.position.generation.0);
         let database = self.database(one.database);
@@ -127,7 +128,7 @@ impl PageChecks {
         }
     }
 
-    /// A page of the copy was repaired.
+    /// Records that a page of the copy was repaired.
     pub(crate) fn repaired(&mut self, signature: Signature, page: PageNumber, now_unix_ms: i64) {
         let repaired = &mut self.database(signature).repaired;
         repaired.retain(|(known, _)| *known != page.get());
@@ -136,7 +137,7 @@ impl PageChecks {
         repaired.drain(..surplus);
     }
 
-    /// Whether a page was repaired since a time.
+    /// Returns true if the page was repaired since the given time.
     pub(crate) fn was_repaired(&self, signature: &str, page: u32, since_unix_ms: i64) -> bool {
         let repaired = self.of(signature).into_iter().flat_map(|database| &database.repaired);
         repaired.clone().any(|(known, at)| *known == page && *at >= since_unix_ms)

@@ -1,7 +1,8 @@
-//! Repairs of single pages between a copy and its active side, while both work.
+//! Repairs of single pages between a copy and its active side, while both are running.
 //!
-//! The copy asks for pages that it cannot bring forward, or that its scan has found bad, and says which pages the active side has
-//! lost a write of. It sends the pages for which the log asks. Messages may be lost: what is still wrong is asked for again.
+//! The copy requests pages that it cannot replay further and pages that its scan has found bad. It also reports the
+//! pages for which the active side has lost a write, and sends the pages that the log requests. Messages may be lost;
+//! pages that are still damaged are requested again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -19,33 +20,33 @@ use crate::log_replayer::LogReplayer;
 use crate::page_checks::PageChecks;
 use crate::source::Source;
 
-/// What was asked for is asked for again after this time, in milliseconds.
+/// Time after which an unanswered request is repeated, in milliseconds.
 const ASK_AGAIN_MS: i64 = 5_000;
-/// Pages that are asked for at once.
+/// Maximum number of pages in one request.
 const AT_ONCE: usize = 16;
-/// Pages that wait to be sent.
+/// Maximum number of pages that wait to be sent.
 const MOST_UNSENT: usize = 32;
 
-/// The checks and repairs of one copy.
+/// Page comparisons and page repairs of one copy.
 pub(crate) struct PageRepair {
     checks: PageChecks,
     stored: PageChecks,
-    /// Pages that the replay cannot bring forward.
+    /// Pages that the replay cannot bring to a newer state.
     bad: Vec<(Signature, PageNumber)>,
-    /// When the active side was asked last, and for what.
+    /// Time and content of the last request to the active side.
     asked: Option<(i64, PageWishes)>,
     unsent: VecDeque<PageImage>,
 }
 
 impl PageRepair {
-    /// Goes on with what is stored.
+    /// Reads the stored results and continues from them.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<PageRepair> {
         let checks = PageChecks::read(vfs, directory)?;
         let stored = checks.clone();
         Ok(PageRepair { checks, stored, bad: Vec::new(), asked: None, unsent: VecDeque::new() })
     }
 
-    /// Takes in what the replay of a generation has found.
+    /// Records the findings of the replay of a generation.
     pub fn note(
         &mut self,
         vfs: &Arc<dyn Vfs>,
@@ -56,7 +57,7 @@ impl PageRepair {
         bad: Vec<(Signature, PageNumber)>,
     ) -> Result<()> {
         self.bad = bad;
-        // The active side has read its pages then or later.
+        // The active side read its pages at this time or later.
         let log = state.logs(vfs, directory).archived(generation);
         let at = header_of(&**vfs, &log).ok().and_then(|header| header.created.unix_ms()).unwrap_or(0);
         findings.compared.iter().for_each(|one| self.checks.note(one, at));
@@ -78,8 +79,10 @@ impl PageRepair {
         Ok(())
     }
 
-    /// Sends pages, asks for others, and gives those that came to the replay. Logs were copied since the last call, so an image
-    /// is there if the log with its record is.
+    /// Sends and requests pages, and supplies received pages to the replay.
+    ///
+    /// The caller has copied logs since the last call. If an image has arrived, the log with its record has arrived,
+    /// too.
     pub fn exchange(
         &mut self,
         vfs: &Arc<dyn Vfs>,
@@ -98,7 +101,7 @@ impl PageRepair {
             return Ok(());
         }
         for (database, page) in &wishes.repair {
-            // One that was damaged on its way is asked for again.
+            // An image that was damaged in transit is requested again.
             if let Some(image) = source.page_image(*database, *page)?.filter(PageImage::is_whole) {
                 replayer.supply(image);
             }

@@ -1,7 +1,8 @@
-//! A copy whose replay rests, so that its files do not change while they are backed up.
+//! A pause of the replay of a copy. During the pause the files of the copy do not change and can be backed up.
 //!
-//! The pause is a lock, so it ends with its process. A process that follows the copy looks before each batch of logs: it stops
-//! its replayer, goes on to copy logs, and removes none.
+//! The pause is a file lock, so it ends when its process exits. A process that follows the copy checks the lock
+//! before each batch of logs. While the lock is held, this process stops its replayer, continues to copy logs, and
+//! removes no logs.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -13,22 +14,26 @@ use jetcell_vfs::{DirectoryLock, Vfs};
 use crate::copy_state::{CopyState, Phase};
 use crate::error::{CopyError, Result};
 
-/// The file that is locked during a pause.
+/// Name of the file that is locked during a pause.
 pub(crate) const PAUSE_FILE: &str = "copy.pause";
-/// How long a batch of logs, and the end of a replayer, may take.
+/// Maximum time to wait for the end of a batch of logs and for the replayer to stop.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// A process that follows the copy holds the lock for a moment when it looks.
+/// Maximum time to wait for the pause lock. A process that follows the copy holds the lock briefly while it checks
+/// for a pause.
 const PROBED: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The replay of a copy rests until this is dropped.
+/// Pauses the replay of a copy until this value is dropped.
 pub struct Pause {
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// Lets the replay of a copy rest, and waits until no process has its databases open.
+/// Pauses the replay of a copy, and waits until no process has its databases open.
 ///
-/// Errors: the directory is no copy, or one without whole databases; its replay rests already; it does not come to a rest.
+/// # Errors
+///
+/// Returns an error if the directory is not a copy or has no complete databases. Also returns an error if its replay
+/// is already paused or does not stop in time.
 pub fn pause(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Pause> {
     let shown = directory.display();
     let Some(state) = CopyState::read(&**vfs, directory)? else {
@@ -54,7 +59,7 @@ pub fn pause(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Pause> {
     Ok(Pause { _lock: lock })
 }
 
-/// The lock of a file, if it can be had in this time.
+/// Acquires the lock of a file, or returns `None` if it is not available within `patience`.
 fn wait_for(vfs: &Arc<dyn Vfs>, path: &Path, patience: Duration) -> Result<Option<Box<dyn DirectoryLock>>> {
     let clock = vfs.clock();
     let began = clock.monotonic();
@@ -68,7 +73,7 @@ fn wait_for(vfs: &Arc<dyn Vfs>, path: &Path, patience: Duration) -> Result<Optio
     }
 }
 
-/// Whether the replay of a copy is to rest.
+/// Returns true if the replay of a copy must pause.
 pub(crate) fn is_paused(vfs: &Arc<dyn Vfs>, directory: &Path) -> bool {
     let path = directory.join(PAUSE_FILE);
     let is_held = || vfs.lock(&path).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);

@@ -1,10 +1,10 @@
-//! A copy that follows its active side: logs are copied, inspected and replayed, in bounded steps.
+//! A copy that follows its active side. Logs are copied, inspected and replayed in bounded steps.
 //!
 //! Invariants:
-//! - A log is inspected and durable in its place before `copy.json` names it, and named before it is replayed. So what the
-//!   databases need is always in the directory of the copy, also when the active side is gone.
-//! - Nothing that the copy needs is removed there, and nothing that the active side still keeps: other copies may need it
-//!   from this one after a failover.
+//! - A log is inspected and durable in its place before `copy.json` names it, and named before it is replayed. All
+//!   logs that the databases need are therefore in the directory of the copy, even if the active side is lost.
+//! - A log is removed from the directory only if neither the copy nor the active side needs it. Other copies may need
+//!   it from this copy after a failover.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,38 +27,39 @@ use crate::source::{Offer, Source};
 use crate::streamed_log::{StreamedLog, remove_streamed};
 use crate::unfinished_states::remove_unfinished_states;
 
-/// Generations that are copied, and replayed, before the other is done again.
+/// Maximum number of generations that are copied before replay runs, and that are replayed before copying runs.
 const BATCH: u32 = 8;
-/// The copy says at least this often that it is there, in milliseconds.
+/// Maximum interval between two contacts with the active side, in milliseconds.
 const CONTACT_MS: i64 = 10_000;
-/// Logs that are removed in one step.
+/// Maximum number of logs that are removed in one step.
 const MAX_REMOVED: usize = 16;
-/// The file that is locked while a process works on the copy.
+/// Name of the file that is locked while a process works on the copy.
 const LOCK_FILE: &str = "copy.lock";
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepReport {
-    /// Generations copied and inspected.
+    /// Number of generations copied and inspected.
     pub copied: u32,
-    /// Bytes that came of the log that is being written.
+    /// Number of bytes received of the log that is being written.
     pub streamed_bytes: u64,
-    /// Generations replayed.
+    /// Number of generations replayed.
     pub replayed: u32,
-    /// A log was bad or gone, and the next step tries again.
+    /// True if a log was damaged or missing. The next step tries again.
     pub retrying: bool,
-    /// Why the active side could not be asked, or a log could not be stored or replayed. The next step tries again.
+    /// Reason why the active side did not respond, or why a log could not be stored or replayed. The next step tries
+    /// again.
     pub waiting: Option<CopyError>,
 }
 
 impl StepReport {
-    /// No log was copied or replayed, so the next step can wait.
+    /// Returns true if no log was copied or replayed. The next step can then wait.
     pub fn is_idle(&self) -> bool {
         self.copied == 0 && self.replayed == 0
     }
 }
 
-/// A copy that follows its active side. Only one process can do that for a copy.
+/// A copy that follows its active side. Only one process at a time can follow it.
 pub struct Replication {
     vfs: Arc<dyn Vfs>,
     directory: PathBuf,
@@ -67,25 +68,27 @@ pub struct Replication {
     replayer: LogReplayer,
     pages: PageRepair,
     events: CopyEvents,
-    /// The log that is being written is fetched, too.
+    /// True if the log that is being written is fetched, too.
     streams: bool,
     streamed: Option<StreamedLog>,
-    /// The copy has all closed logs, and the one that is being written comes as it is written.
+    /// True if the copy has all closed logs and receives the current log while it is written.
     in_block_mode: bool,
-    /// Why the last step could not do everything.
+    /// Reason why the last step could not complete all work.
     waiting: Option<String>,
     pause: Duration,
-    /// The history of the active side was found to be that of the copy.
+    /// True if the history of the active side was found to match the history of the copy.
     confirmed: bool,
-    /// What the copy said last that it needs, and when.
+    /// The first needed generation that was last reported to the active side, and the time of the report.
     said: Option<(u32, i64)>,
     lock: Box<dyn DirectoryLock>,
 }
 
 impl Replication {
-    /// Begins to work on the copy in a directory.
+    /// Opens the copy in a directory.
     ///
-    /// Errors: the directory is no copy, or another process works on it.
+    /// # Errors
+    ///
+    /// Returns an error if the directory is not a copy, or if another process works on it.
     pub fn open(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
@@ -121,7 +124,7 @@ impl Replication {
         Ok(replication)
     }
 
-    /// Takes in logs that have their places, and that a crash kept from being named.
+    /// Adds logs that are in their final places to the state. A crash may have prevented this.
     fn take_in(&mut self) -> Result<()> {
         let before = self.state.clone();
         if self.state.phase == Phase::Following {
@@ -142,7 +145,7 @@ impl Replication {
         if self.state != before { self.state.store(&*self.vfs, &self.directory) } else { Ok(()) }
     }
 
-    /// Replays all logs that the copy has, and stops.
+    /// Replays all logs that the copy has, and stops the replayer.
     pub(crate) fn replay_rest(&mut self) -> Result<()> {
         let mut report = StepReport::default();
         loop {
@@ -158,46 +161,48 @@ impl Replication {
         self.replayer.stop()
     }
 
-    /// The active side, and the lock of the copy.
+    /// Returns the active side and the lock of the copy.
     pub(crate) fn into_parts(self) -> (Box<dyn Source>, Box<dyn DirectoryLock>) {
         (self.source, self.lock)
     }
 
-    /// What the copy knows about itself, to change it.
+    /// Returns the state of the copy for modification.
     pub(crate) fn state_mut(&mut self) -> &mut CopyState {
         &mut self.state
     }
 
-    /// Whether the active side has answered since the copy was opened, and has the same history.
+    /// Returns true if the active side has responded since the copy was opened and has the same history.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed
     }
 
-    /// What the copy knows about itself.
+    /// Returns the state of the copy.
     pub fn state(&self) -> &CopyState {
         &self.state
     }
 
-    /// How long the copy may rest after a step that has found nothing to do.
+    /// Returns how long to wait after a step that found no work.
     pub fn pause(&self) -> Duration {
         self.pause
     }
 
-    /// How much has arrived of the generation behind the copy, in bytes.
+    /// Returns the number of bytes received of the generation that follows the closed logs.
     pub fn arrived_bytes(&self) -> u64 {
         let of_next = self.streamed.as_ref().filter(|streamed| streamed.generation().0 == self.state.next);
         of_next.map_or(0, StreamedLog::bytes)
     }
 
-    /// Whether the log that is being written comes as it is written. ESE: block mode.
+    /// Returns true if the copy receives the current log while it is written. ESE: block mode.
     pub fn is_in_block_mode(&self) -> bool {
         self.in_block_mode
     }
 
-    /// Copies and inspects at most a few logs, and replays at most a few.
+    /// Copies, inspects and replays a limited number of logs.
     ///
-    /// Errors: the copy is unfit; [`CopyState::phase`] says why, and `copy.json` does. What may pass is no error but in
-    /// [`StepReport::waiting`].
+    /// # Errors
+    ///
+    /// Returns an error if the copy is unfit. [`CopyState::phase`] and `copy.json` contain the reason. A temporary
+    /// problem is not an error; [`StepReport::waiting`] contains it.
     pub fn step(&mut self) -> Result<StepReport> {
         self.check_fit()?;
         let stepped = self.work();
@@ -212,7 +217,7 @@ impl Replication {
         stepped
     }
 
-    /// Says what the copy waits for, to the active side, too, if that has changed.
+    /// Reports the reason for which the copy waits, if it has changed. The report also goes to the active side.
     fn tell(&mut self, waiting: Option<String>) {
         if self.waiting == waiting {
             return;
@@ -222,7 +227,7 @@ impl Replication {
             None => CopyEvent::Continued,
         });
         (self.waiting, self.said) = (waiting, None);
-        // If it cannot be reached, it is told with the next contact.
+        // If the active side is unreachable, the next contact reports the reason.
         let _ = self.say(self.vfs.clock().unix_ms());
     }
 
@@ -239,14 +244,14 @@ impl Replication {
         };
         self.check_fit()?;
         if is_paused(&self.vfs, &self.directory) {
-            // Its files must not change, and its logs must stay.
+            // During the pause, the files of the copy must not change and its logs must not be removed.
             self.replayer.stop()?;
             report.waiting.get_or_insert_with(|| CopyError::Paused(self.directory.clone()));
             return Ok(report);
         }
         if self.confirmed && offer.is_some() {
             let (vfs, directory, state) = (&self.vfs, &self.directory, &self.state);
-            // What is lost is asked for, or sent, again.
+            // Lost requests and pages are sent again.
             match self.pages.exchange(vfs, directory, state, &*self.source, &mut self.replayer) {
                 Err(error) if error.is_passing() => {
                     report.waiting.get_or_insert(error);
@@ -275,7 +280,8 @@ impl Replication {
         let now = self.vfs.clock().unix_ms();
         self.state.active =
             Some(ActiveSeen { oldest: offer.oldest.0, closed: offer.closed.0, at_unix_ms: now });
-        // What is needed is said before logs are fetched, so that a new copy is asked from the beginning.
+        // The needs are reported before logs are fetched. The active side then keeps the logs for a new copy from the
+        // start.
         self.say(now)?;
         let mut copier = LogCopier {
             vfs: &self.vfs,
@@ -285,7 +291,7 @@ impl Replication {
             events: &self.events,
         };
         let place = Some(self.source.place());
-        // The side at this place may have been reseeded since, and active again.
+        // The side at this address may have been reseeded and activated again since.
         let is_ahead = self.state.next > offer.closed.0 + 1;
         if !self.confirmed || is_ahead || self.state.confirmed_with != place {
             self.confirmed = false;
@@ -293,7 +299,7 @@ impl Replication {
             if confirmed == Confirmed::NotYet {
                 return Ok(offer);
             }
-            // It may be of a history that was left since.
+            // The streamed log may belong to an abandoned history.
             *copier.streamed = None;
             remove_streamed(&*self.vfs, &self.directory)?;
             if confirmed == Confirmed::ByNextLog {
@@ -330,7 +336,7 @@ impl Replication {
         }
     }
 
-    /// Tells the active side what the copy needs, if that has changed, or now and then.
+    /// Reports to the active side which logs the copy needs, if this has changed or the contact interval has passed.
     fn say(&mut self, now: i64) -> Result<()> {
         let recent = |(needs, at): (u32, i64)| needs == self.state.next && now - at < CONTACT_MS;
         if self.said.is_some_and(recent) {
@@ -405,7 +411,7 @@ impl Replication {
         };
     }
 
-    /// Removes logs that neither the copy nor the active side keeps.
+    /// Removes logs that neither the copy nor the active side needs.
     fn truncate(&self, offer: Offer) -> Result<()> {
         let logs = self.state.logs(&self.vfs, &self.directory);
         let closed = logs.closed()?;
@@ -437,10 +443,13 @@ impl Replication {
         }
     }
 
-    /// Copies what the active side has, as far as it can be reached, and replays everything, without a delay. Afterwards the
-    /// databases need nothing but undo and logs that did not arrive.
+    /// Copies all available logs from the active side and replays all logs without a delay. Afterwards the databases
+    /// need only the undo and logs that did not arrive.
     ///
-    /// Errors: as [`Replication::step`]; the databases cannot be consistent with these logs.
+    /// # Errors
+    ///
+    /// Returns an error in the cases of [`Replication::step`], and if the databases cannot become consistent with
+    /// these logs.
     pub(crate) fn complete(&mut self) -> Result<()> {
         loop {
             let step = self.step()?;
@@ -452,14 +461,14 @@ impl Replication {
         self.replayer.stop()
     }
 
-    /// Stops, and leaves the databases dirty, ready for more logs.
+    /// Stops, and leaves the databases dirty and ready for more logs.
     pub fn stop(mut self) -> Result<CopyState> {
         self.replayer.stop()?;
         Ok(self.state)
     }
 }
 
-/// Locks a copy for one process.
+/// Acquires the lock of a copy for one process.
 pub(crate) fn lock(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Box<dyn DirectoryLock>> {
     let path = directory.join(LOCK_FILE);
     let lock = vfs.lock(&path).map_err(|error| match error.kind() {

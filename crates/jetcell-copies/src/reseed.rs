@@ -1,18 +1,20 @@
-//! Brings a side whose history has diverged back to another one, by the pages that its logs touched.
+//! Incremental reseed: brings a side whose history has diverged back to the history of another side, by copying the
+//! pages that the logs changed.
 //!
 //! ```text
 //!  reseed.json ──> header: reseed in progress (state 6) ──> pages patched ──> diverged logs put aside
 //!    ──> logs of the other side fetched ──> its header ──> copy.json: following ──> reseed.json removed
 //! ```
 //!
-//! **Which pages.** Those that the diverged logs changed, and those that the other side's logs changed from where redo of this
-//! database would start up to where redo of the other one starts. On its disk the other side has everything in front of that
-//! position. So afterwards the database here is in the state of the database there, or of a later one page by page, and redo
-//! from the other side's logs makes it consistent. Every page that a power cut may have torn here is among them.
+//! **Selected pages.** The reseed copies all pages that the diverged logs changed. It also copies the pages that the
+//! other side's logs changed between two redo start positions: that of this database and that of the other database.
+//! The other side has all changes before its own redo start on disk. After the reseed, each page of this database is
+//! in the state of the other database or in a later state. Redo from the other side's logs then makes the database
+//! consistent. The selected pages include every page on this side that a power failure may have torn.
 //!
-//! **Interrupted.** The pages are stored before anything changes, and every step can be repeated. While the header says that a
-//! reseed is in progress, no engine opens the database. If the other side has removed logs meanwhile, the next call says that
-//! only a full reseed is left.
+//! **Interruption.** The page list is stored before anything changes, and every step can be repeated. While the
+//! header states that a reseed is in progress, no engine opens the database. If the other side removes needed logs
+//! before the reseed completes, the next call fails, and only a full reseed is possible.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -39,21 +41,21 @@ use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 use crate::unfinished_states::remove_unfinished_states;
 
-/// Where diverged logs are kept: they have commits that are nowhere else.
+/// Name of the directory for diverged logs. They are kept because they contain commits that exist in no other place.
 pub(crate) const DIVERGED: &str = "diverged";
 
-/// What an incremental reseed will do, or did.
+/// Plan or result of an incremental reseed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReseedPlan {
-    /// The first generation in which the two sides differ; `None`: none does.
+    /// First generation in which the two sides differ; `None` if they do not differ.
     pub first_diverged: Option<Generation>,
-    /// Transactions committed in the diverged logs of this side, which are given up.
+    /// Number of transactions in the diverged logs of this side. These transactions are lost.
     pub commits_given_up: u64,
-    /// Pages to be patched, of all databases.
+    /// Number of pages to be patched in all databases.
     pub pages: u64,
-    /// Their bytes.
+    /// Size of these pages in bytes.
     pub bytes: u64,
-    /// An earlier call was interrupted, and this one continues it.
+    /// True if this call continues an interrupted one.
     pub continued: bool,
 }
 
@@ -70,15 +72,15 @@ pub struct Reseed {
     _locks: Vec<Box<dyn DirectoryLock>>,
 }
 
-/// The content of [`RESEED_FILE`].
+/// Content of the file [`RESEED_FILE`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
     first_diverged: Option<u32>,
     commits_given_up: u64,
-    /// Where redo of the databases here would have started.
+    /// Generation at which redo of the databases on this side would have started.
     redo_from: u32,
-    /// The id of the copy that this side was.
+    /// Identifier of the copy that this side was.
     id: String,
     databases: Vec<StoredDatabase>,
 }
@@ -93,7 +95,7 @@ struct StoredDatabase {
 }
 
 impl Stored {
-    /// `None`: no reseed was interrupted.
+    /// Reads the file. Returns `None` if no reseed was interrupted.
     fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<Stored>> {
         let Some(text) = text_file::read(vfs, &directory.join(RESEED_FILE))? else { return Ok(None) };
         let is_inside = |database: &StoredDatabase| {
@@ -110,11 +112,17 @@ impl Stored {
 }
 
 impl Reseed {
-    /// Finds out what has to be patched in the side in `directory`, so that it follows the side with the files `source`. Changes
-    /// nothing. The side in `directory` must be stopped; the other one may be running.
+    /// Determines the pages to patch on the side in `directory` to make it follow the side with the files `source`.
+    /// Changes nothing.
     ///
-    /// Errors: a file here is in use; the sides are of different streams; only a full reseed helps, because logs are gone or
-    /// damaged, or a database is missing on the other side.
+    /// The side in `directory` must be stopped. The other side may be running.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error in these cases:
+    /// - A file of the side in `directory` is in use.
+    /// - The sides have different log streams.
+    /// - Only a full reseed is possible, because logs are missing or damaged, or the other side lacks a database.
     pub fn plan(vfs: &Arc<dyn Vfs>, source: &[PathBuf], directory: &Path) -> Result<Reseed> {
         let list = |directory: &Path| vfs.list(directory).map_err(|error| CopyError::io(directory, &error));
         let source = RecoverySet::find(vfs, source)?;
@@ -130,7 +138,7 @@ impl Reseed {
         let target = RecoverySet::find(vfs, &files);
         let target = match (target, &stored) {
             (Ok(target), _) => target,
-            // Its logs are put aside already.
+            // The interrupted call has already moved its logs.
             (Err(_), Some(_)) => {
                 let mut empty = source.clone();
                 empty.logs.clear();
@@ -143,14 +151,14 @@ impl Reseed {
         if known.as_ref().is_some_and(|state| state.phase == Phase::Seeding) {
             return Err(only_full("the seeding of the copy has not ended"));
         }
-        // The logs do not say which pages are damaged.
+        // The logs do not show which pages are damaged.
         if let Some(Phase::Unfit { reason: UnfitReason::BadDatabase, what }) =
             known.as_ref().map(|state| &state.phase)
         {
             return Err(only_full(&format!("a database of the copy is damaged ({what})")));
         }
         let locks = lock_all(vfs, directory, &target, known.as_ref())?;
-        // A process that worked here before it was locked out may have changed what was listed.
+        // Another process may have changed the listed files before the locks were acquired.
         let files = list(directory)?;
         let target = match RecoverySet::find(vfs, &files) {
             Ok(found) => found,
@@ -184,17 +192,17 @@ impl Reseed {
         Ok(reseed)
     }
 
-    /// From now on `sink` hears what happens.
+    /// Sets the receiver of the events.
     pub fn report_to(&mut self, sink: Arc<dyn EventSink>) {
         self.events = CopyEvents::new(&*self.vfs, &self.directory, Some(sink));
     }
 
-    /// What will be done.
+    /// Returns the plan of the reseed.
     pub fn what(&self) -> &ReseedPlan {
         &self.plan
     }
 
-    /// The pages that the diverged logs here changed.
+    /// Collects the pages that the diverged logs of this side changed.
     fn touched_here(&self, files: &[PathBuf], known: Option<&CopyState>) -> Result<Stored> {
         let (vfs, target) = (&self.vfs, &self.target);
         let theirs = History::of_set(vfs, &self.source);
@@ -242,7 +250,7 @@ impl Reseed {
         Ok(stored)
     }
 
-    /// The databases of this side, with their headers.
+    /// Returns the databases of this side with their headers.
     fn databases_here(&self, known: Option<&CopyState>) -> Result<Vec<(PathBuf, DatabaseHeader)>> {
         let mut found: Vec<(PathBuf, DatabaseHeader)> = self
             .target
@@ -250,7 +258,7 @@ impl Reseed {
             .iter()
             .map(|FoundDatabase { path, header }| (path.clone(), header.clone()))
             .collect();
-        // A side that was active may have databases elsewhere.
+        // A side that was active may have databases in other directories.
         for database in known.map_or(&[][..], |state| &state.databases) {
             let path = self.directory.join(&database.file);
             if found.iter().all(|(known, _)| *known != path) {
@@ -274,7 +282,7 @@ impl Reseed {
         })
     }
 
-    /// Adds the pages that the other side's logs changed in front of where its redo starts.
+    /// Adds the pages that the other side's logs changed before the start of its redo.
     fn add_touched_there(&mut self) -> Result<()> {
         let theirs = History::of_set(&self.vfs, &self.source);
         let mut redo_there = u32::MAX;
@@ -289,7 +297,7 @@ impl Reseed {
         if from > redo_there {
             return Ok(());
         }
-        // Records that end in the first generation may begin before it.
+        // Records that end in the first generation may start in the previous one.
         let first = from.saturating_sub(1);
         let wanted = |generation: &u32| {
             let there = theirs.logs().get(&Generation(*generation));
@@ -335,7 +343,8 @@ impl Reseed {
             .sum();
     }
 
-    /// Patches the pages, and makes this side a copy that follows the other one. `progress` gets the pages that are done.
+    /// Patches the pages and makes this side a copy that follows the other side. Calls `progress` with the number of
+    /// pages patched so far.
     pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<CopyState> {
         let vfs = &*self.vfs;
         let text = jetcell_input::json_line(&self.stored).unwrap_or_default();
@@ -376,7 +385,7 @@ impl Reseed {
         Ok(state)
     }
 
-    /// The state of the copy while pages are patched.
+    /// Returns the state of the copy while its pages are patched.
     fn state(&self) -> Result<CopyState> {
         let source = self.source_logs.path().display().to_string();
         let stored = &self.stored;
@@ -402,7 +411,7 @@ impl Reseed {
         Ok(state)
     }
 
-    /// Patches the pages of one database. Returns its final header.
+    /// Patches the pages of one database. Returns the header that the database gets at the end.
     fn patch(
         &self,
         database: &StoredDatabase,
@@ -444,7 +453,8 @@ impl Reseed {
             );
             return Err(CopyError::Refused(what));
         }
-        // Redo starts where it would have started there before the pages were read, and must reach what they have.
+        // Redo starts at its start position before the pages were read. It must reach at least the newest change in
+        // these pages.
         let mut last = after.clone();
         last.gen_min_required = before.gen_min_required;
         last.gen_min_consistent = before.gen_min_required;
@@ -452,8 +462,8 @@ impl Reseed {
         Ok(last)
     }
 
-    /// Keeps the part of the newest log of which the pages have changes. If another side takes over that does not have it, the copy
-    /// notices that. Returns its generation.
+    /// Stores the part of the newest log whose changes the copied pages contain. With this part the copy can detect
+    /// that a new active side lacks these changes. Returns the generation of the log.
     fn keep_part_of_log(&self, headers: &[DatabaseHeader]) -> Result<Generation> {
         let newest = headers.iter().map(|header| match header.state {
             DatabaseState::CleanShutdown => header.consistent_position.generation,
@@ -468,7 +478,8 @@ impl Reseed {
                 Err(error) if is_gone(&error) => continue,
                 read => read?,
             };
-            // What the other side may still lose in a power cut must not be here. A log that was closed since is durable.
+            // This side must not keep bytes that the other side can still lose in a power failure. A log that was
+            // closed since is already durable.
             match self.vfs.open(path, OpenMode::Read).and_then(|file| file.sync(IoReason::LogRead)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 synced => synced.map_err(|error| CopyError::io(path, &error))?,
@@ -487,8 +498,10 @@ impl Reseed {
         Ok(newest)
     }
 
-    /// Fetches the closed logs in front of the newest one of which the pages have changes. If these logs are lost with the other side,
-    /// they say here which pages have changes of a history that was left.
+    /// Fetches the closed logs before the newest log whose changes the pages contain.
+    ///
+    /// If the other side loses these logs, the copies on this side identify the pages that contain changes of the
+    /// abandoned history.
     fn fetch_logs(&self, state: &mut CopyState, newest: Generation) -> Result<()> {
         let source = DirectorySource::new(self.source_logs.clone());
         let (vfs, directory) = (&self.vfs, &*self.directory);
@@ -505,7 +518,7 @@ impl Reseed {
         )))
     }
 
-    /// Moves the logs of the diverged history away, and removes what belongs to it.
+    /// Moves the logs of the diverged history to another directory and removes the files that belong to it.
     fn put_logs_aside(&self) -> Result<()> {
         let vfs = &*self.vfs;
         let aside = self.directory.join(DIVERGED);
@@ -537,7 +550,7 @@ impl Reseed {
         vfs.sync_directory(&self.directory).map_err(failed)
     }
 
-    /// Whether a log here is one that an interrupted call has fetched.
+    /// Returns true if an interrupted call has fetched this log.
     fn is_fetched(&self, generation: Generation, path: &Path) -> bool {
         if !self.plan.continued {
             return false;
@@ -556,7 +569,7 @@ fn only_full(why: &str) -> CopyError {
     CopyError::OnlyFullReseed(why.to_string())
 }
 
-/// Locks everything here.
+/// Locks all files of this side.
 fn lock_all(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
@@ -572,7 +585,7 @@ fn lock_all(
     paths.dedup();
     let mut locks = Vec::new();
     for path in paths {
-        // A lock must not create a file.
+        // Acquiring a lock must not create a file.
         if vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))? {
             locks.push(vfs.lock(&path).map_err(|error| match error.kind() {
                 std::io::ErrorKind::WouldBlock => Error::InUse { path: path.clone() }.into(),

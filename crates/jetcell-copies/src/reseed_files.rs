@@ -1,4 +1,4 @@
-//! The files of a reseed: pages are read from one side, and headers written on the other.
+//! File access of a reseed: reads pages from one side and writes headers on the other side.
 
 use ese_engine::Error;
 use ese_format::checksum::{PageIntegrity, verify_page};
@@ -8,14 +8,14 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
 
 use crate::error::{CopyError, Result};
 
-/// The file that says which pages an interrupted reseed has to patch.
+/// Name of the file that lists the pages which an interrupted reseed must patch.
 pub(crate) const RESEED_FILE: &str = "reseed.json";
 
-/// How often a page that is being written is read again.
+/// Maximum number of reads of a page that is being written.
 const READS: u32 = 50;
 
-/// Reads a page of a database that may be in use: a page that is being written looks wrong for a moment. A page behind the end
-/// of the file is zero.
+/// Reads a page of a database that may be in use. A page that is being written temporarily fails its verification and
+/// is read again. A page past the end of the file is zero.
 pub fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vfs) -> Result<IoBuffer> {
     let mut bytes = IoBuffer::zeroed(size.bytes());
     for _ in 0..READS {

@@ -1,12 +1,12 @@
-//! Makes a new copy from the active side: by a backup, whose files then become the copy.
+//! Seeding: creates a new copy from a backup of the active side.
 //!
 //! ```text
 //!  copy.json: seeding ──> backup in incoming/ ──> its files move to their places ──> copy.json: following
 //! ```
 //!
-//! An interrupted seed is continued by the same call: first the backup, then the moves. The copy is one only when
-//! `copy.json` says that it follows, which is written last. A directory that was new has nothing but empty files afterwards if
-//! the backup fails, unless the active side can only not be reached now.
+//! The same call continues an interrupted seed: first the backup, then the moves. The directory is a valid copy only
+//! when `copy.json` contains the phase "following", which is written last. If the backup fails, a new directory
+//! contains only empty files afterwards. If the active side is only unreachable, the copied files are kept.
 
 use std::path::{Path, PathBuf};
 
@@ -33,29 +33,38 @@ use crate::source::Source;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::streamed_path;
 
-/// How a copy is seeded.
+/// Options of a seed.
 #[derive(Clone, Default)]
 pub struct SeedOptions {
-    /// The settings of the backup. The kind is always a copy, which has no effect on other backups.
+    /// Options of the backup. The kind is always `Copy`, which does not affect other backups.
     pub backup: BackupOptions,
-    /// Seed again, over a copy of the same stream: its databases and logs are removed first.
+    /// Whether to seed over an existing copy of the same stream. The databases and logs of this copy are removed
+    /// first.
     pub again: bool,
 }
 
-/// What was seeded.
+/// Result of a seed.
 #[derive(Clone, Debug)]
 pub struct Seeded {
-    /// The copy, which has not replayed anything yet.
+    /// State of the copy, which has not replayed any log yet.
     pub state: CopyState,
-    /// Bytes that this call copied.
+    /// Number of bytes that this call copied.
     pub copied_bytes: u64,
 }
 
-/// Seeds a copy in `to` from the files of an active side that is stopped, or has crashed. `source` gets the registration of the
-/// copy.
+/// Seeds a copy in `to` from the files of an active side that is stopped or has crashed. `source` receives the
+/// registration of the copy.
 ///
-/// Errors: a file of the active side is in use; `to` has other files, or another history; pages are bad; no space. Then `to`
-/// is no copy, or the one that it was; only with [`SeedOptions::again`] its databases may be gone.
+/// # Errors
+///
+/// Returns an error in these cases:
+/// - A file of the active side is in use.
+/// - `to` contains other files or another history.
+/// - Pages are bad.
+/// - The volume is full.
+///
+/// After an error, `to` is not a copy, or is the same copy as before. Only with [`SeedOptions::again`] may its
+/// databases have been removed.
 pub fn seed_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
@@ -69,7 +78,7 @@ pub fn seed_stopped(
     seed.run(|incoming, backup| Ok(back_up_stopped(vfs, files, incoming, backup)?.copied_bytes), options)
 }
 
-/// The same from a running instance, while its sessions go on.
+/// Seeds a copy from a running instance while its sessions continue.
 pub fn seed_running(
     vfs: &Arc<dyn Vfs>,
     instance: &Arc<Instance>,
@@ -80,7 +89,7 @@ pub fn seed_running(
     let log = instance.core().log().clone();
     let names = log.names();
     let active = StreamDirectory::new(vfs, names.directory(), names.base(), names.form());
-    // Until the copy is registered.
+    // Holds the logs until the copy is registered.
     let _hold = instance.hold_logs(Generation(0));
     let seed = Seed { vfs, to, source, active, stream: log.signature(), again: options.again };
     seed.run(|incoming, backup| Ok(back_up(instance, vfs, incoming, backup)?.copied_bytes), options)
@@ -128,7 +137,7 @@ impl Seed<'_> {
         let diverged = is_new || matches!(state.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. });
         let old = self.old_databases(&state)?;
         if is_new || state.phase != Phase::Seeding {
-            // One that an interrupted process has left belongs to an earlier seed.
+            // A manifest from an interrupted process belongs to an earlier seed.
             remove_manifest(&**vfs, &incoming)?;
         }
         if state.phase != Phase::Seeding {
@@ -144,7 +153,7 @@ impl Seed<'_> {
             let backup = BackupOptions { kind: Kind::Copy, ..options.backup.clone() };
             copied_bytes = back_up(&incoming, &backup).inspect_err(|error| {
                 if is_new && !self.again && !error.can_be_continued() {
-                    // The directory is as it was.
+                    // Without the state file the directory is not a copy, as before the call.
                     let _ = text_file::remove(&**vfs, &to.join(COPY_FILE));
                 }
             })?;
@@ -158,7 +167,7 @@ impl Seed<'_> {
         Ok(Seeded { state, copied_bytes })
     }
 
-    /// The copy that is there. Changes nothing.
+    /// Returns the existing copy in the directory. Changes nothing.
     fn examine(&self) -> Result<Option<CopyState>> {
         let (vfs, to) = (&**self.vfs, self.to);
         let shown = to.display();
@@ -194,7 +203,7 @@ impl Seed<'_> {
         }
     }
 
-    /// The directory is no copy: it must be that of a stopped instance of the stream. Changes nothing.
+    /// Checks a directory that is not a copy: it must contain a stopped instance of the stream. Changes nothing.
     fn examine_instance(&self) -> Result<()> {
         let files = self.vfs.list(self.to).map_err(|error| CopyError::io(self.to, &error))?;
         let set = RecoverySet::find(self.vfs, &files)?;
@@ -214,7 +223,7 @@ impl Seed<'_> {
         Ok(())
     }
 
-    /// The databases that are there, which belong to the stream.
+    /// Returns the existing databases of the stream.
     fn old_databases(&self, state: &CopyState) -> Result<Vec<PathBuf>> {
         let mut found: Vec<PathBuf> =
             state.databases.iter().map(|database| self.to.join(&database.file)).collect();
@@ -225,11 +234,11 @@ impl Seed<'_> {
         Ok(found)
     }
 
-    /// Removes the databases and logs that were there. Logs of a history that has diverged have commits that are nowhere else:
-    /// they are put aside.
+    /// Removes the existing databases and logs. Logs of a diverged history are moved to a separate directory, because
+    /// they contain commits that exist in no other place.
     fn remove_old(&self, databases: &[PathBuf], diverged: bool) -> Result<()> {
         let failed = |error: std::io::Error| CopyError::io(self.to, &error);
-        // They belong to the databases that were there.
+        // These files belong to the previous databases.
         for path in [self.to.join(RESEED_FILE), part_path(self.to), streamed_path(self.to)] {
             text_file::remove(&**self.vfs, &path)?;
         }
@@ -242,7 +251,7 @@ impl Seed<'_> {
             if is_log && diverged {
                 self.vfs.create_directory(&aside).map_err(failed)?;
                 match self.vfs.rename(&path, &aside.join(name)) {
-                    // Another process has removed it since the directory was listed.
+                    // Another process has removed the file since the directory was listed.
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                     moved => moved.map_err(failed)?,
                 }
@@ -257,7 +266,7 @@ impl Seed<'_> {
         self.vfs.sync_directory(self.to).map_err(failed)
     }
 
-    /// Removes logs that were being inspected, so that a backup can begin.
+    /// Removes logs whose inspection was interrupted. A backup can then start in the directory.
     fn remove_logs_in(&self, incoming: &Path) -> Result<()> {
         let files = self.vfs.list(incoming).map_err(|error| CopyError::io(incoming, &error))?;
         let is_partial =
@@ -271,8 +280,10 @@ impl Seed<'_> {
         Ok(())
     }
 
-    /// Moves databases and closed logs to their places. The last log of a stopped instance is not closed, so it comes later; the
-    /// databases may have changes of it, so this part is kept.
+    /// Moves databases and closed logs to their final places.
+    ///
+    /// The last log of a stopped instance is not closed, so the complete log arrives later. The databases may contain
+    /// changes of it, so the available part is kept.
     fn move_in(&self, manifest: &Manifest, incoming: &Path) -> Result<()> {
         let bad = manifest.databases.iter().find(|database| !database.usable);
         if let Some(bad) = bad {
@@ -286,7 +297,7 @@ impl Seed<'_> {
         for name in names.chain(logs) {
             let (from, to) = (incoming.join(name), self.to.join(name));
             match self.vfs.rename(&from, &to) {
-                // It was moved before an interruption.
+                // The file was moved before an interruption.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     let there = self.vfs.exists(&to).map_err(|error| CopyError::io(&to, &error))?;
                     if !there {
@@ -309,7 +320,7 @@ impl Seed<'_> {
         Ok(())
     }
 
-    /// Says what the copy has now.
+    /// Records the databases and logs of the copy in its state.
     fn describe(&self, state: &mut CopyState, manifest: &Manifest) -> Result<()> {
         let mut first = u32::MAX;
         state.databases.clear();
@@ -345,7 +356,7 @@ fn is_open(manifest: &Manifest, log: &StoredLog) -> bool {
     manifest.generations.last_is_open && log.generation == manifest.generations.last
 }
 
-/// A time or a checksum of a manifest: sixteen hexadecimal digits.
+/// Parses a time or a checksum of a manifest: sixteen hexadecimal digits.
 fn number(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap_or_default()
 }
@@ -357,7 +368,7 @@ fn remove_manifest(vfs: &dyn Vfs, incoming: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An identity that no other copy of the stream has.
+/// Returns an identifier that no other copy of the stream has.
 fn identity(to: &Path, now: i64) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

@@ -1,7 +1,8 @@
-//! The active side, as a copy sees it: the seam for transports.
+//! The active side from the viewpoint of a copy. This is the interface for transports.
 //!
-//! An answer belongs to its request, and may be lost; then the call fails with [`CopyError::Unreachable`]. What an answer
-//! contains is not trusted: the copy verifies each log, so a transport may bring old, repeated or changed bytes.
+//! A response belongs to its request and may be lost. In this case the call fails with [`CopyError::Unreachable`].
+//! The content of a response is not trusted: the copy verifies each log, so a transport may deliver outdated,
+//! repeated or altered bytes.
 
 use ese_engine::{CopyRegistration, PageImage, PageWishes};
 use ese_format::{Generation, PageNumber, Signature};
@@ -10,49 +11,56 @@ use jetcell_vfs::IoBuffer;
 use crate::error::Result;
 use crate::handover::Handover;
 
-/// What the active side has.
+/// The logs that the active side has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// The oldest log.
+    /// Oldest log.
     pub oldest: Generation,
-    /// The newest closed generation; the one before the oldest log if none is closed.
+    /// Newest closed generation. If no log is closed, the generation before the oldest log.
     pub closed: Generation,
-    /// When the generation behind it was created, if that is being written: the eight bytes of its header, as a number.
+    /// Creation time of the generation after `closed`, if it is being written: the eight bytes in its header, as a
+    /// number.
     pub open_created: Option<u64>,
 }
 
 /// The active side of a copy.
 pub trait Source: Send {
-    /// Where it is, for people.
+    /// Returns the address of the active side for messages.
     fn place(&self) -> String;
 
-    /// What it has.
+    /// Returns the range of available logs.
     fn offer(&self) -> Result<Offer>;
 
-    /// The file of a closed generation, from an offset on. `None`: it is not there, or not closed.
+    /// Reads the file of a closed generation, starting at an offset. Returns `None` if it does not exist or is not
+    /// closed.
     fn log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>>;
 
-    /// What the log that is being written has from the offset of a segment on: that segment, and some of those behind it that are
-    /// durable. `None`: another generation is being written.
+    /// Reads the log that is being written, starting at the offset of a segment. Returns this segment and some of the
+    /// durable segments after it. Returns `None` if another generation is being written.
     fn open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>>;
 
-    /// Says what the copy needs from now on. Logs below that may go.
+    /// Registers the first log that the copy needs from now on. Earlier logs may be removed.
     fn register(&self, registration: &CopyRegistration) -> Result<()>;
 
-    /// The copy needs nothing any more.
+    /// Removes the registration of a copy that needs no logs any more.
     fn unregister(&self, id: &str) -> Result<()>;
 
-    /// Asks for pages, and says which ones the active side has lost a write of. It answers when it can.
+    /// Requests pages, and reports the pages for which the active side has lost a write. The active side sends the
+    /// pages later.
     fn ask_pages(&self, id: &str, wishes: &PageWishes) -> Result<()>;
 
-    /// The last image of a page that the active side has made because a copy has asked. `None`: there is none.
+    /// Returns the latest page image that the active side has made on a request of a copy. Returns `None` if no image
+    /// exists.
     fn page_image(&self, database: Signature, page: PageNumber) -> Result<Option<PageImage>>;
 
-    /// Sends a page for which the log has asked.
+    /// Sends a page that the log has requested.
     fn give_page(&self, image: &PageImage) -> Result<()>;
 
-    /// Keeps the stopped active side from being started, while its role goes to the side at `successor`.
+    /// Prevents the stopped active side from being started while its role is transferred to the side at `successor`.
     ///
-    /// Errors: it is running ([`ese_engine::Error::InUse`]); it has given its role to another side.
+    /// # Errors
+    ///
+    /// Returns an error if the active side is running ([`ese_engine::Error::InUse`]), or if it has already
+    /// transferred its role to another side.
     fn hand_over(&self, successor: &str) -> Result<Box<dyn Handover>>;
 }

@@ -1,20 +1,20 @@
-//! How far a copy is behind its active side.
+//! Lag and health of a copy.
 
 use crate::copy_state::{CopyState, Phase};
 
-/// How far a copy is behind its active side, as far as the two have talked.
+/// Lag of a copy relative to its active side, as of their last contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// Closed generations that were not replayed.
+    /// Number of closed generations that were not replayed.
     pub generations: u32,
-    /// Bytes of these logs.
+    /// Size of these logs in bytes.
     pub bytes: u64,
-    /// Age of the state up to which everything was replayed; `None` before the first replay.
+    /// Age in seconds of the state up to which all changes were replayed; `None` before the first replay.
     pub seconds: Option<u64>,
 }
 
 impl Lag {
-    /// The lag of a copy at a time, in milliseconds since 1970 UTC.
+    /// Returns the lag of a copy at a time in milliseconds since 1970 UTC.
     pub fn of(state: &CopyState, now_unix_ms: i64) -> Lag {
         let generations = state.copy_queue() + state.replay_queue();
         let age = |replayed: i64| now_unix_ms.saturating_sub(replayed).max(0) as u64 / 1000;
@@ -23,7 +23,7 @@ impl Lag {
     }
 }
 
-/// Whether a copy does its work: a word, for people and programs.
+/// Returns the health of a copy as a word for people and programs.
 pub fn health(state: &CopyState) -> &'static str {
     match state.phase {
         Phase::Seeding => "seeding",

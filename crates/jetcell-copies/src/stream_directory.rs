@@ -11,23 +11,23 @@ use jetcell_vfs::{FileStem, Vfs};
 
 use crate::error::{CopyError, Result};
 
-/// A directory with the logs of one stream.
+/// The logs of one stream in one directory.
 #[derive(Clone)]
 pub struct StreamDirectory {
-    /// The file system.
+    /// File system that contains the directory.
     pub vfs: Arc<dyn Vfs>,
-    /// The names of the logs.
+    /// Names of the logs.
     pub names: LogNames,
 }
 
 impl StreamDirectory {
-    /// A directory whose logs have these names.
+    /// Describes a directory whose logs have these names.
     pub fn new(vfs: &Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameForm) -> StreamDirectory {
         let names = LogNames::new(directory, base).as_in(&[], form);
         StreamDirectory { vfs: vfs.clone(), names }
     }
 
-    /// The directory of the logs of a set of files.
+    /// Returns the directory that contains the logs of a recovery set.
     pub fn of_set(vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> Result<StreamDirectory> {
         let Some(directory) = set.logs.values().next().and_then(|path| path.parent()) else {
             return Err(CopyError::Refused("there are no logs".to_string()));
@@ -43,30 +43,30 @@ impl StreamDirectory {
         Ok(StreamDirectory::new(vfs, directory, set.base_name, set.log_names))
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         self.names.directory()
     }
 
-    /// The file of a closed generation.
+    /// Returns the path of a closed log.
     pub fn archived(&self, generation: Generation) -> PathBuf {
         self.names.archived(generation)
     }
 
-    /// The files of all closed generations.
+    /// Returns the paths of all closed logs by generation.
     pub fn closed(&self) -> Result<BTreeMap<Generation, PathBuf>> {
         let files = self.vfs.list(self.path()).map_err(|error| CopyError::io(self.path(), &error))?;
         Ok(files.into_iter().filter_map(|path| Some((self.names.generation_of(&path)?, path))).collect())
     }
 
-    /// Whether there are logs: closed ones, or the one that is being written.
+    /// Returns true if the directory contains a closed log or a log that is being written.
     pub fn has_logs(&self) -> Result<bool> {
         let current = self.names.current();
         let is_there = self.vfs.exists(&current).map_err(|error| CopyError::io(&current, &error))?;
         Ok(is_there || !self.closed()?.is_empty())
     }
 
-    /// Makes names durable.
+    /// Makes the names of the logs durable.
     pub fn sync(&self) -> Result<()> {
         self.vfs.sync_directory(self.path()).map_err(|error| CopyError::io(self.path(), &error))
     }

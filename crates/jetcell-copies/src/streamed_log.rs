@@ -1,14 +1,14 @@
-//! The log that the active side is writing, as far as it has arrived. ESE: block mode, or granular replication.
+//! The received part of the log that the active side is writing. ESE: block mode, or granular replication.
 //!
 //! ```text
 //!  active side                         copy
 //!  E00.log: 1 2 3 4 .. durable ──> incoming/streamed.log: 1 2 3 ──> closed: the rest is fetched, inspected, named
 //! ```
 //!
-//! Only segments that are durable on the active side come, in their order, so the file is the beginning of that log while the
-//! active side keeps its history. Each fetch repeats the last segment, and the closed log is inspected as a whole: if the
-//! beginning was that of another history, it is dropped, and the log is fetched as a file. Nothing of it is replayed before the log
-//! is closed. A failover loses only what is behind it.
+//! Only durable segments of the active side are sent, in order. While the active side keeps its history, the file is
+//! therefore the start of its log. Each fetch repeats the last segment, and the closed log is inspected as a whole.
+//! If the received part belongs to another history, it is dropped, and the log is fetched as a file. The received
+//! part is not replayed before the log is closed. A failover loses only the records after it.
 
 use std::path::{Path, PathBuf};
 
@@ -28,18 +28,18 @@ use crate::source::Source;
 
 const FILE: &str = "streamed.log";
 
-/// How far the log that is being written has arrived.
+/// State of a log that is received while it is written.
 pub(crate) struct StreamedLog {
     generation: Generation,
     file: Arc<dyn File>,
-    /// Bytes of whole segments.
+    /// Number of bytes received, in complete segments.
     len: u64,
-    /// The last of them.
+    /// The last received segment.
     last: Vec<u8>,
 }
 
 impl StreamedLog {
-    /// Begins with the header of the log behind the closed ones, if it continues the copy.
+    /// Starts with the header of the log after the closed logs, if this log continues the copy.
     pub fn begin(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
@@ -71,17 +71,18 @@ impl StreamedLog {
         Ok(Some(StreamedLog { generation, file, len: SEGMENT_BYTES as u64, last: first.to_vec() }))
     }
 
-    /// Its generation.
+    /// Returns the generation of the log.
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// How much of it has arrived.
+    /// Returns the number of bytes received.
     pub fn bytes(&self) -> u64 {
         self.len
     }
 
-    /// Fetches the rest of the log, which is closed now, and gives it its place. `None`: the whole log has to be fetched as a file.
+    /// Fetches the rest of the log, which is closed now, and moves the log to its final place. Returns `None` if the
+    /// whole log must be fetched as a file.
     pub fn complete(
         self,
         vfs: &Arc<dyn Vfs>,
@@ -91,7 +92,8 @@ impl StreamedLog {
         rest: &[u8],
     ) -> Result<Option<LogEnd>> {
         let (path, overlap) = (streamed_path(directory), self.overlap());
-        // Segments of an earlier log in place of the rest would pass for the unused end of a log that was closed early.
+        // Segments of an earlier log in place of the rest would look like the unused end of a log that was closed
+        // early.
         let is_rest = rest.starts_with(&self.last) && overlap + rest.len() as u64 == state.log_bytes;
         let inspected = if is_rest {
             let write = || {
@@ -101,7 +103,8 @@ impl StreamedLog {
             write().map_err(|error| CopyError::io(&path, &error))?;
             let part = part_of_log(vfs, directory)?;
             let log = inspect(vfs, &path, self.generation, state.stream(), after, part.as_ref())?.ok();
-            // Another fetch may bring a whole segment in place of one that only has a copy.
+            // If the last segment is valid only through its second copy, another fetch may return the undamaged
+            // segment.
             log.filter(|log| log.bytes.get(overlap as usize..) == Some(rest))
         } else {
             None
@@ -114,12 +117,12 @@ impl StreamedLog {
         Ok(inspected.as_ref().map(LogEnd::of))
     }
 
-    /// Where the last segment begins.
+    /// Returns the offset of the last segment.
     pub fn overlap(&self) -> u64 {
         self.len - SEGMENT_BYTES as u64
     }
 
-    /// Fetches what is behind the last segment. `None`: that segment is another one now.
+    /// Fetches the bytes after the last segment. Returns `None` if the last segment has changed.
     pub fn fetch(&mut self, source: &dyn Source) -> Result<Option<u64>> {
         let Some(mut bytes) = source.open_log(self.generation, self.overlap())? else { return Ok(Some(0)) };
         if !bytes.starts_with(&self.last) {
@@ -140,7 +143,7 @@ impl StreamedLog {
     }
 }
 
-/// The length of the valid segments at the start of `bytes`, which begin with segment `first` of a log.
+/// Returns the length of the valid segments at the start of `bytes`. Segment `first` of a log is the first one.
 pub(crate) fn good_bytes(bytes: &mut [u8], generation: Generation, first: u64) -> usize {
     let is_good = |(at, segment): (usize, &mut [u8])| {
         let index = u16::try_from(first + at as u64).ok();
@@ -151,7 +154,8 @@ pub(crate) fn good_bytes(bytes: &mut [u8], generation: Generation, first: u64) -
         * SEGMENT_BYTES
 }
 
-/// The part of the log behind the copy that has arrived, if it goes further than `other`, with which it must begin.
+/// Returns the received part of the log that follows the closed logs. The part must start with `other`, if it is
+/// given.
 pub(crate) fn streamed_part(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
@@ -161,24 +165,25 @@ pub(crate) fn streamed_part(
     other.is_none_or(|other| begins_with(&log, other)).then_some(log)
 }
 
-/// How much has arrived of the log that the active side is writing: its generation, and bytes of whole segments. `None`: nothing, or
-/// logs come only when they are closed.
+/// Returns how much of the current log of the active side has been received: the generation, and the number of bytes
+/// in complete segments. Returns `None` if nothing was received or logs are copied only when they are closed.
 pub fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(Generation, u64)> {
     let log = streamed_part(vfs, directory, None)?;
     Some((log.generation, crate::log_end::records_end(&log) as u64))
 }
 
-/// Where the log is that is being streamed.
+/// Returns the path of the log that is being received.
 pub(crate) fn streamed_path(directory: &Path) -> PathBuf {
     directory.join(INCOMING).join(FILE)
 }
 
-/// Forgets what was streamed. It must not outlive the history that it belongs to.
+/// Removes the received part of the log. It must not outlive the history to which it belongs.
 pub(crate) fn remove_streamed(vfs: &dyn Vfs, directory: &Path) -> Result<()> {
     Ok(text_file::remove(vfs, &streamed_path(directory))?)
 }
 
-/// The valid segments of an open log from an offset on, durable. The first one is not judged: it is the header, or one that is known.
+/// Makes an open log durable and returns its valid segments from an offset on. The first segment is not checked,
+/// because it is the header or is already known.
 pub(crate) fn read_durable(file: &dyn File, generation: Generation, from: u64) -> std::io::Result<IoBuffer> {
     const MOST: u64 = 256 << 10;
     let len = file.len()?.saturating_sub(from).min(MOST) as usize / SEGMENT_BYTES * SEGMENT_BYTES;
@@ -187,7 +192,7 @@ pub(crate) fn read_durable(file: &dyn File, generation: Generation, from: u64) -
     let known = len.min(SEGMENT_BYTES);
     let good = good_bytes(&mut bytes[known..], generation, from / SEGMENT_BYTES as u64 + 1);
     if good > 0 {
-        // What the active side may still lose in a power cut must not be in a copy.
+        // A copy must not contain bytes that the active side can still lose in a power failure.
         file.sync(IoReason::LogRead)?;
     }
     bytes.resize(known + good);

@@ -1,4 +1,4 @@
-//! State files that killed owners of a directory did not finish to replace.
+//! Unfinished state files. A process leaves them if it is killed while it replaces a state.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::copy_state::COPY_FILE;
 use crate::page_checks::CHECKS_FILE;
 use crate::reseed_files::RESEED_FILE;
 
-/// Removes what killed owners of the directory have left of their states. The caller holds the lock of the copy.
+/// Removes unfinished state files in the directory. The caller must hold the lock of the copy.
 pub(crate) fn remove_unfinished_states(vfs: &dyn Vfs, directory: &Path) {
     for name in [COPY_FILE, CHECKS_FILE, RESEED_FILE] {
         remove_unfinished(vfs, &directory.join(name));

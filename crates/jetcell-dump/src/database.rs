@@ -1,4 +1,4 @@
-//! An open database file: its page size, and its pages with the result of their verification.
+//! An open database file: its page size, and its pages with the results of their verification.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,13 +13,13 @@ use crate::header::{FILE_TYPE_TEMPORARY, read_header, report};
 use crate::output::{Output, Problem};
 use crate::{Format, Result, Source, Value};
 
-/// A database file.
+/// A database file that is open for reading.
 pub(crate) struct Database<'s> {
     pub(crate) source: &'s Source,
     pub(crate) page_size: PageSize,
-    /// Number of whole pages behind the two header copies.
+    /// Number of whole pages after the two header copies.
     pub(crate) pages: u32,
-    /// Whether its pages have checksums; those of a temporary database do not.
+    /// Whether the pages have checksums. The pages of a temporary database do not.
     checksums: bool,
 }
 
@@ -28,22 +28,22 @@ pub(crate) struct Database<'s> {
 pub(crate) enum PageState {
     /// Checksum and page number match.
     Good,
-    /// Checksum and page number match after the correction of this many flipped bits in memory.
+    /// Checksum and page number match after this number of flipped bits was corrected in memory.
     Repaired(usize),
     /// All bytes are zero.
     Zero,
     /// The checksum does not match.
     Bad,
-    /// Written for this other page number.
+    /// The page was written for this other page number.
     WrongPage(u32),
-    /// The page lies beyond the end of the file.
+    /// The page is beyond the end of the file.
     BeyondFile,
-    /// The read failed.
+    /// The page could not be read.
     Unreadable(String),
 }
 
 impl PageState {
-    /// Whether the contents can be trusted.
+    /// Returns true if the contents of the page can be trusted.
     pub(crate) fn is_good(&self) -> bool {
         matches!(self, PageState::Good | PageState::Repaired(_))
     }
@@ -60,7 +60,7 @@ impl PageState {
         }
     }
 
-    /// The state as the predicate of a sentence about the page.
+    /// Returns the state as a predicate for a sentence about the page.
     pub(crate) fn reason(&self) -> String {
         match self {
             PageState::Good => "is good".to_owned(),
@@ -86,7 +86,7 @@ impl Serialize for PageState {
     }
 }
 
-/// A page as read, with single flipped bits corrected.
+/// Contents of a page, with single flipped bits corrected.
 pub(crate) struct PageImage {
     pub(crate) number: u32,
     pub(crate) bytes: Vec<u8>,
@@ -101,7 +101,8 @@ impl PageImage {
 }
 
 impl<'s> Database<'s> {
-    /// Opens a database. Damage of the header becomes a problem in the output. Fails if the page size is unknown.
+    /// Opens a database. Damage to the header is reported as a problem in the output. Fails if the page size is
+    /// unknown.
     pub(crate) fn open(source: &'s Source, output: &mut Output<'_>) -> Result<Database<'s>> {
         start_of(source, Format::Database)?;
         let header = read_header(source)?;
@@ -125,7 +126,7 @@ impl<'s> Database<'s> {
         Ok(Database { source, page_size, pages, checksums })
     }
 
-    /// File offset of a page.
+    /// Returns the file offset of a page.
     pub(crate) fn offset_of(&self, number: u32) -> u64 {
         (u64::from(number) + 1) * self.page_size.bytes() as u64
     }
@@ -156,23 +157,23 @@ impl<'s> Database<'s> {
     }
 }
 
-/// A set of pages of the file: a hash set while it is small, then a bitmap of all pages.
+/// A set of pages of the file. It is a hash set while it is small, and then a bitmap of all pages.
 pub(crate) struct PageSet {
     few: HashSet<u32>,
     bits: Vec<u64>,
     last: u32,
 }
 
-/// Size from which a bitmap is used.
+/// Number of pages from which a bitmap is used.
 const FEW: usize = 4096;
 
 impl PageSet {
-    /// An empty set for pages up to `last`.
+    /// Creates an empty set for pages up to `last`.
     pub(crate) fn new(last: u32) -> PageSet {
         PageSet { few: HashSet::new(), bits: Vec::new(), last }
     }
 
-    /// Adds a page. Returns `false` if the set contains it already or it lies beyond the last page.
+    /// Adds a page. Returns `false` if the set already contains the page or if the page is beyond the last page.
     pub(crate) fn insert(&mut self, page: u32) -> bool {
         if page > self.last {
             return false;

@@ -1,4 +1,4 @@
-//! Dump of a flush map: its header, and the flush type of every database page.
+//! Dump of a flush map: its header and the flush type of every database page.
 
 use std::fmt;
 
@@ -13,24 +13,24 @@ use crate::header::{read_header, report};
 use crate::output::{Output, Problem};
 use crate::{Format, Result, Source};
 
-/// Flush types in a line of text.
+/// Number of flush types in a line of text.
 const PER_LINE: usize = 64;
 
-/// One page of the map.
+/// A page of the flush map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "map-page")]
 pub struct MapPage {
-    /// Its number.
+    /// Number of the page.
     pub number: u32,
-    /// Whether its checksum matches, if necessary after the correction of one bit.
+    /// Whether the checksum matches, if necessary after the correction of one bit.
     pub checksum_good: bool,
-    /// Highest dbtime of the database pages that it describes.
+    /// Highest dbtime of the database pages that the map page describes.
     pub db_time: u64,
-    /// Database page of the first digit of `flush_types`. Page 0 does not exist.
+    /// Database page to which the first digit of `flush_types` belongs. Page 0 does not exist.
     pub first_page: u32,
-    /// Number of pages of each flush type, 0 (unknown) to 3.
+    /// Number of pages with each flush type from 0 (unknown) to 3.
     pub counts: [u32; 4],
-    /// A digit for every page, up to the last one that is not 0.
+    /// Flush types, one digit per page, up to the last page whose flush type is not 0.
     pub flush_types: String,
 }
 

@@ -1,10 +1,10 @@
-//! Check of the format of a file, with advice if it is of another format.
+//! Check of the format of a file, with a hint if the format is another one.
 
 use ese_format::recognise::Format;
 
 use crate::{DumpError, Result, Source};
 
-/// The kinds of dump that are for files of this format.
+/// Returns a hint that names the kinds of dump for files of this format.
 fn hint(format: Format) -> &'static str {
     match format {
         Format::Database => "use dump header, pages, tree, schema or space",
@@ -15,7 +15,7 @@ fn hint(format: Format) -> &'static str {
     }
 }
 
-/// Reads the start of a file, which must be of the format `wanted`.
+/// Reads the start of a file. Fails if the format of the file is not `wanted`.
 pub(crate) fn start_of(source: &Source, wanted: Format) -> Result<Vec<u8>> {
     let start = source.start()?;
     match Format::of(&start) {

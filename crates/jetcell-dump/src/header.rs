@@ -1,4 +1,4 @@
-//! Dump of the header of any file, field by field, damaged or not.
+//! Dump of the header of any file, field by field, whether or not it is damaged.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,24 +22,24 @@ pub(crate) const FILE_TYPE_TEMPORARY: u64 = 5;
 const PAGE_SIZE_AT: usize = 236;
 const PAGE_SIZES: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
 
-/// A header, its checksums, and a summary.
+/// A header with its checksums and a summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "header")]
 pub struct HeaderDump {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its format.
+    /// Format of the file.
     #[serde(serialize_with = "format_name")]
     pub format: Format,
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// Checksum of the copy that is shown.
+    /// State of the checksum of the copy that is shown.
     pub checksum: ChecksumState,
     /// State of the second copy, for formats that have one.
     pub shadow: Option<ShadowState>,
-    /// Summary of the fields, for people.
+    /// Summary of the fields in readable form.
     pub notes: Vec<String>,
-    /// Every field.
+    /// All fields of the header.
     pub fields: NamedValues,
 }
 
@@ -50,26 +50,26 @@ fn format_name<S: serde::Serializer>(format: &Format, serializer: S) -> std::res
 /// State of a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ChecksumState {
-    /// The stored checksum.
+    /// Checksum that is stored in the header.
     pub stored: u32,
-    /// The checksum computed from the contents.
+    /// Checksum that was computed from the contents.
     pub computed: u32,
-    /// Whether they are equal.
+    /// Whether the two checksums are equal.
     pub good: bool,
 }
 
 /// State of the second copy of a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShadowState {
-    /// Whether its checksum matches.
+    /// Whether the checksum of the copy matches.
     pub good: bool,
-    /// Whether its fields are shown because the first copy is damaged.
+    /// Whether the fields of this copy are shown because the first copy is damaged.
     pub shown: bool,
     /// Names of the fields that differ between the two copies.
     pub differs: Vec<String>,
 }
 
-/// Layout of the headers of a format.
+/// Layout of the headers of one format.
 struct Shape {
     len: usize,
     fields: fn(&[u8]) -> Option<Fields>,
@@ -88,8 +88,8 @@ fn shape(format: Format, start: &[u8]) -> Option<Shape> {
     })
 }
 
-/// The page size with which the checksum of one of the copies matches. If there is none, the one stored in the first
-/// copy, or 4 KiB if that is invalid, as in very old files.
+/// Returns the page size with which the checksum of one of the copies matches. If there is no match, returns the size
+/// in the first copy, or 4 KiB if that size is invalid, as in very old files.
 fn page_size(start: &[u8]) -> usize {
     let good =
         |at: usize, size: usize| at.checked_add(size).is_some_and(|end| checksum_at(start, at, end).good);
@@ -156,7 +156,7 @@ pub fn dump_header(source: &Source, output: &mut Output<'_>) -> Result<()> {
     report(&header, output)
 }
 
-/// Reports damage of the copies of a header.
+/// Reports damage to the copies of a header.
 pub(crate) fn report(header: &HeaderDump, output: &mut Output<'_>) -> Result<()> {
     let first = header.shadow.as_ref().is_some_and(|shadow| shadow.shown);
     if first {

@@ -1,7 +1,7 @@
-//! Displays the contents of ESE databases, transaction logs, checkpoints and flush maps, for people and for programs.
+//! Dumps of ESE databases, transaction logs, checkpoints, and flush maps in forms for people and for programs.
 //!
 //! Each kind of dump is a function that reads a [`Source`] and writes items to an [`Output`], as text or as one JSON
-//! object per line. An item is written as soon as it is known. Damage becomes a problem in the output, and the
+//! object per line. An item is written as soon as it is known. Damage is reported as a problem in the output, and the
 //! dump continues.
 //!
 //! ```
@@ -39,8 +39,8 @@
 //! | [`dump_flush_map`] | flush map | the flush type of every page |
 //!
 //! Invariants: files are never written. Memory does not depend on the size of a file, except for one bit per page and
-//! one entry per tree of the catalog. No bytes cause a panic or an endless dump. The crate does not judge whether a
-//! database is consistent; `ese-check` does.
+//! one entry per tree of the catalog. No sequence of bytes causes a panic or an endless dump. The crate does not
+//! check whether a database is consistent; `ese-check` does.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -84,29 +84,29 @@ pub enum DumpError {
     /// The file cannot be opened or read.
     #[error("{path}: {error}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The error of the operating system.
+        /// Error from the operating system.
         error: io::Error,
     },
-    /// The file has another format than this kind of dump needs.
+    /// The format of the file is not the one that this kind of dump needs.
     #[error("{path}: this is {found}, not {wanted}; {hint}")]
     Format {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Format of the file.
         found: Format,
         /// Format that the dump needs.
         wanted: Format,
-        /// Advice.
+        /// Advice for the user.
         hint: &'static str,
     },
-    /// The file has the right format, but cannot be dumped.
+    /// The file has the right format but cannot be dumped.
     #[error("{path}: {what}")]
     Unusable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Reason, and advice.
+        /// Reason for the failure, and advice.
         what: String,
     },
     /// The output cannot be written.
@@ -117,7 +117,7 @@ pub enum DumpError {
 /// Result of a dump.
 pub type Result<T> = std::result::Result<T, DumpError>;
 
-/// Compiles the example of the README.
+/// Compiles the example in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Output of items: text for people, or JSON lines for programs.
+//! Output of items, either as text for people or as JSON lines for programs.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use jetcell_input::Printable;
 use serde::Serialize;
 
-/// Writes items and counts the problems among them.
+/// Writer of items, which counts the problems that it writes.
 pub struct Output<'w> {
     out: &'w mut dyn Write,
     json: bool,
@@ -14,17 +14,17 @@ pub struct Output<'w> {
 }
 
 impl<'w> Output<'w> {
-    /// Writes text.
+    /// Creates an output that writes text.
     pub fn text(out: &'w mut dyn Write) -> Output<'w> {
         Output { out, json: false, problems: 0 }
     }
 
-    /// Writes one JSON object per line. Its field `type` names the kind of item.
+    /// Creates an output that writes one JSON object per line. The field `type` of an object is the kind of item.
     pub fn json(out: &'w mut dyn Write) -> Output<'w> {
         Output { out, json: true, problems: 0 }
     }
 
-    /// Number of problems written so far.
+    /// Returns the number of problems written so far.
     pub fn problems(&self) -> u64 {
         self.problems
     }
@@ -39,7 +39,7 @@ impl<'w> Output<'w> {
         }
     }
 
-    /// Writes a line that only the text form has, such as the names of columns.
+    /// Writes a line that appears only in the text form, such as column names.
     pub(crate) fn heading(&mut self, line: &str) -> io::Result<()> {
         if self.json { Ok(()) } else { writeln!(self.out, "{line}") }
     }
@@ -54,13 +54,13 @@ impl<'w> Output<'w> {
     }
 }
 
-/// Something that could not be read.
+/// Description of something that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "problem")]
 pub struct Problem {
-    /// Offset in the file, if known.
+    /// Offset in the file, if it is known.
     pub offset: Option<u64>,
-    /// Page, if known.
+    /// Number of the page, if it is known.
     pub page: Option<u32>,
     /// Description of the problem and of its effect on the dump.
     pub message: String,

@@ -1,4 +1,4 @@
-//! Description of one page: header, tags, nodes.
+//! Description of one page: header, tags, and nodes.
 
 use std::fmt;
 
@@ -14,19 +14,19 @@ use crate::database::{Database, PageImage, PageState};
 use crate::values::{Names, hex, short_hex, short_key};
 use crate::{NamedValues, Value};
 
-/// A page with the fields of its header.
+/// A page and the fields of its header.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "page")]
 pub(crate) struct PageDump {
     pub(crate) page: u32,
     pub(crate) offset: u64,
     pub(crate) state: PageState,
-    /// Absent for pages that are zero or cannot be read.
+    /// Header of the page. Absent for pages that are zero or cannot be read.
     header: Option<PageHeaderDump>,
-    /// Contents of the external header; with details only.
+    /// Contents of the external header. Present only if details are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     external_header: Option<NamedValues>,
-    /// With details only.
+    /// Nodes of the page. Present only if details are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes: Option<Vec<NodeDump>>,
 }
@@ -43,26 +43,27 @@ struct PageHeaderDump {
     next: u32,
     flags: Value,
     flush_type: u32,
-    /// Free bytes; the part of them that rollbacks may need; the start of the contiguous free area.
+    /// Number of free bytes. The next two fields are the number of these bytes that rollbacks may need, and the start
+    /// of the contiguous free area.
     free: usize,
     uncommitted_free: usize,
     free_start: usize,
     tags: usize,
     reserved_tags: usize,
     node_count: usize,
-    /// The first error in the structure of the page.
+    /// First error in the structure of the page.
     fault: Option<String>,
 }
 
-/// A node.
+/// A node of the page.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct NodeDump {
     tag: usize,
-    /// Offset of its line in the page.
+    /// Offset of the node's line in the page.
     offset: usize,
     length: usize,
     flags: Vec<&'static str>,
-    /// Number of bytes of the key that the page's prefix holds.
+    /// Number of key bytes that are stored in the page's prefix.
     prefix_length: usize,
     key: String,
     data: String,
@@ -120,7 +121,7 @@ impl PageHeaderDump {
     }
 }
 
-/// Role of a page, such as `table leaf` or `index space root`.
+/// Returns the role of a page, such as `table leaf` or `index space root`.
 pub(crate) fn role(flags: PageFlags) -> String {
     let has = |flag| flags.contains(flag);
     let kind = match (has(PageFlags::INDEX), has(PageFlags::LONG_VALUE)) {
@@ -152,7 +153,7 @@ fn extent_values(extent: Extent) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Tag 0 of the page, decoded if it is a space header or a split reserve.
+/// Decodes tag 0 of the page if it is a space header or a split reserve.
 fn external_header(image: &PageImage) -> NamedValues {
     let page = image.page();
     let bytes = page.external_header();
@@ -187,7 +188,7 @@ fn external_header(image: &PageImage) -> NamedValues {
     named(values)
 }
 
-/// All nodes. Those that cannot be decoded have only an offset and a length.
+/// Returns all nodes. A node that cannot be decoded has only an offset and a length.
 pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
     let page = image.page();
     (0..page.node_count())
@@ -216,7 +217,7 @@ pub(crate) fn nodes(image: &PageImage) -> Vec<NodeDump> {
             let mut text = format!("key {} data {}", short_key(&key), short_hex(node.data));
             if let Some(values) = &meaning {
                 text.push_str("  ");
-                // Writing into a string cannot fail.
+                // Writing to a string cannot fail.
                 let _ = values.line(&mut text);
             }
             NodeDump {
@@ -269,13 +270,13 @@ fn meaning(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
         };
     }
     match flags.contains(PageFlags::INDEX) {
-        // The data of an index node are the primary key of its row, which is not decoded.
+        // The data of an index node is the primary key of its row, which is not decoded.
         true => None,
         false => record_values(image, node),
     }
 }
 
-/// The columns that a row stores and, in the catalog, the object that it describes.
+/// Returns the columns that a row stores and, in the catalog, the object that it describes.
 fn record_values(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
     let record = Record::new(node.data, image.size);
     record.validate().ok()?;
@@ -294,7 +295,7 @@ fn record_values(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
     Some(named(values))
 }
 
-/// Heading of the columns of the text form.
+/// Heading of the columns in the text form.
 pub(crate) const COLUMNS: &str =
     "      page state       tree role                        prev       next nodes  free       dbtime  name";
 

@@ -1,4 +1,4 @@
-//! Dump of tables, columns, indexes and long-value trees, or of the rows of the catalog.
+//! Dump of tables, columns, indexes, and long-value trees, or of the rows of the catalog.
 
 use std::fmt;
 
@@ -17,13 +17,13 @@ use crate::{NamedValues, Result, Source, Value};
 /// Options of [`dump_schema`].
 #[derive(Clone, Debug, Default)]
 pub struct SchemaOptions {
-    /// Names of tables; all tables if empty.
+    /// Names of the tables to dump. If empty, all tables are dumped.
     pub tables: Vec<String>,
-    /// Dump the rows of the catalog instead of tables.
+    /// Whether the rows of the catalog are dumped instead of tables.
     pub rows: bool,
 }
 
-/// A table.
+/// A table and its parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "table")]
 struct TableDump {
@@ -56,7 +56,7 @@ struct ColumnDump {
     kind: String,
     type_code: u32,
     class: &'static str,
-    /// Longest value; 0 for no limit.
+    /// Maximum length of a value; 0 means no limit.
     size: u32,
     flags: Value,
     code_page: u32,
@@ -246,7 +246,7 @@ impl fmt::Display for IndexDump {
     }
 }
 
-/// A row of the catalog, with ESE's names of its columns. Columns that are not stored are omitted.
+/// A row of the catalog, with ESE's names for its columns. Columns that are not stored are omitted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "catalog-row")]
 struct RowDump {
@@ -308,7 +308,7 @@ pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output
         options.tables.is_empty() || options.tables.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
     };
     if options.rows {
-        // The row of a table precedes those of its columns and indexes.
+        // The row of a table precedes the rows of its columns and indexes.
         let mut shown = options.tables.is_empty();
         catalog.each_row(output, &mut |page, data, output| match RowDump::new(page, data, &database) {
             Ok(row) => {

@@ -1,4 +1,4 @@
-//! The file that is dumped.
+//! File to be dumped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,12 @@ impl Source {
         Ok(Source { file, path: path.to_owned(), len })
     }
 
-    /// Its path.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its length in bytes.
+    /// Returns the length of the file in bytes.
     pub fn size(&self) -> u64 {
         self.len
     }
@@ -45,7 +45,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// Reads the start of the file, as far as recognition of formats needs it.
+    /// Reads the bytes at the start of the file that are needed to recognise its format.
     pub(crate) fn start(&self) -> Result<Vec<u8>> {
         self.read(0, START_LEN).map_err(|error| self.failed(error))
     }

@@ -1,4 +1,4 @@
-//! Dump of a tree, page by page: levels, separators, keys.
+//! Dump of a tree, page by page: levels, separators, and keys.
 
 use std::fmt;
 
@@ -15,28 +15,28 @@ use crate::values::{hex, short_key};
 use crate::walk::{Step, Visited, Walk};
 use crate::{Result, Source};
 
-/// The tree to dump.
+/// Selection of the tree to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeChoice {
     /// The tree with this root page.
     Root(u32),
     /// The tree of this table.
     Table(String),
-    /// The tree of an index: names of the table and of the index.
+    /// The tree of an index, given by the names of the table and the index.
     Index(String, String),
-    /// The tree of the long values of this table.
+    /// The long-value tree of this table.
     LongValues(String),
 }
 
-/// A page of the tree.
+/// A page of the tree that is dumped.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "tree-page")]
 struct TreePage {
-    /// 0 for the root.
+    /// Level of the page; 0 for the root.
     level: u8,
     page: u32,
     parent: Option<u32>,
-    /// Separator in the parent: all keys of this page are below it. Empty at the right edge.
+    /// Separator in the parent. All keys on this page are less than the separator. It is empty at the right edge.
     separator: String,
     role: String,
     tree: u32,
@@ -53,7 +53,7 @@ struct TreePage {
     keys: String,
 }
 
-/// Totals of one level of the tree.
+/// Totals for one level of the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 struct LevelSummary {
     level: usize,
@@ -63,14 +63,14 @@ struct LevelSummary {
     free_bytes: u64,
 }
 
-/// Totals of the tree.
+/// Totals for the whole tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "tree")]
 struct TreeSummary {
     root: u32,
     name: Option<String>,
     levels: Vec<LevelSummary>,
-    /// Number of nodes of leaves that are not flagged deleted.
+    /// Number of nodes on leaves that are not flagged as deleted.
     records: u64,
 }
 
@@ -144,7 +144,7 @@ impl fmt::Display for TreeSummary {
     }
 }
 
-/// Dumps the pages of a tree and, with `details`, all their nodes.
+/// Dumps the pages of a tree. If `details` is true, all nodes are included.
 pub fn dump_tree(source: &Source, choice: &TreeChoice, details: bool, output: &mut Output<'_>) -> Result<()> {
     let database = Database::open(source, output)?;
     let (root, tree, name) = match choice {

@@ -1,4 +1,4 @@
-//! Named values in file order, which the text and the JSON form have in common.
+//! Named values in file order, which are common to the text form and the JSON form.
 
 use std::fmt::{self, Write};
 
@@ -10,35 +10,35 @@ use jetcell_input::printable;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// Number of bytes of a value that a line of text shows.
+/// Maximum number of bytes of a value that a line of text shows.
 const SHOWN_BYTES: usize = 24;
-/// Largest number of zero bytes that are shown as digits.
+/// Maximum number of zero bytes that are shown as digits.
 const SPELLED_ZEROS: usize = 16;
-/// Width of the column of names.
+/// Width of the name column.
 const NAME_WIDTH: usize = 30;
 
-/// One value.
+/// A value in a dump.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// No value.
+    /// An absent value.
     None,
-    /// A number.
+    /// An unsigned number.
     Number(u64),
-    /// A number that may be negative.
+    /// A signed number.
     Signed(i64),
-    /// A log generation. The text form shows it in hexadecimal too, as in file names.
+    /// A log generation. The text form also shows it in hexadecimal, as in file names.
     Generation(u64),
-    /// A text, time or log position.
+    /// A text, a time, or a log position.
     Text(String),
-    /// Bytes.
+    /// Uninterpreted bytes.
     Bytes(Vec<u8>),
-    /// A value of an enumeration: its number, and its name if it is a member.
+    /// A value of an enumeration: its number, and its name if it has one.
     Choice(u64, Option<String>),
-    /// Bits, and the names of those that are defined.
+    /// A set of bits, and the names of the defined bits.
     Flags(u64, Vec<&'static str>),
     /// Several values.
     List(Vec<Value>),
-    /// Named values.
+    /// Nested named values.
     Group(NamedValues),
 }
 
@@ -47,19 +47,19 @@ pub enum Value {
 pub struct NamedValues(pub Vec<(String, Value)>);
 
 impl NamedValues {
-    /// Converts `fields`. Decodes paths and lists.
+    /// Converts `fields`, and decodes paths and lists.
     pub fn of(fields: Fields) -> NamedValues {
         NamedValues(
             fields.into_iter().map(|(name, value)| (name.to_owned(), value_of(name, value))).collect(),
         )
     }
 
-    /// The value with this name.
+    /// Returns the value with this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value)
     }
 
-    /// Names of the values that differ between `self` and `other`.
+    /// Returns the names of the values that differ between `self` and `other`.
     pub fn differences(&self, other: &NamedValues) -> Vec<String> {
         let differs = |(name, value): &&(String, Value)| other.get(name) != Some(value);
         self.0.iter().filter(differs).map(|(name, _)| name.clone()).collect()
@@ -81,7 +81,7 @@ impl NamedValues {
         Ok(())
     }
 
-    /// Writes a line for each value, with those of groups indented.
+    /// Writes one line per value. The values of groups are indented.
     pub(crate) fn table(&self, f: &mut impl fmt::Write, indent: usize) -> fmt::Result {
         for (name, value) in &self.0 {
             let label = name.replace('_', " ");
@@ -158,8 +158,8 @@ fn signature_value(signature: Signature) -> Value {
     Value::Group(NamedValues(fields.map(|(name, value)| (name.to_owned(), value)).into()))
 }
 
-/// Paths are UTF-16 in all files of this format. Older records have one byte per character. The second byte
-/// distinguishes them, because every path starts with a drive letter or a separator.
+/// Decodes a path. Paths are UTF-16 in all files of this format, but older records have one byte per character. The
+/// second byte distinguishes the two forms, because every path starts with a drive letter or a separator.
 fn path_text(bytes: &[u8]) -> String {
     match bytes {
         [_, 0, ..] => decode_path(bytes),
@@ -167,13 +167,13 @@ fn path_text(bytes: &[u8]) -> String {
     }
 }
 
-/// Text of one byte per character, up to its NUL.
+/// Decodes text with one byte per character, up to its NUL.
 fn narrow_text(bytes: &[u8]) -> String {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     text.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// Bytes as hexadecimal digits.
+/// Returns the bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
@@ -181,7 +181,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Bytes as hexadecimal digits, truncated if long.
+/// Returns the bytes as hexadecimal digits, truncated if they are long.
 pub(crate) fn short_hex(bytes: &[u8]) -> String {
     match bytes.get(..SHOWN_BYTES) {
         Some(head) if bytes.len() > SHOWN_BYTES => format!("{}..({} bytes)", hex(head), bytes.len()),
@@ -189,7 +189,8 @@ pub(crate) fn short_hex(bytes: &[u8]) -> String {
     }
 }
 
-/// A key, truncated if long. The empty key of the last entry of an internal page sorts after all others.
+/// Returns the text of a key, truncated if it is long. The empty key of the last entry on an internal page sorts
+/// after all other keys.
 pub(crate) fn short_key(key: &[u8]) -> String {
     if key.is_empty() { "(end)".to_owned() } else { short_hex(key) }
 }
@@ -198,7 +199,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::None => f.write_str("-"),
-            // ESE uses this for "no dbtime" and "no version".
+            // ESE uses this value for "no dbtime" and "no version".
             Value::Number(u64::MAX) => f.write_str("all-ones"),
             Value::Number(number) => write!(f, "{number}"),
             Value::Signed(number) => write!(f, "{number}"),
@@ -224,7 +225,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Names of flags in text.
+/// Formats the names of flags as text.
 pub(crate) struct Names<'a>(pub(crate) &'a [&'static str]);
 
 impl fmt::Display for Names<'_> {

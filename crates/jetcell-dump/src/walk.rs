@@ -1,8 +1,8 @@
 //! Traversal of a tree: parents before children, from left to right.
 //!
-//! Invariants: a page is entered at most once, and at most [`MAX_LEVEL`] levels deep, so that a walk ends even if links
-//! are damaged. A walk needs one bit of memory for every page of the file, and the entries on the path. Walks that
-//! share a set of entered pages do not enter a page twice either.
+//! Invariants: a page is entered at most once, and at most [`MAX_LEVEL`] levels deep. A walk therefore terminates
+//! even if links are damaged. A walk needs one bit of memory per page of the file, and memory for the entries on the
+//! current path. Walks that share a set of entered pages do not enter a page more than once in total.
 
 use ese_format::TreeId;
 use ese_format::page::{Page, PageFlags};
@@ -10,23 +10,23 @@ use ese_format::page::{Page, PageFlags};
 use crate::database::{Database, PageImage, PageSet};
 use crate::output::Problem;
 
-/// Limit of the depth; a valid tree of 2^32 pages is less deep.
+/// Maximum depth of a walk. A valid tree of 2^32 pages is not this deep.
 const MAX_LEVEL: u8 = 24;
 
 /// A page of a tree and its position in the tree.
 pub(crate) struct Visited {
     pub(crate) image: PageImage,
-    /// 0 for the root.
+    /// Level of the page; 0 for the root.
     pub(crate) level: u8,
     pub(crate) parent: Option<u32>,
-    /// Key of the entry in the parent; empty for the rightmost.
+    /// Key of the entry in the parent. It is empty for the rightmost entry.
     pub(crate) separator: Vec<u8>,
 }
 
-/// Step of a walk.
+/// Result of one step of a walk.
 pub(crate) enum Step {
     Page(Visited),
-    /// A leaf that is not read.
+    /// A leaf, which was not read.
     Leaf,
     Problem(Problem),
 }
@@ -36,7 +36,7 @@ struct Pending {
     level: u8,
     parent: Option<u32>,
     separator: Vec<u8>,
-    /// The flags of the parent say that this page is a leaf.
+    /// Whether the flags of the parent state that this page is a leaf.
     leaf: bool,
 }
 
@@ -52,8 +52,8 @@ pub(crate) struct Walk<'d, 's> {
 }
 
 impl<'d, 's> Walk<'d, 's> {
-    /// A walk from `root` to pages that are not in `visited` yet. Without `tree`, all pages must have the tree id of the
-    /// root.
+    /// Creates a walk from `root` to pages that are not in `visited` yet. If `tree` is absent, all pages must have
+    /// the tree id of the root.
     pub(crate) fn new(
         database: &'d Database<'s>,
         root: u32,
@@ -64,7 +64,7 @@ impl<'d, 's> Walk<'d, 's> {
         Walk { database, tree, leaves: true, visited, stack: vec![first], problems: Vec::new() }
     }
 
-    /// Returns leaves below the root as [`Step::Leaf`] without a read.
+    /// Configures the walk to return leaves below the root as [`Step::Leaf`], without reading them.
     pub(crate) fn without_leaves(mut self) -> Walk<'d, 's> {
         self.leaves = false;
         self

@@ -1,20 +1,20 @@
-//! Cells of rows: stored bytes, with long values read and compressed ones decompressed.
+//! Cells of rows: stored bytes, with long values read and compressed values decompressed.
 
 use std::borrow::Cow;
 
-/// A value that is too long for its row and is in a file of its own.
+/// Reference to a separate file with a value that exceeds the limit of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueFileRef {
-    /// Path of the file, relative to the directory of the output.
+    /// Path of the file, relative to the output directory.
     pub path: String,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub bytes: u64,
 }
 
 /// A value that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreadable {
-    /// Reason.
+    /// Reason why the value cannot be read.
     pub reason: String,
     /// The bytes that the record stores for the value.
     pub stored: Vec<u8>,
@@ -23,15 +23,15 @@ pub struct Unreadable {
 /// One value: inline, in a file, or unreadable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Item<'a> {
-    /// The stored bytes of the value, which are little-endian.
+    /// Stored bytes of the value. Numbers are little-endian.
     Inline(Cow<'a, [u8]>),
-    /// Reference to a file with these bytes.
+    /// Reference to a file that contains these bytes.
     File(ValueFileRef),
-    /// Reason for which they cannot be read.
+    /// Reason why the bytes cannot be read.
     Unreadable(Unreadable),
 }
 
-/// One cell.
+/// One cell of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cell<'a> {
     /// Null.
@@ -43,7 +43,7 @@ pub enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// The values in order: none, one or several.
+    /// Returns the values in order: none, one or several.
     pub fn items(&self) -> &[Item<'a>] {
         match self {
             Cell::Null => &[],

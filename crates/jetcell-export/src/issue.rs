@@ -1,4 +1,4 @@
-//! Issues of an export: missing data, and notes.
+//! Issues of an export: missing data and notes.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use ese_format::PageNumber;
 /// One issue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Issue {
-    /// Whether data is missing. Otherwise the issue is a note.
+    /// True if data is missing. Otherwise the issue is a note.
     pub missing: bool,
-    /// The table, if known.
+    /// Table, if known.
     pub table: Option<String>,
-    /// The page, if known.
+    /// Page, if known.
     pub page: Option<PageNumber>,
     /// Description.
     pub what: String,
@@ -29,10 +29,10 @@ impl fmt::Display for Issue {
     }
 }
 
-/// Number of issues that are kept. Further ones are only counted.
+/// Maximum number of issues that are stored. Further issues are only counted.
 const KEPT: usize = 1000;
 
-/// The issues of an export. Their number is bounded.
+/// The issues of an export. The number of stored issues is limited.
 #[derive(Default, Debug)]
 pub struct Issues {
     kept: Vec<Issue>,
@@ -43,32 +43,32 @@ pub struct Issues {
 }
 
 impl Issues {
-    /// The issues that were kept, in order.
+    /// Returns the stored issues in order.
     pub fn kept(&self) -> &[Issue] {
         &self.kept
     }
 
-    /// Number of further issues.
+    /// Returns the number of issues that were not stored.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Whether any data is missing.
+    /// Returns true if any data is missing.
     pub fn any_missing(&self) -> bool {
         self.missing > 0
     }
 
-    /// The last issue with missing data, also if it was not kept.
+    /// Returns the last issue with missing data, even if it was not stored.
     pub fn last_missing(&self) -> Option<&Issue> {
         self.last_missing.as_ref()
     }
 
-    /// Number of issues with missing data.
+    /// Returns the number of issues with missing data.
     pub(crate) fn missing_count(&self) -> u64 {
         self.missing
     }
 
-    /// Sets the table of the issues that follow.
+    /// Sets the table of the following issues.
     pub fn set_table(&mut self, table: Option<&str>) {
         self.table = table.map(str::to_owned);
     }

@@ -1,9 +1,9 @@
 //! Exports tables of ESE databases to CSV, JSON Lines, Parquet and SQLite, without the database engine.
 //!
-//! [`export`] writes tables to files or to standard output. For access to the rows themselves, [`Source`] opens a
-//! database, a [`View`] shows its tables as a profile names and types them, and a [`RowCursor`] reads rows as cells with the
-//! stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as an [`Issue`] and marked in the
-//! output; it is never left out silently.
+//! [`export`] writes tables to files or to standard output. For direct access to the rows, [`Source`] opens a
+//! database, and a [`View`] provides its tables with the names and types of a profile. A [`RowCursor`] reads rows as
+//! cells with the stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as an
+//! [`Issue`] and marked in the output; it is never left out silently.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -30,9 +30,11 @@
 //! # }
 //! ```
 //!
-//! Invariants: at most one row, one batch of a writer and two small page caches are in memory, whatever the file holds.
-//! Long values that exceed a limit are written chunk by chunk to files of their own. A page is entered at most once per
-//! table, so that damaged links cannot cause an endless export. An output file gets its name only when it is complete.
+//! Invariants:
+//! - At most one row, one batch of a writer and two small page caches are in memory, regardless of the content of the
+//!   file. Long values that exceed a limit are written to separate files in chunks.
+//! - A page is entered at most once per table, so damaged links cannot cause an endless export.
+//! - An output file gets its final name only when it is complete.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -77,7 +79,7 @@ pub use value::{Time, Value, ValueError};
 pub use value_files::ValueFiles;
 pub use view::View;
 
-/// Compiles the example of the README.
+/// Compiles the example in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

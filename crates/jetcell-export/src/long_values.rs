@@ -1,7 +1,7 @@
-//! Reader of the long values of a table, chunk by chunk.
+//! Reads the long values of a table in chunks.
 //!
-//! Records mostly refer to long values in the order in which these were stored, so the leaf of the last chunk
-//! usually holds the next chunk too. The reader looks there first.
+//! Records usually refer to long values in the order in which the values were stored. The leaf of the last chunk
+//! therefore usually contains the next chunk, too, and the reader searches this leaf first.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use ese_format::{PageNumber, TreeId};
 
 use crate::table::Table;
 
-/// Limit of the depth; a valid tree of 2^32 pages is less deep.
+/// Maximum depth of the tree. A valid tree of 2^32 pages is less deep.
 const MAX_DEPTH: usize = 24;
-/// Number of leaves that are read ahead.
+/// Number of leaves that are prefetched.
 const AHEAD: usize = 16;
 
-/// Reason for which a long value cannot be read.
+/// Reason why a long value cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum LongValueError {
     #[error("its root is damaged")]
@@ -51,7 +51,7 @@ pub(crate) struct LongValues {
     key: LongValueKeyBytes,
 }
 
-/// A long value whose root was read. Its chunks may be missing.
+/// A long value whose root has been read. Its chunks may be missing.
 #[derive(Clone, Copy)]
 pub(crate) struct LongValue {
     id: LongValueId,
@@ -59,7 +59,7 @@ pub(crate) struct LongValue {
 }
 
 impl LongValue {
-    /// Length, as its root stores it.
+    /// Returns the length that the root of the value stores.
     pub(crate) fn len(self) -> usize {
         self.root.size as usize
     }
@@ -76,7 +76,7 @@ impl LongValues {
         }
     }
 
-    /// Reads the root of a value.
+    /// Reads the root of a long value.
     pub(crate) fn open(&mut self, database: &Database, id: LongValueId) -> Result<LongValue, LongValueError> {
         self.key = id.root_key();
         let root = self.node(database, LongValueRoot::decode)?.ok_or(LongValueError::DamagedRoot)?;
@@ -86,7 +86,7 @@ impl LongValues {
         Ok(LongValue { id, root })
     }
 
-    /// Appends the chunk that starts at byte `offset` of the value. `offset` must be below its length.
+    /// Appends the chunk that starts at byte `offset` of the value. `offset` must be less than its length.
     pub(crate) fn append_chunk(
         &mut self,
         database: &Database,

@@ -1,4 +1,4 @@
-//! Texts for stored values, such as the names of users for their numbers.
+//! Names for stored values, such as the names of users for their numbers.
 
 mod hierarchy;
 
@@ -9,12 +9,12 @@ pub(crate) use hierarchy::Hierarchy;
 
 use crate::value::Value;
 
-/// Texts for the values of a column.
+/// Names for the values of a column.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Names {
-    /// For integers.
+    /// Names for integers.
     Numbers(Arc<BTreeMap<i64, String>>),
-    /// For GUIDs, by their stored bytes.
+    /// Names for GUIDs, by their stored bytes.
     Guids(Arc<BTreeMap<[u8; 16], String>>),
     /// Distinguished names for the numbers of objects.
     Objects(Arc<Hierarchy>),
@@ -23,7 +23,7 @@ pub(crate) enum Names {
 }
 
 impl Names {
-    /// The text for a value; `None` if it has no name.
+    /// Returns the name of a value, or `None` if it has no name.
     pub(crate) fn of(&self, value: &Value<'_>) -> Option<String> {
         match (self, value) {
             (Names::Numbers(names), Value::Int(number)) => names.get(number).cloned(),

@@ -1,4 +1,4 @@
-//! Output files, which are written under a temporary name and renamed when complete.
+//! Output files. They are written under a temporary name and renamed when they are complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -22,25 +22,26 @@ pub enum Destination {
     Stdout,
 }
 
-/// A file that gets its name when [`PartialFile::finish`] is called, and is removed otherwise.
+/// A file that is renamed to its final name by [`PartialFile::finish`] and removed otherwise.
 #[derive(Debug)]
 pub(crate) struct PartialFile {
     target: PathBuf,
     partial: PathBuf,
-    /// The open file, locked: another export to the same target does not take it for the remains of one that was killed.
+    /// The open and locked file. The lock tells other exports to the same target that the file is in use and not left
+    /// by a killed process.
     file: File,
     finished: bool,
 }
 
 impl PartialFile {
-    /// Creates the temporary file for `target`. Fails if `target` exists, unless `force`.
+    /// Creates the temporary file for `target`. Fails if `target` exists and `force` is false.
     pub(crate) fn create(target: &Path, force: bool) -> io::Result<PartialFile> {
         check_free(target, force)?;
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = target.with_file_name(name);
         let failed = |error| with_path(&partial, error);
-        // A run that was killed may have left the file.
+        // A killed process may have left the file.
         match is_locked(&partial).map_err(failed)? {
             true => return Err(failed(in_use())),
             false => match fs::remove_file(&partial) {
@@ -63,13 +64,13 @@ impl PartialFile {
         self.file.try_clone().map_err(|error| with_path(&self.partial, error))
     }
 
-    /// Whether the partial path still leads to this file, and not to that of another export.
+    /// Returns true if the temporary path still refers to this file, and not to the file of another export.
     fn has_its_name(&self) -> io::Result<bool> {
         let (written, named) = (self.file.metadata()?, fs::symlink_metadata(&self.partial)?);
         Ok((written.dev(), written.ino()) == (named.dev(), named.ino()))
     }
 
-    /// Makes the contents durable, publishes the files of the values to which it refers, and renames the file.
+    /// Makes the content durable, publishes the value files to which it refers, and renames the file.
     pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
         let failed = |error| with_path(&self.partial, error);
         self.file.sync_all().map_err(failed)?;
@@ -86,7 +87,7 @@ impl PartialFile {
     }
 }
 
-/// The error for an output that another export writes.
+/// Returns the error for an output that another export is writing.
 fn in_use() -> io::Error {
     io::Error::new(
         io::ErrorKind::ResourceBusy,
@@ -102,7 +103,7 @@ impl Drop for PartialFile {
     }
 }
 
-/// A stream into a partial file or standard output.
+/// A stream to a partial file or standard output.
 pub(crate) enum Stream {
     File(BufWriter<File>, PartialFile),
     Stdout(Box<dyn Write + Send>),
@@ -116,7 +117,8 @@ impl Stream {
         Ok(Stream::File(BufWriter::with_capacity(BUFFER, partial.open()?), partial))
     }
 
-    /// Standard output. A terminal gets the text with control characters as escapes, and another program gets it exactly.
+    /// Returns a stream to standard output. For a terminal, control characters are escaped. For a pipe or file, the
+    /// text is unchanged.
     pub(crate) fn stdout(form: TextForm) -> Stream {
         let writer = BufWriter::with_capacity(BUFFER, io::stdout());
         Stream::Stdout(match io::stdout().is_terminal() {
@@ -125,7 +127,7 @@ impl Stream {
         })
     }
 
-    /// Ends the output: see [`PartialFile::finish`].
+    /// Completes the output; see [`PartialFile::finish`].
     pub(crate) fn finish(self, values: Option<ValueFiles>) -> io::Result<()> {
         match self {
             Stream::File(mut writer, partial) => {
@@ -154,13 +156,14 @@ impl Write for Stream {
     }
 }
 
-/// A file name for a table: no separators, control characters or leading dots, and not too long.
+/// Converts a table name to a file name without separators, control characters or leading dots, and of limited
+/// length.
 pub(crate) fn file_name(table: &str) -> String {
     let unsafe_in_names =
         |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
     let mut name = String::new();
     for c in table.chars().take(60) {
-        // File systems limit names to 255 bytes, and a suffix is appended to this one.
+        // File systems limit names to 255 bytes, and a suffix is appended to this name.
         if name.len() > 180 {
             break;
         }
@@ -183,7 +186,7 @@ mod tests {
         let mut first = Stream::file(&target, false).unwrap();
         first.write_all(b"first").unwrap();
         assert_eq!(Stream::file(&target, false).err().unwrap().kind(), io::ErrorKind::ResourceBusy);
-        // As if the second one had begun before the first one had its lock.
+        // Simulates a second export that started before the first one had acquired its lock.
         fs::remove_file(dir.path().join("rows.csv.partial")).unwrap();
         let mut second = Stream::file(&target, false).unwrap();
         second.write_all(b"sec").unwrap();
@@ -192,7 +195,7 @@ mod tests {
         second.finish(None).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"sec");
         fs::remove_file(&target).unwrap();
-        // The remains of a run that was killed.
+        // Simulates a file that a killed process has left.
         fs::write(dir.path().join("rows.csv.partial"), "remains").unwrap();
         let mut third = Stream::file(&target, false).unwrap();
         third.write_all(b"third").unwrap();

@@ -1,4 +1,4 @@
-//! What applications of Windows store in their columns, beyond the names and types of the catalog.
+//! Knowledge about the columns of Windows applications that the catalog does not contain.
 
 mod access_logging;
 mod active_directory;
@@ -14,13 +14,13 @@ use crate::names::Names;
 use crate::source::Source;
 use crate::table::Table;
 
-/// Knowledge of an application about its columns.
+/// Application whose column names and formats are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
-    /// Columns as the catalog names and types them.
+    /// Names and types from the catalog.
     #[default]
     None,
-    /// The profile of the database's schema, if it is known.
+    /// The profile that matches the schema of the database, if there is one.
     BySchema,
     /// Active Directory: names of attributes and objects, single values without lists, times.
     Directory,
@@ -34,15 +34,15 @@ pub enum Profile {
     WebCache,
 }
 
-/// What is known about the columns of a database.
+/// Knowledge about the columns of a database.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
-    /// The tables are those of Active Directory, whose Currency columns hold integers.
+    /// True if the tables belong to Active Directory, whose Currency columns contain integers.
     pub(crate) directory: bool,
     application: Option<Application>,
 }
 
-/// What the rows of a database say about its columns.
+/// Knowledge about the columns that was read from the rows of the database.
 #[derive(Debug)]
 enum Application {
     Directory(Directory),
@@ -53,7 +53,7 @@ enum Application {
 }
 
 impl Profile {
-    /// The profile for the tables of a database.
+    /// Returns the profile that matches the tables of a database.
     fn of(source: &Source) -> Profile {
         if active_directory::fits(source) {
             Profile::Directory
@@ -72,9 +72,12 @@ impl Profile {
 }
 
 impl Knowledge {
-    /// Reads what the profile needs. Rows that cannot be read name nothing; the export of their table reports them.
+    /// Reads the rows that the profile needs. Rows that cannot be read are skipped, because the export of their table
+    /// reports them.
     ///
-    /// Errors: the database has not the tables of the profile.
+    /// # Errors
+    ///
+    /// Returns an error if the database does not contain the tables of the profile.
     pub(crate) fn read(source: &Source, profile: Profile) -> Result<Knowledge, ExportError> {
         let other = |fits: bool, name| if fits { Ok(()) } else { Err(ExportError::OtherProfile(name)) };
         let is_chosen = profile != Profile::BySchema;
@@ -83,7 +86,7 @@ impl Knowledge {
             Profile::None | Profile::BySchema => None,
             Profile::Directory => {
                 let directory = Directory::read(source);
-                // The rows of a damaged schema must not keep the others from being exported.
+                // A damaged schema must not prevent the export of the other rows.
                 other(directory.has_schema() || !is_chosen, "Active Directory")?;
                 directory.has_schema().then_some(Application::Directory(directory))
             }
@@ -107,7 +110,7 @@ impl Knowledge {
         Ok(Knowledge { directory: active_directory::fits(source), application })
     }
 
-    /// Gives a table and its columns the names and forms that the application gives them.
+    /// Applies the names and formats of the application to a table and its columns.
     pub(crate) fn apply(&self, table: &mut Table) {
         if self.directory {
             active_directory::mark_security_identifiers(table);

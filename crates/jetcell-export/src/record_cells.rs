@@ -1,4 +1,4 @@
-//! The cells of a record: stored bytes, with long values read and compressed ones decompressed.
+//! Conversion of records to cells: stored bytes, with long values read and compressed values decompressed.
 
 use std::borrow::Cow;
 use std::io;
@@ -19,16 +19,16 @@ use crate::value_files::{ValueFiles, ValueLocation};
 pub(crate) struct Resolver<'l, 'd> {
     pub(crate) database: &'d Database,
     pub(crate) long: &'l mut LongValues,
-    /// Bytes of long values that the row may still hold.
+    /// Number of bytes of long values that the row may still keep in memory.
     pub(crate) room: usize,
     pub(crate) files: Option<&'l mut ValueFiles>,
     pub(crate) page: PageNumber,
     pub(crate) row: usize,
-    /// What the user can do about values that exceed the limit and have no file.
+    /// Advice to the user about values that exceed the limit and have no file.
     pub(crate) advice: &'static str,
 }
 
-/// The cells of a record, in the order of the columns.
+/// Fills `cells` with the cells of a record, in the order of the columns.
 pub(crate) fn fill<'a>(
     record: &Record<'a>,
     table: &'a Table,
@@ -41,12 +41,13 @@ pub(crate) fn fill<'a>(
             _ => resolver.get(record, column)?,
         });
     }
-    // One pass over the stored columns: a table may have thousands of tagged columns and a row only a few of them.
+    // A single pass over the stored columns is sufficient. A table may have thousands of tagged columns, and a row
+    // only a few of them.
     match record.tagged() {
         Ok(entries) => {
             for (id, derived, value) in entries {
                 let position = table.position(derived, id);
-                // Old rows keep the values of deleted columns, which have no position.
+                // Old rows still contain the values of deleted columns, which have no position.
                 if let Some((column, cell)) =
                     position.and_then(|at| Some((table.columns.get(at)?, cells.get_mut(at)?)))
                 {
@@ -65,7 +66,7 @@ pub(crate) fn fill<'a>(
     Ok(())
 }
 
-/// The cell of a column that a row does not store.
+/// Returns the cell of a column that the row does not store.
 fn default(column: &Column) -> Cell<'_> {
     stored_default(column).map_or(Cell::Null, Cell::from)
 }
@@ -171,8 +172,8 @@ mod tests {
     use jetcell_vfs::{RealOptions, RealVfs};
     use testkit::corpus::Corpus;
 
-    /// A derived table continues the numbers of its template's fixed and variable columns. Tagged columns of both count
-    /// from 256, and a flag in the record marks those of the template.
+    /// The fixed and variable columns of a derived table continue the column numbers of its template. Tagged columns
+    /// of both start at 256, and a flag in the record marks the columns of the template.
     #[test]
     fn a_derived_table_has_the_columns_of_its_template_first() {
         let Some(corpus) = Corpus::locate() else { return };
@@ -193,7 +194,7 @@ mod tests {
         let names: Vec<&str> = table.columns.iter().map(|column| column.column.name.as_str()).collect();
         assert_eq!(names, ["A", "T", "U", "B", "T_2"]);
 
-        // A = 1, B = 2; the template's T = "in", its own "own".
+        // The record contains A = 1, B = 2, the template's T = "in", and the derived table's T = "own".
         let mut record = vec![2, 127, 13, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0];
         record.extend([0, 1, 8, 0x80, 0, 1, 10, 0]);
         record.extend(b"inown");

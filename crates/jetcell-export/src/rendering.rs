@@ -1,37 +1,37 @@
-//! Choices about the form of values in the output.
+//! Options for the format of values in the output.
 
 use ese_format::record::ColumnType;
 
 use crate::profile::{Knowledge, Profile};
 use crate::table::Table;
 
-/// Form of the values in the output. The default changes nothing that is stored.
+/// Format of the values in the output. The default leaves the stored values unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rendering {
-    /// Write an apostrophe before CSV fields that a spreadsheet would take for a formula.
+    /// Whether to write an apostrophe before CSV fields that a spreadsheet would interpret as a formula.
     pub csv_safe: bool,
-    /// Form of Currency columns.
+    /// Format of Currency columns.
     pub currency: Currency,
-    /// Names and forms that the application of the database gives to its columns.
+    /// Application profile with names and formats of columns.
     pub profile: Profile,
-    /// Write integers beyond 2^53 as strings in JSON.
+    /// Whether to write integers beyond 2^53 as strings in JSON.
     pub wide_integers_as_text: bool,
 }
 
-/// Form of Currency columns. Windows stores 64-bit integers in them, such as times and identifiers.
+/// Format of Currency columns. Windows stores 64-bit integers in them, such as times and identifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Currency {
     /// Integers in databases whose schema is known to store integers, decimals in others.
     #[default]
     BySchema,
-    /// Decimals with four digits behind the point.
+    /// Decimals with four digits after the decimal point.
     Decimal,
-    /// The stored integers.
+    /// Stored integers.
     Integer,
 }
 
 impl Rendering {
-    /// The table with the forms of its columns.
+    /// Returns the table with these formats applied to its columns.
     pub(crate) fn of(self, table: &Table, known: &Knowledge) -> Table {
         let integers = match self.currency {
             Currency::BySchema => known.directory,
@@ -40,7 +40,7 @@ impl Rendering {
         };
         let mut table = table.clone();
         for column in &mut table.columns {
-            // Both types store eight bytes, little-endian.
+            // Both types store eight bytes in little-endian order.
             if integers && column.column.kind == ColumnType::Currency {
                 column.column.kind = ColumnType::LongLong;
             }

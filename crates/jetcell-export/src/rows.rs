@@ -25,15 +25,15 @@ pub const ROW_LIMIT: usize = 24 << 20;
 /// Options of [`read_rows`].
 #[derive(Debug)]
 pub struct ReadOptions<'f> {
-    /// Whether rows that are flagged deleted are returned too.
+    /// Whether rows that are flagged deleted are also returned.
     pub deleted: bool,
-    /// Bytes of long values that one row may hold in memory.
+    /// Maximum number of bytes of long values that one row keeps in memory.
     pub row_limit: usize,
-    /// Files for the values that exceed this limit. Without files, such values are unreadable.
+    /// Files for values that exceed this limit. Without files, such values are unreadable.
     pub files: Option<&'f mut ValueFiles>,
-    /// End of the message about such a value: why it has no file, and what to do.
+    /// End of the message about such a value: the reason why it has no file, and a remedy.
     pub advice: &'static str,
-    /// Whether a portion ends before the first row that follows missing ones.
+    /// Whether a portion ends before the first row that follows missing rows.
     pub stop_at_missing: bool,
 }
 
@@ -49,18 +49,19 @@ impl Default for ReadOptions<'_> {
 pub struct Row<'a> {
     /// One cell per column of the table.
     pub cells: &'a [Cell<'a>],
-    /// Whether the row is flagged deleted.
+    /// True if the row is flagged deleted.
     pub deleted: bool,
-    /// The page of the row.
+    /// Page that contains the row.
     pub page: PageNumber,
     /// Position of the row on its page.
     pub index: usize,
 }
 
-/// Calls `visit` with every row of `table`, in the order of its tree. Data that cannot be read is reported in `issues`.
+/// Calls `visit` with every row of `table`, in key order. Data that cannot be read is reported in `issues`.
 ///
 /// # Errors
-/// The first error of `visit` or of a write of a long value.
+///
+/// Returns the first error of `visit`, or of a write of a long value.
 pub fn read_rows(
     source: &Source,
     table: &Table,
@@ -75,7 +76,7 @@ pub fn read_rows(
     Ok(())
 }
 
-/// A position in the rows of a table. The rows can be read in portions, between which nothing is borrowed.
+/// A position in the rows of a table. The rows can be read in portions. No borrow is held between portions.
 pub struct RowCursor {
     selected: SelectedTable,
     walk: LeafWalk,
@@ -85,19 +86,20 @@ pub struct RowCursor {
     long: LongValues,
 }
 
-/// Why a portion of rows ended.
+/// Reason why a portion of rows ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Portion {
-    /// The visitor ended it.
+    /// The visitor ended the portion.
     More,
-    /// Rows before the next one are missing ([`ReadOptions::stop_at_missing`]); [`Issues::last_missing`] says why.
+    /// Rows before the next row are missing ([`ReadOptions::stop_at_missing`]). [`Issues::last_missing`] contains the
+    /// reason.
     Missing,
     /// There are no further rows.
     End,
 }
 
 impl RowCursor {
-    /// A cursor before the first row.
+    /// Creates a cursor before the first row.
     pub fn new(source: &Source, selected: SelectedTable) -> RowCursor {
         let table = &selected.table;
         let walk = LeafWalk::new(table.tree, table.root, &source.database);
@@ -105,15 +107,17 @@ impl RowCursor {
         RowCursor { selected, walk, leaf: None, pages: PageCache::default(), long }
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn table(&self) -> &Table {
         &self.selected.table
     }
 
-    /// Calls `visit` with the next rows until it breaks. `source` must be that of [`RowCursor::new`].
+    /// Calls `visit` with the next rows until it breaks. `source` must be the source that was passed to
+    /// [`RowCursor::new`].
     ///
     /// # Errors
-    /// The first error of `visit` or of a write of a long value.
+    ///
+    /// Returns the first error of `visit`, or of a write of a long value.
     pub fn read(
         &mut self,
         source: &Source,
@@ -140,7 +144,8 @@ impl RowCursor {
         }
     }
 
-    /// Visits rows of one leaf. `None`: all that were left. Otherwise the next position, and why the portion ended.
+    /// Visits rows of one leaf. Returns `None` if all remaining rows were visited. Otherwise returns the next
+    /// position and the reason why the portion ended.
     fn read_leaf(
         &mut self,
         source: &Source,
@@ -166,7 +171,7 @@ impl RowCursor {
                 continue;
             }
             let record = Record::new(node.data, database.page_size);
-            // Before the long values of the row are read.
+            // The filter is applied before the long values of the row are read.
             if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
                 continue;
             }
@@ -221,7 +226,7 @@ mod tests {
     use jetcell_vfs::{RealOptions, RealVfs};
     use testkit::corpus::Corpus;
 
-    /// Rows as text, with the issues, read in portions of at most `rows` rows.
+    /// Returns the rows as text, with the issues. Reads them in portions of at most `rows` rows.
     fn read(path: &std::path::Path, rows: usize, stop_at_missing: bool) -> (Vec<String>, Issues, Portion) {
         let vfs = RealVfs::new(RealOptions { direct: false, ..RealOptions::default() }).unwrap();
         let (mut found, mut issues) = (Vec::new(), Issues::default());

@@ -24,39 +24,40 @@ use crate::view::View;
 /// Options of an export.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Tables, columns and rows.
+    /// Selected tables, columns and rows.
     pub selection: Selection,
     /// Format of the output.
     pub format: Format,
     /// Destination of the output.
     pub destination: Destination,
-    /// Export rows that are flagged deleted too, and add a column that marks them.
+    /// Whether to export rows that are flagged deleted, and to add a column that marks them.
     pub deleted: bool,
-    /// Replace existing files.
+    /// Whether to replace existing files.
     pub force: bool,
-    /// Bytes of long values that one row may hold in memory, usually [`ROW_LIMIT`]. Values that exceed it are written to
-    /// files of their own.
+    /// Maximum number of bytes of long values that one row keeps in memory, usually [`ROW_LIMIT`]. Values that exceed
+    /// it are written to separate files.
     ///
     /// [`ROW_LIMIT`]: crate::ROW_LIMIT
     pub row_limit: usize,
-    /// Form of the values.
+    /// Format of the values.
     pub rendering: Rendering,
 }
 
 /// Summary of an export.
 #[derive(Debug, Default)]
 pub struct ExportSummary {
-    /// Number of tables.
+    /// Number of exported tables.
     pub tables: usize,
-    /// Number of rows of all tables.
+    /// Number of exported rows in all tables.
     pub rows: u64,
-    /// Number of long values that were written to files of their own.
+    /// Number of long values that were written to separate files.
     pub value_files: u64,
     /// Missing data and notes.
     pub issues: Issues,
 }
 
-/// Called often with the name of the current table and the number of its rows exported so far.
+/// Progress callback. It is called often with the name of the current table and the number of its rows exported so
+/// far.
 pub type Progress<'p> = &'p mut dyn FnMut(&str, u64);
 
 /// Exports tables of the database at `path`.
@@ -72,7 +73,7 @@ pub fn export(
     let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
     let mut selected = View::new(&source, options.rendering)?.select(&source, &options.selection)?;
-    // A column of Parquet has one type, and some of these integers are no times.
+    // A Parquet column has a single type, but some of these integers are not times.
     if options.format == Format::Parquet {
         let columns = selected.iter_mut().flat_map(|selected| &mut selected.table.columns);
         columns.for_each(TableColumn::keep_types);
@@ -149,7 +150,7 @@ pub fn export(
     Ok(exported)
 }
 
-/// The files for the long values of the output `target`.
+/// Creates the files for the long values of the output `target`.
 fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
     match &options.destination {
         Destination::Directory(_) => ValueFiles::new(target, "values", options.force),
@@ -160,7 +161,8 @@ fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
     }
 }
 
-/// The file of each table; none for standard output and SQLite. Fails before any output if one of them exists.
+/// Returns the output file of each table, or `None` for standard output and SQLite. Fails before any output is
+/// written if one of the files exists.
 fn targets(tables: &[&Table], options: &Options) -> io::Result<Vec<Option<PathBuf>>> {
     let targets: Vec<Option<PathBuf>> = match &options.destination {
         _ if options.format == Format::Sqlite => vec![None; tables.len()],
@@ -221,7 +223,7 @@ impl Writer<'_> {
             Writer::Csv(writer) => writer.finish(values),
             Writer::Json(writer) => writer.finish(values),
             Writer::Parquet(writer) => writer.finish(values),
-            // All tables are finished together.
+            // SQLite finishes all tables together.
             Writer::Sqlite(_) => Ok(()),
         }
     }

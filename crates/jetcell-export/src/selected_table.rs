@@ -1,9 +1,9 @@
-//! A table to read: its columns and the condition for its rows.
+//! A table to read, with its columns and its row condition.
 
 use crate::table::Table;
 use crate::time_filter::TimeFilter;
 
-/// A table that is read, with its selected columns and the condition for its rows.
+/// A table to read, with its selected columns and its row condition.
 #[derive(Clone, Debug)]
 pub struct SelectedTable {
     /// The table.
@@ -12,7 +12,7 @@ pub struct SelectedTable {
 }
 
 impl SelectedTable {
-    /// Whether rows are selected by their times.
+    /// Returns true if rows are selected by their times.
     pub fn has_condition(&self) -> bool {
         self.times.is_some()
     }

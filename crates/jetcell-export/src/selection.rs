@@ -1,4 +1,4 @@
-//! Which tables, columns and rows are exported.
+//! Selection of the exported tables, columns and rows.
 
 use std::ops::RangeInclusive;
 
@@ -9,37 +9,38 @@ use crate::selected_table::SelectedTable;
 use crate::table::Table;
 use crate::time_filter::{TimeFilter, has_times};
 
-/// Which tables, columns and rows are exported. The default is everything.
+/// Selection of the exported tables, columns and rows. The default is everything.
 ///
-/// Names are patterns: `*` stands for any characters, `?` for one. Case is ignored. A name is that of the file or that of the
-/// [profile](crate::Profile).
+/// Names are patterns: `*` matches any characters, `?` matches one. Case is ignored. A pattern is compared with the
+/// stored name and with the name in the [profile](crate::Profile).
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Tables; all if empty.
+    /// Patterns for tables. All tables if empty.
     pub tables: Vec<String>,
-    /// Columns; all if empty. A table without any of them is left out.
+    /// Patterns for columns. All columns if empty. A table without a matching column is left out.
     pub columns: Vec<String>,
-    /// Rows by time; all if `None`.
+    /// Condition on the times of rows. All rows if `None`.
     pub times: Option<Times>,
 }
 
-/// Rows with a time in a range. Rows whose times cannot be read are exported, and so are all rows of tables without times.
+/// Condition on the times of rows: at least one time must be in a range. Rows whose times cannot be read are
+/// exported, as are all rows of tables without time columns.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// Columns that are looked at; all with times if empty.
+    /// Time columns that are checked. All time columns if empty.
     pub columns: Vec<String>,
-    /// First and last time, in 100-nanosecond steps since 1970-01-01 UTC. Times without a zone are taken as UTC.
+    /// First and last time, in 100-nanosecond steps since 1970-01-01 UTC. Times without a zone are treated as UTC.
     pub range: RangeInclusive<i64>,
 }
 
-/// A pattern, and whether a name has matched it.
+/// A pattern, and a flag that is set when a name has matched it.
 struct Pattern<'s> {
     text: &'s str,
     matcher: WildMatch,
     used: bool,
 }
 
-/// Patterns, of which one must match; without patterns, every name matches.
+/// A list of patterns. A name matches if at least one pattern matches or the list is empty.
 struct Patterns<'s>(Vec<Pattern<'s>>);
 
 impl<'s> Patterns<'s> {
@@ -49,7 +50,7 @@ impl<'s> Patterns<'s> {
         Patterns(texts.iter().map(pattern).collect())
     }
 
-    /// Whether the name of the file or that of the profile matches.
+    /// Returns true if the stored name or the profile name matches.
     fn match_either(&mut self, stored: &str, shown: &str) -> bool {
         let mut found = self.0.is_empty();
         for pattern in &mut self.0 {
@@ -62,15 +63,15 @@ impl<'s> Patterns<'s> {
         found
     }
 
-    /// A pattern that no name has matched.
+    /// Returns a pattern that no name has matched.
     fn unused(&self) -> Option<String> {
         self.0.iter().find(|pattern| !pattern.used).map(|pattern| pattern.text.to_owned())
     }
 }
 
 impl Selection {
-    /// The tables that are exported. Each one comes as it is stored and as the profile shows it, with the same columns in the
-    /// same order.
+    /// Returns the tables to export. Each table is given in its stored and in its profile version, with the same
+    /// columns in the same order.
     pub(crate) fn apply<'t>(
         &self,
         tables: impl Iterator<Item = (&'t Table, Table)>,

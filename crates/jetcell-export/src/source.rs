@@ -1,4 +1,5 @@
-//! An open database and the tables of its catalog. Rows that are missing in the catalog are taken from its shadow.
+//! An open database and the tables of its catalog. Rows that are missing in the catalog are taken from its shadow
+//! copy.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::issue::Issues;
 use crate::table::{Table, unique};
 use crate::walk::LeafWalk;
 
-/// A database, open for reading.
+/// A database that is open for reading.
 pub struct Source {
     pub(crate) database: Database,
     tables: Vec<Table>,
@@ -50,17 +51,17 @@ impl Source {
         Ok(Source { database, tables })
     }
 
-    /// The database file.
+    /// Returns the database file.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// All tables, system tables included, in the order of the catalog.
+    /// Returns all tables, including system tables, in the order of the catalog.
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// The table with this name. The case of ASCII letters is ignored.
+    /// Returns the table with this name. The case of ASCII letters is ignored.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name.eq_ignore_ascii_case(name))
     }

@@ -1,4 +1,4 @@
-//! A table to export: its columns, inherited ones first, with unique names.
+//! A table to export. Its columns have unique names, and inherited columns come first.
 
 use std::collections::HashSet;
 
@@ -18,29 +18,31 @@ use crate::value::{
 pub struct TableColumn {
     /// Definition of the column, with a name that is unique in the table.
     pub column: Column,
-    /// Whether it is inherited from the table's template.
+    /// True if the column is inherited from the table's template.
     pub inherited: bool,
-    /// How its values are written.
+    /// Format of the values.
     pub form: Form,
-    /// Texts for the values that are stored.
+    /// Names for the stored values.
     pub(crate) names: Option<Names>,
 }
 
-/// How the values of a column are written, beyond the type that the catalog gives it.
+/// Format in which the values of a column are written, in addition to the type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Form {
-    /// What the stored bytes mean.
+    /// Meaning of the stored bytes.
     pub meaning: Meaning,
-    /// The catalog allows several values, but the schema of the application only one, which is written without a list.
+    /// True if the catalog allows several values, but the schema of the application only one. This value is written
+    /// without a list.
     pub single_of_list: bool,
-    /// JSON writes integers beyond 2^53 as strings, because most programs read numbers as doubles.
+    /// True if JSON output writes integers beyond 2^53 as strings, because most programs read numbers as doubles.
     pub wide_integers_as_text: bool,
 }
 
-/// What the stored bytes of a column mean to its application. Values that do not fit are written as the catalog types them.
+/// Meaning of the stored bytes of a column for its application. Values that do not have this form are written with
+/// the type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Meaning {
-    /// What the type of the catalog says.
+    /// The meaning of the type in the catalog.
     #[default]
     Stored,
     /// Binary: a security identifier of Active Directory, whose last part is big-endian.
@@ -57,22 +59,22 @@ pub enum Meaning {
     Unsigned,
     /// Integer: a time in 100-nanosecond steps since 1601.
     Filetime,
-    /// Binary of eight bytes: the same, little-endian.
+    /// Binary of eight bytes: a time in 100-nanosecond steps since 1601, little-endian.
     FiletimeBytes,
-    /// Binary of eight bytes: the same, big-endian.
+    /// Binary of eight bytes: a time in 100-nanosecond steps since 1601, big-endian.
     FiletimeBigEndian,
     /// Integer: a time in seconds since 1601.
     SecondsSince1601,
 }
 
 impl Meaning {
-    /// Whether the values are times.
+    /// Returns true if the values are times.
     pub fn is_time(self) -> bool {
         use Meaning::*;
         matches!(self, Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601)
     }
 
-    /// The value that the stored bytes mean. `None`: they do not fit.
+    /// Converts the stored bytes to their meaning. Returns `None` if they do not have the expected form.
     fn value<'v>(self, bytes: &'v [u8], stored: &Value<'v>) -> Option<Value<'v>> {
         let binary = match stored {
             Value::Binary(bytes) => Some(*bytes),
@@ -109,9 +111,9 @@ fn integer(value: &Value<'_>) -> Option<i64> {
 /// One table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// Name, unique in the database.
+    /// Name of the table, unique in the database.
     pub name: String,
-    /// Columns in order of their numbers, those of the template first.
+    /// Columns in the order of their numbers, with the columns of the template first.
     pub columns: Vec<TableColumn>,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
@@ -120,10 +122,11 @@ pub struct Table {
 }
 
 impl TableColumn {
-    /// Decodes the stored bytes of a value, in the form of the column.
+    /// Decodes the stored bytes of a value in the format of the column.
     ///
     /// # Errors
-    /// The bytes are no value of the column's type.
+    ///
+    /// Returns an error if the bytes are not a valid value of the column's type.
     pub fn value<'v>(&self, bytes: &'v [u8]) -> Result<Value<'v>, ValueError> {
         let stored = Value::decode(&self.column, bytes)?;
         if let Some(name) = self.names.as_ref().and_then(|names| names.of(&stored)) {
@@ -135,13 +138,13 @@ impl TableColumn {
         }
     }
 
-    /// Whether values are replaced by names that the rows of the database give them.
+    /// Returns true if values are replaced by names from the rows of the database.
     pub fn has_names(&self) -> bool {
         self.names.is_some()
     }
 
-    /// Whether a cell is a list. In a multi-valued column every cell that is not null is one, unless the application allows only
-    /// one value.
+    /// Returns true if a cell is a list. In a multi-valued column every cell that is not null is a list, unless the
+    /// application allows only one value.
     pub fn is_list(&self, cell: &Cell<'_>) -> bool {
         match cell {
             Cell::Null => false,
@@ -150,7 +153,7 @@ impl TableColumn {
         }
     }
 
-    /// Leaves what is stored as it is, for formats in which a column has one type.
+    /// Leaves the stored values unchanged, for formats in which a column has a single type.
     pub(crate) fn keep_types(&mut self) {
         if self.form.meaning != Meaning::DirectorySid {
             self.form.meaning = Meaning::Stored;
@@ -158,11 +161,12 @@ impl TableColumn {
         self.names = None;
     }
 
-    /// What is lost of a value whose bytes could be read.
+    /// Returns a description of the data that is lost from a value whose bytes could be read.
     pub(crate) fn loss(&self, bytes: &[u8]) -> Option<String> {
         let text = matches!(self.column.kind, ColumnType::Text | ColumnType::LongText);
         let utf16 = text && self.column.code_page == CodePage::UNICODE;
-        // Values of other columns are decoded only if that can fail, because each is decoded again when it is written.
+        // Values of other columns are decoded only if decoding can fail, because each value is decoded again when it
+        // is written.
         let checked = match self.column.kind {
             ColumnType::Binary | ColumnType::LongBinary => false,
             _ => !utf16,
@@ -199,14 +203,14 @@ impl Table {
         }
     }
 
-    /// The position of a tagged column in [`Table::columns`], which are sorted by origin and number.
+    /// Returns the position of a tagged column in [`Table::columns`]. The columns are sorted by origin and number.
     pub(crate) fn position(&self, inherited: bool, id: ese_format::record::ColumnId) -> Option<usize> {
         let key = (!inherited, id);
         self.columns.binary_search_by_key(&key, |column| (!column.inherited, column.column.id)).ok()
     }
 }
 
-/// Gives columns whose names occur earlier in the table a number.
+/// Appends a number to column names that occur earlier in the table.
 pub(crate) fn unique_columns(table: &mut Table) {
     let mut taken = HashSet::new();
     for column in &mut table.columns {
@@ -214,7 +218,7 @@ pub(crate) fn unique_columns(table: &mut Table) {
     }
 }
 
-/// Returns `name`, or `name` with a number if it is already in `taken`. Case is ignored.
+/// Returns `name`, or `name` with a number appended if it is already in `taken`. Case is ignored.
 pub(crate) fn unique(name: &str, taken: &mut HashSet<String>) -> String {
     let mut candidate = if name.is_empty() { "unnamed".to_owned() } else { name.to_owned() };
     let mut number = 1u64;

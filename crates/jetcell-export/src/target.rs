@@ -1,10 +1,10 @@
-//! The paths to which output is written: checks before they are replaced, durability of their names.
+//! Output paths: checks before files are replaced, and durability of file names.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Fails if a file exists, unless `force`.
+/// Fails if the file exists and `force` is false.
 pub(crate) fn check_free(target: &Path, force: bool) -> io::Result<()> {
     if force || target.symlink_metadata().is_err() {
         return Ok(());
@@ -19,7 +19,7 @@ pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Adds the path to the message of an error.
+/// Adds the path to an error message.
 pub(crate) fn with_path(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! The condition for the rows of a table by their times.
+//! Row condition on times.
 
 use std::ops::RangeInclusive;
 
@@ -7,21 +7,22 @@ use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, MultiValu
 use crate::table::TableColumn;
 use crate::value::Value;
 
-/// The condition for the rows of a table.
+/// Row condition of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeFilter {
-    /// Columns with times; at least one.
+    /// Time columns. There is at least one.
     columns: Vec<TableColumn>,
     range: RangeInclusive<i64>,
 }
 
 impl TimeFilter {
-    /// The condition for rows with a time in these columns; `None` if there are no columns.
+    /// Creates a condition that a time in one of these columns is in the range. Returns `None` if there are no
+    /// columns.
     pub(crate) fn new(columns: Vec<TableColumn>, range: RangeInclusive<i64>) -> Option<TimeFilter> {
         (!columns.is_empty()).then_some(TimeFilter { columns, range })
     }
 
-    /// Whether the row is exported.
+    /// Returns true if the row is exported.
     pub(crate) fn accepts(&self, record: &Record<'_>) -> bool {
         self.columns.iter().any(|column| match record.get(&column.column) {
             Ok(ColumnValue::Null) => false,
@@ -33,7 +34,7 @@ impl TimeFilter {
                 MultiValue::Bytes(bytes) => self.holds(column, bytes),
                 _ => true,
             }),
-            // A row is never left out because it cannot be read.
+            // A row whose time cannot be read is always exported.
             Ok(_) | Err(_) => true,
         })
     }
@@ -41,19 +42,19 @@ impl TimeFilter {
     fn holds(&self, column: &TableColumn, bytes: &[u8]) -> bool {
         match column.value(bytes) {
             Ok(Value::Time(time)) => self.range.contains(&time.ticks),
-            // "Never", or a number that is no time.
+            // The value means "never", or is a number that is not a time.
             Ok(_) => false,
             Err(_) => true,
         }
     }
 }
 
-/// Whether the values of a column are times.
+/// Returns true if the values of a column are times.
 pub(crate) fn has_times(column: &TableColumn) -> bool {
     column.column.kind == ColumnType::DateTime || column.form.meaning.is_time()
 }
 
-/// The value of a row that does not store the column.
+/// Returns the default value for a row that does not store the column.
 pub(crate) fn stored_default(column: &Column) -> Option<&[u8]> {
     // If the default comes from a callback, the stored bytes are the parameters of the callback and not a value.
     if !column.flags.contains(ColumnFlags::HAS_DEFAULT)

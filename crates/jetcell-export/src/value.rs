@@ -10,40 +10,40 @@ use ese_format::record::{CodePage, Column, ColumnClass, ColumnType};
 /// A point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Time {
-    /// 100-nanosecond steps since 1970-01-01.
+    /// Number of 100-nanosecond steps since 1970-01-01.
     pub ticks: i64,
-    /// Whether it is known to be UTC. An OLE date has no time zone.
+    /// True if the time is known to be UTC. An OLE date has no time zone.
     pub utc: bool,
 }
 
 /// A value of a column.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value<'a> {
-    /// A truth value.
+    /// A Boolean value.
     Bit(bool),
-    /// An integer, of any type but UnsignedLongLong and Currency.
+    /// An integer of any type except UnsignedLongLong and Currency.
     Int(i64),
     /// An UnsignedLongLong.
     UInt(u64),
-    /// In units of 1/10,000.
+    /// A Currency value in units of 1/10,000.
     Currency(i64),
-    /// IEEESingle.
+    /// An IEEESingle.
     Single(f32),
-    /// IEEEDouble.
+    /// An IEEEDouble.
     Double(f64),
     /// A point in time.
     Time(Time),
-    /// The stored bytes, of which the first three groups are little-endian.
+    /// The stored bytes of a GUID. Its first three groups are little-endian.
     Guid([u8; 16]),
-    /// Bytes.
+    /// A binary value.
     Binary(&'a [u8]),
-    /// A binary value that is a security identifier if its form is right; its last part is big-endian.
+    /// A binary value that is a security identifier if it has a valid form. Its last part is big-endian.
     DirectorySid(&'a [u8]),
     /// Text without terminating NULs.
     Text(Cow<'a, str>),
 }
 
-/// Reason for which stored bytes cannot be decoded as a value of their column.
+/// Reason why stored bytes cannot be decoded as a value of their column.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ValueError {
     /// The value does not have the length of its type.
@@ -54,29 +54,29 @@ pub enum ValueError {
         /// Length of the value.
         len: usize,
     },
-    /// Neither an OLE date nor a FILETIME.
+    /// The value is neither an OLE date nor a FILETIME.
     #[error("{0:e} is not a date")]
     NotADate(f64),
-    /// A code page without decoder.
+    /// The code page is not supported.
     #[error("code page {0} is not supported")]
     CodePage(u32),
-    /// Bytes that are not valid in the code page of the column.
+    /// The bytes are not valid in the code page of the column.
     #[error("not text in code page {0}")]
     NotText(u32),
-    /// UTF-16 with an odd number of bytes.
+    /// The UTF-16 text has an odd number of bytes.
     #[error("not text in UTF-16 (odd length)")]
     OddLength,
 }
 
 const TICKS_PER_SECOND: i64 = 10_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
-/// 1601-01-01 to 1970-01-01.
+/// Number of 100-nanosecond steps from 1601-01-01 to 1970-01-01.
 const FILETIME_EPOCH: i64 = 11_644_473_600 * TICKS_PER_SECOND;
-/// 1899-12-30 to 1970-01-01, in days.
+/// Number of days from 1899-12-30 to 1970-01-01.
 const OLE_EPOCH: f64 = 25_569.0;
-/// OLE dates of the years 100 and 10000.
+/// Range of OLE dates from the year 100 to the year 10000.
 const OLE_RANGE: std::ops::Range<f64> = -657_434.0..2_958_466.0;
-/// FILETIME of the year 10000.
+/// FILETIME of the start of the year 10000.
 const FILETIME_END: i64 = 2_650_467_744_000_000_000;
 
 impl<'a> Value<'a> {
@@ -109,7 +109,7 @@ impl<'a> Value<'a> {
 
     /// Appends the value as text, without quotes.
     pub fn write_text(&self, to: &mut Vec<u8>) {
-        // A write to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = match self {
             Value::Bit(value) => write!(to, "{value}"),
             Value::Int(value) => write!(to, "{value}"),
@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
         };
     }
 
-    /// Whether the value is an integer that a double cannot hold exactly.
+    /// Returns true if the value is an integer that a double cannot represent exactly.
     pub(crate) fn is_wide(&self) -> bool {
         const EXACT: u64 = 1 << 53;
         match self {
@@ -148,7 +148,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether the text form is a JSON literal, which needs no quotes.
+    /// Returns true if the text form is a JSON literal, which needs no quotes.
     pub(crate) fn is_json_literal(&self) -> bool {
         match self {
             Value::Bit(_) | Value::Int(_) | Value::UInt(_) | Value::Currency(_) => true,
@@ -160,22 +160,22 @@ impl<'a> Value<'a> {
 }
 
 impl Time {
-    /// The time of a FILETIME; `None` for 0 and for values beyond the year 9999, which mean "never".
+    /// Converts a FILETIME. Returns `None` for 0 and for values beyond the year 9999, which mean "never".
     pub(crate) fn of_filetime(value: i64) -> Option<Time> {
         (1..FILETIME_END).contains(&value).then(|| Time { ticks: value - FILETIME_EPOCH, utc: true })
     }
 
-    /// The same for seconds since 1601.
+    /// Converts a time in seconds since 1601. Returns `None` for the same values as [`Time::of_filetime`].
     pub(crate) fn of_seconds(value: i64) -> Option<Time> {
         Time::of_filetime(value.checked_mul(TICKS_PER_SECOND)?)
     }
 
-    /// Decodes an OLE date, or a FILETIME, which some applications store instead. A FILETIME, taken as a double, is
-    /// almost zero, so that the two can be distinguished.
+    /// Decodes an OLE date or a FILETIME, which some applications store instead. The bytes of a FILETIME, read as a
+    /// double, are almost zero, so the two can be distinguished.
     fn decode(bytes: [u8; 8]) -> Result<Time, ValueError> {
         let (days, filetime) = (f64::from_le_bytes(bytes), i64::from_le_bytes(bytes));
         if days == 0.0 || (days.abs() > 1e-9 && OLE_RANGE.contains(&days)) {
-            // The fraction counts forward also before the epoch.
+            // The fraction is added to the day even for dates before the epoch.
             let (day, part) = (days.trunc(), days.fract().abs());
             let milliseconds = (part * 86_400_000.0).round();
             let ticks = (day - OLE_EPOCH) * SECONDS_PER_DAY as f64 * TICKS_PER_SECOND as f64;
@@ -205,9 +205,9 @@ impl Time {
     }
 }
 
-/// Year, month and day of the Gregorian calendar, `days` after 1970-01-01.
+/// Returns year, month and day of the Gregorian calendar for a number of days since 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Years start in March, so that the leap day is the last day. Eras have 400 years.
+    // Years start in March, which makes the leap day the last day of the year. An era has 400 years.
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -218,14 +218,14 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// A fixed column of UTF-16 may have an odd length. Then its last byte is half of a character that was cut off when the value
-/// was stored, and holds nothing.
+/// Removes the last byte of a UTF-16 value with an odd length in a fixed column. This byte is half of a character
+/// that was truncated when the value was stored.
 pub(crate) fn whole_units<'a>(column: &Column, bytes: &'a [u8]) -> &'a [u8] {
     let odd = column.class() == ColumnClass::Fixed && column.code_page == CodePage::UNICODE;
     bytes.split_last().filter(|_| odd && !bytes.len().is_multiple_of(2)).map_or(bytes, |(_, whole)| whole)
 }
 
-/// Decodes text in the column's code page, without terminating NULs. Invalid text is an error.
+/// Decodes text in the column's code page, without terminating NULs. Fails for invalid text.
 fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
     let text = match encoding(code_page)? {
         Some(encoding) => encoding
@@ -235,7 +235,7 @@ fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
             let (units, rest) = bytes.as_chunks::<2>();
             let mut text = String::with_capacity(units.len());
             for character in char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))) {
-                // One half of a pair is no reason to lose the rest of the text.
+                // An unpaired surrogate must not discard the rest of the text.
                 text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
             }
             if !rest.is_empty() {
@@ -253,7 +253,7 @@ fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
     })
 }
 
-/// The encoding of a Windows code page; `None` for UTF-16.
+/// Returns the encoding of a Windows code page, or `None` for UTF-16.
 fn encoding(code_page: CodePage) -> Result<Option<&'static Encoding>, ValueError> {
     let label = match code_page.0 {
         1200 => return Ok(None),
@@ -295,7 +295,7 @@ pub(crate) fn write_hex(bytes: &[u8], to: &mut Vec<u8>) {
     const DIGITS: [u8; 16] = *b"0123456789abcdef";
     to.reserve(bytes.len() * 2);
     for byte in bytes {
-        // Both indexes are below 16.
+        // Both indexes are less than 16.
         to.extend(
             [byte >> 4, byte & 15].map(|digit| DIGITS.get(usize::from(digit)).copied().unwrap_or(b'?')),
         );
@@ -315,8 +315,8 @@ fn write_guid(bytes: &[u8; 16], to: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// As [`write_sid`], for Active Directory, which stores the last part big-endian, so that identifiers of one domain are
-/// neighbours in an index.
+/// Formats a security identifier of Active Directory like [`write_sid`]. Active Directory stores the last part
+/// big-endian. The identifiers of one domain are therefore adjacent in an index.
 pub(crate) fn write_directory_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
     let mut turned = bytes.to_vec();
     let Some(last) = turned.len().checked_sub(4).and_then(|at| turned.get_mut(at..)) else { return false };
@@ -324,14 +324,14 @@ pub(crate) fn write_directory_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
     write_sid(&turned, to)
 }
 
-/// UTF-16 text without terminating NULs; `None` if the bytes are none.
+/// Decodes UTF-16 text without terminating NULs. Returns `None` if the bytes are not valid text.
 pub(crate) fn text_of_utf16(bytes: &[u8]) -> Option<String> {
     let whole = bytes.len().is_multiple_of(2) && unpaired_surrogates(bytes) == 0;
     let text = whole.then(|| text(CodePage::UNICODE, bytes).ok()).flatten()?;
     (!text.contains(|c: char| c.is_control() && !c.is_whitespace())).then(|| text.into_owned())
 }
 
-/// A security identifier or text.
+/// Formats a security identifier, or decodes UTF-16 text.
 pub(crate) fn sid_or_text(bytes: &[u8]) -> Option<String> {
     let mut sid = Vec::new();
     match write_sid(bytes, &mut sid) {
@@ -340,14 +340,15 @@ pub(crate) fn sid_or_text(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// Text of printable ASCII characters and spaces, without terminating NULs; `None` if the bytes are none.
+/// Decodes text of printable ASCII characters and spaces, without terminating NULs. Returns `None` if the bytes are
+/// not such text.
 pub(crate) fn text_of_ascii(bytes: &[u8]) -> Option<String> {
     let text = str::from_utf8(bytes).ok()?.trim_end_matches('\0');
     let printable = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     (!text.is_empty() && text.bytes().all(printable)).then(|| text.to_owned())
 }
 
-/// An IP address of 4 or 16 bytes.
+/// Formats an IP address of 4 or 16 bytes.
 pub(crate) fn address(bytes: &[u8]) -> Option<String> {
     let address = match *bytes {
         [a, b, c, d] => IpAddr::from([a, b, c, d]),
@@ -356,17 +357,18 @@ pub(crate) fn address(bytes: &[u8]) -> Option<String> {
     Some(address.to_string())
 }
 
-/// Surrogates of UTF-16 text that have no partner.
+/// Returns the number of unpaired surrogates in UTF-16 text.
 pub(crate) fn unpaired_surrogates(bytes: &[u8]) -> usize {
     let units = || bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
-    // Few texts have any surrogates.
+    // Most texts contain no surrogates.
     if !units().any(|unit| (0xD800..0xE000).contains(&unit)) {
         return 0;
     }
     char::decode_utf16(units()).filter(Result::is_err).count()
 }
 
-/// Appends `bytes` as `S-1-...` and returns true if they are exactly a Windows security identifier of a known authority.
+/// Appends `bytes` as `S-1-...` and returns true if they are exactly a Windows security identifier of a known
+/// authority.
 pub(crate) fn write_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
     let [1, count @ 1..=15, 0, 0, 0, 0, 0, authority @ (0..=5 | 9..=18), rest @ ..] = bytes else {
         return false;
@@ -435,7 +437,7 @@ mod tests {
 
     #[test]
     fn the_last_part_of_a_directory_sid_is_big_endian() {
-        // S-1-5-21-1-2-3-500, as objectSid stores it.
+        // The identifier S-1-5-21-1-2-3-500, as objectSid stores it.
         let mut sid = vec![1, 5, 0, 0, 0, 0, 0, 5];
         [21u32, 1, 2, 3].iter().for_each(|part| sid.extend(part.to_le_bytes()));
         sid.extend(500u32.to_be_bytes());

@@ -1,7 +1,7 @@
-//! Files for values that exceed the limit of a row, beside an output.
+//! Files for values that exceed the limit of a row, stored next to an output.
 //!
-//! The files are collected in a temporary directory, so that their number needs no memory. They are published together
-//! with the output that refers to them, or removed.
+//! The files are collected in a temporary directory, so their number does not increase memory use. They are published
+//! together with the output that refers to them, or removed.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -14,27 +14,27 @@ use crate::cell::ValueFileRef;
 use crate::table::TableColumn;
 use crate::target::{check_free, sync_directory, with_path};
 
-/// Size of the buffer of a file.
+/// Size of the write buffer of a file in bytes.
 const BUFFER: usize = 1 << 18;
 
-/// Location of a value in a table. The file of the value is named after it.
+/// Location of a value in a table. It determines the name of the value's file.
 #[derive(Clone, Copy)]
 pub(crate) struct ValueLocation<'c> {
     pub(crate) page: PageNumber,
     /// Position of the row on the page.
     pub(crate) row: usize,
     pub(crate) column: &'c TableColumn,
-    /// Position among several values, from 1.
+    /// Position among several values, starting at 1.
     pub(crate) item: Option<usize>,
 }
 
 /// The long values of one output.
 #[derive(Debug)]
 pub struct ValueFiles {
-    /// The final directory, and its name.
+    /// The final directory. `folder` is its name.
     directory: PathBuf,
     folder: String,
-    /// The temporary directory; exists if `staged`.
+    /// The temporary directory. It exists if `staged` is true.
     stage: PathBuf,
     staged: bool,
     force: bool,
@@ -43,14 +43,14 @@ pub struct ValueFiles {
 }
 
 impl ValueFiles {
-    /// Files for values of the output `target`, in the directory `folder` beside it. Existing files are replaced only if
-    /// `force`.
+    /// Creates files for values of the output `target`, in the directory `folder` next to it. Existing files are
+    /// replaced only if `force` is true.
     pub fn new(target: &Path, folder: &str, force: bool) -> io::Result<ValueFiles> {
         let directory = target.with_file_name(folder);
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let stage = directory.join(name);
-        // A run that was killed may have left the directory.
+        // A killed process may have left the directory.
         match fs::remove_dir_all(&stage) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(with_path(&stage, error));
@@ -61,19 +61,19 @@ impl ValueFiles {
         Ok(ValueFiles { directory, folder, stage, staged: false, force, table, count: 0 })
     }
 
-    /// Sets the table of the values that follow, by its file name.
+    /// Sets the table of the following values, by its file name.
     pub fn begin(&mut self, table: &str) {
         table.clone_into(&mut self.table);
     }
 
-    /// Number of values written.
+    /// Returns the number of values written.
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// Creates a file for the value at `place`.
     pub(crate) fn create(&mut self, place: ValueLocation<'_>) -> io::Result<ValueFile<'_>> {
-        // A table may have a column and inherit another one with the same number.
+        // A table may have its own column and an inherited column with the same number.
         let inherited = if place.column.inherited { "t" } else { "" };
         let mut name = format!(
             "{}-{}-{}-{inherited}{}",
@@ -92,7 +92,7 @@ impl ValueFiles {
             self.staged = true;
         }
         let path = self.stage.join(&name);
-        // A damaged record may hold a column twice; the last one counts.
+        // A damaged record may contain a column twice. The last value is used.
         let file = OutputFile::create(&path).map_err(|error| with_path(&path, error))?;
         let writer = BufWriter::with_capacity(BUFFER, file);
         Ok(ValueFile { writer, path, name, bytes: 0, finished: false, files: self })
@@ -116,7 +116,7 @@ impl Drop for ValueFiles {
     fn drop(&mut self) {
         if self.staged {
             let _ = fs::remove_dir_all(&self.stage);
-            // Succeeds only if it is empty.
+            // Succeeds only if the directory is empty.
             let _ = fs::remove_dir(&self.directory);
         }
     }
@@ -155,8 +155,8 @@ impl Drop for ValueFile<'_> {
     }
 }
 
-/// The name of a table in the names of its value files. A name that ends in a number gets a `_`, so that it is not
-/// mistaken for the numbers that follow.
+/// Returns the name of a table in the names of its value files. A `_` is appended to a name that ends in a number, to
+/// separate it from the numbers that follow.
 pub(crate) fn stem(file_name: &str) -> String {
     let number = file_name.rsplit_once('-').is_some_and(|(_, end)| end.bytes().all(|b| b.is_ascii_digit()));
     format!("{file_name}{}", if number { "_" } else { "" })

@@ -1,4 +1,4 @@
-//! The tables of a database as they are shown: with the names and forms that a profile gives them.
+//! The tables of a database as they are exported, with the names and formats of a profile.
 
 use crate::error::ExportError;
 use crate::profile::Knowledge;
@@ -8,39 +8,43 @@ use crate::selection::Selection;
 use crate::source::Source;
 use crate::table::Table;
 
-/// The tables of a database as they are shown, in the order of [`Source::tables`].
+/// The tables of a database as they are exported, in the order of [`Source::tables`].
 #[derive(Debug)]
 pub struct View {
     tables: Vec<Table>,
 }
 
 impl View {
-    /// Reads what the profile needs to know and applies it.
+    /// Reads the rows that the profile needs and applies the profile.
     ///
     /// # Errors
-    /// The database has not the tables of the profile.
+    ///
+    /// Returns an error if the database does not contain the tables of the profile.
     pub fn new(source: &Source, rendering: Rendering) -> Result<View, ExportError> {
         let known = Knowledge::read(source, rendering.profile)?;
         Ok(View { tables: source.tables().iter().map(|table| rendering.of(table, &known)).collect() })
     }
 
-    /// All tables.
+    /// Returns all tables.
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// The selected tables.
+    /// Returns the selected tables.
     ///
     /// # Errors
-    /// A pattern that matches nothing.
+    ///
+    /// Returns an error if a pattern matches nothing.
     pub fn select(&self, source: &Source, selection: &Selection) -> Result<Vec<SelectedTable>, ExportError> {
         selection.apply(source.tables().iter().zip(self.tables.iter().cloned()))
     }
 
-    /// Columns and rows of the table with this position; `None` if there is none. Patterns of tables have no effect.
+    /// Applies the column and row selection to the table at this position. Returns `None` if the table does not
+    /// exist. Patterns for tables are ignored.
     ///
     /// # Errors
-    /// A pattern that matches nothing.
+    ///
+    /// Returns an error if a pattern matches nothing.
     pub fn select_from(
         &self,
         source: &Source,

@@ -1,7 +1,7 @@
 //! Traversal of the leaves of a tree, from left to right.
 //!
-//! The leaves below an internal page that cannot be read are reached from the left by their sibling links, up to the
-//! first one that is not valid. Every page is entered at most once.
+//! The leaves below an unreadable internal page are reached from the left by their sibling links, up to the first
+//! invalid link. Every page is entered at most once.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use ese_format::{PageNumber, TreeId};
 
 use crate::issue::Issues;
 
-/// Limit of the depth; a valid tree of 2^32 pages is less deep.
+/// Maximum depth of the tree. A valid tree of 2^32 pages is less deep.
 const MAX_DEPTH: usize = 24;
-/// Number of children that are read ahead.
+/// Number of children that are prefetched.
 const AHEAD: usize = 64;
 
 /// Bitmap of the pages of the file. Memory is committed only for ranges with pages that were added.
@@ -25,7 +25,7 @@ impl PageSet {
         PageSet(vec![0; pages as usize / 64 + 1])
     }
 
-    /// Adds a page. Returns `false` if the set contains it already or it lies beyond the file.
+    /// Adds a page. Returns `false` if the set already contains it or it lies past the end of the file.
     fn insert(&mut self, page: PageNumber) -> bool {
         let (index, bit) = ((page.get() / 64) as usize, 1 << (page.get() % 64));
         match self.0.get_mut(index) {
@@ -42,11 +42,11 @@ struct Level {
     image: Arc<PageImage>,
     number: PageNumber,
     next: usize,
-    /// Children below this index have been read ahead.
+    /// Index of the first child that has not been prefetched.
     prefetched: usize,
 }
 
-/// A walk over one tree.
+/// A traversal of one tree.
 pub(crate) struct LeafWalk {
     tree: TreeId,
     stack: Vec<Level>,
@@ -54,9 +54,9 @@ pub(crate) struct LeafWalk {
     seen: PageSet,
     /// Right sibling of the last leaf.
     right: Option<PageNumber>,
-    /// The walk follows sibling links past an unreadable internal page.
+    /// True while the traversal follows sibling links past an unreadable internal page.
     following_links: bool,
-    /// Leaves were reached by sibling links, so that their parents may refer to them again.
+    /// True if leaves were reached by sibling links. Their parents may then refer to them again.
     followed_links: bool,
 }
 
@@ -73,7 +73,7 @@ impl LeafWalk {
         }
     }
 
-    /// The next leaf.
+    /// Returns the next leaf.
     pub(crate) fn next(
         &mut self,
         database: &Database,
@@ -122,7 +122,7 @@ impl LeafWalk {
         }
     }
 
-    /// The right sibling of the last leaf, if it is a leaf of this tree that was not entered yet.
+    /// Returns the right sibling of the last leaf, if it is a leaf of this tree that was not entered yet.
     fn follow_link(
         &mut self,
         database: &Database,

@@ -1,11 +1,11 @@
-//! Many hosts in one process, without a load: what a coordinator and its NATS server have to bear.
+//! Simulates many hosts without a load in one process, to test the capacity of a coordinator and its NATS server.
 //!
 //! ```sh
 //! cargo run -p jetcell-fleet --example joiners -- NAME nats://127.0.0.1:4222 1000 RESULT.json
 //! ```
 //!
-//! Every host reaches each gate at once, measures nothing, and hands in the result in `RESULT.json` with its samples, which
-//! `samples.csv` beside it has.
+//! Every host reaches each barrier immediately, measures nothing, and returns the result in `RESULT.json`. The
+//! samples come from the file `samples.csv` in the same directory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -22,7 +22,7 @@ use jetcell_workload::measurement::read_samples;
 
 const TICK: Duration = Duration::from_millis(5);
 
-/// The process that a message is for; `None` if it is for all.
+/// Returns the process to which a message is addressed, or `None` if it is addressed to all.
 fn token_of(bytes: &[u8]) -> Option<String> {
     let message: serde_json::Value = serde_json::from_slice(bytes).ok()?;
     let kind = message.get("message")?.as_object()?.values().next()?;
@@ -53,7 +53,7 @@ impl Host {
         Host { token, session, progress, began: false, measured: None, ended: false, departure: None }
     }
 
-    /// Goes on from gate to gate; the measured time is five seconds.
+    /// Advances the host from barrier to barrier. The measurement takes five seconds.
     fn work(&mut self, clocks: &Clocks, parcel: &Parcel) {
         if !self.began || self.ended {
             return;
@@ -135,7 +135,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             received = bus.receive(Duration::ZERO);
         }
-        // A slice at a time, so that beats spread over the interval.
+        // Each iteration handles a tenth of the hosts. This spreads the heartbeats over the interval.
         let slice = hosts.len().div_ceil(10);
         let begin = (tick * slice) % hosts.len();
         tick += 1;

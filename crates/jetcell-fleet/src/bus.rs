@@ -1,4 +1,4 @@
-//! The seam to the message broker.
+//! Interface to the message broker.
 
 mod memory;
 mod nats;
@@ -10,28 +10,28 @@ use thiserror::Error;
 pub use memory::{Hub, MemoryBus};
 pub use nats::{Access, NatsBus};
 
-/// Largest file with a token, a seed or credentials.
+/// Maximum size of a file with a token, a seed or credentials, in bytes.
 pub(crate) const LARGEST_SECRET: u64 = 64 << 10;
-/// Largest file with certificates or a key.
+/// Maximum size of a file with certificates or a key, in bytes.
 pub(crate) const LARGEST_PEM: u64 = 1 << 20;
 
-/// Why the broker cannot be used.
+/// Reason why the broker cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BusError {
-    /// It does not answer; it may do so later.
+    /// The broker does not respond. It may respond later.
     #[error("{0}")]
     Unreachable(String),
-    /// It refuses this client, or the options are wrong.
+    /// The broker rejects this client, or the options are invalid.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A connection to a broker that delivers messages at most once. Its subscriptions are made when it connects.
+/// A connection to a broker that delivers each message at most once. Its subscriptions are created when it connects.
 pub trait Bus: Send + Sync {
-    /// Sends a message to a subject. A message that cannot be sent now is dropped.
+    /// Publishes a message to a subject. A message that cannot be sent now is dropped.
     fn publish(&self, subject: &str, payload: Vec<u8>);
-    /// The next message of the subscriptions, waiting for at most this long.
+    /// Returns the next message from the subscriptions. Waits for at most `wait`.
     fn receive(&self, wait: Duration) -> Option<Vec<u8>>;
-    /// Waits until everything has been sent that can be sent.
+    /// Waits until all messages that can be sent have been sent.
     fn flush(&self) {}
 }

@@ -1,23 +1,24 @@
-//! The clocks of coordinator and hosts: how far they are apart, and how long a message takes.
+//! The clocks of coordinator and hosts: their offset, and the round-trip time of messages.
 
 use std::collections::VecDeque;
 use std::time::{Instant, SystemTime};
 
 use crate::message::ClockReport;
 
-/// Answers that are kept. The one with the shortest round trip counts; older ones go, because clocks drift.
+/// Maximum number of retained responses. The response with the shortest round trip is used. Older responses are
+/// dropped because clocks drift.
 const KEPT: usize = 64;
 
-/// A point of time on both clocks of a machine, in nanoseconds.
+/// A point in time on both clocks of a host, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Monotonic clock, since the process began.
+    /// Monotonic clock, since the start of the process.
     pub monotonic_ns: u64,
     /// Wall clock, since 1970.
     pub wall_ns: u64,
 }
 
-/// The clocks of this machine.
+/// The clocks of this host.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
     began: Instant,
@@ -25,52 +26,53 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// Clocks that begin now.
+    /// Creates clocks that start now.
     pub fn begin() -> Clocks {
         Clocks { began: Instant::now(), began_wall_ns: wall_ns() }
     }
 
-    /// Now.
+    /// Returns the current time on both clocks.
     pub fn now(&self) -> Moment {
         Moment { monotonic_ns: self.monotonic_ns(Instant::now()), wall_ns: wall_ns() }
     }
 
-    /// A point of time on the monotonic clock.
+    /// Converts an instant to a time on the monotonic clock.
     pub fn monotonic_ns(&self, instant: Instant) -> u64 {
         instant.saturating_duration_since(self.began).as_nanos() as u64
     }
 
-    /// The wall clock at the begin, carried on by the monotonic clock, so that it never jumps. This is the clock of a coordinator.
+    /// Returns the wall clock time at the start plus the elapsed monotonic time, so it never jumps. The coordinator
+    /// uses this clock.
     pub fn steady_ns(&self) -> u64 {
         self.began_wall_ns + self.began.elapsed().as_nanos() as u64
     }
 }
 
-/// The wall clock in nanoseconds since 1970.
+/// Returns the wall clock time in nanoseconds since 1970.
 pub fn wall_ns() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// An answer of the coordinator to the question for its time.
+/// A response of the coordinator to a time request.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     round_trip_ns: u64,
-    /// Clock of the coordinator less the monotonic clock of the host.
+    /// Clock of the coordinator minus the monotonic clock of the host.
     offset_ns: i128,
 }
 
-/// What a host knows about the clock of the coordinator.
+/// A host's estimate of the coordinator's clock.
 #[derive(Clone, Debug, Default)]
 pub struct ClockEstimate {
     answers: VecDeque<Answer>,
-    /// Wall clock less monotonic clock at the begin.
+    /// Initial difference between wall clock and monotonic clock.
     first: Option<i128>,
     moved_ns: u64,
 }
 
 impl ClockEstimate {
-    /// Takes an answer: the host asked at `sent` and heard it at `heard` on its monotonic clock; the coordinator got the question at
-    /// `received` and answered at `answered` on its own.
+    /// Adds a response. The first and the last argument are the times of request and response on the monotonic clock
+    /// of the host. `received` and `answered` are the corresponding times on the clock of the coordinator.
     pub fn answer(&mut self, sent: u64, received: u64, answered: u64, heard: u64) {
         let (sent, received, answered, heard) =
             (i128::from(sent), i128::from(received), i128::from(answered), i128::from(heard));
@@ -85,12 +87,12 @@ impl ClockEstimate {
         }
     }
 
-    /// Forgets all answers: another coordinator has another clock.
+    /// Drops all responses, because another coordinator has another clock.
     pub fn forget(&mut self) {
         self.answers.clear();
     }
 
-    /// Answers that are known.
+    /// Returns the number of retained responses.
     pub fn answers(&self) -> usize {
         self.answers.len()
     }
@@ -99,24 +101,24 @@ impl ClockEstimate {
         self.answers.iter().min_by_key(|answer| answer.round_trip_ns)
     }
 
-    /// The time of the coordinator at a time of the monotonic clock.
+    /// Converts a time on the monotonic clock to a time of the coordinator.
     pub fn coordinator_ns(&self, monotonic_ns: u64) -> Option<u64> {
         u64::try_from(i128::from(monotonic_ns) + self.best()?.offset_ns).ok()
     }
 
-    /// The time of the monotonic clock at a time of the coordinator.
+    /// Converts a time of the coordinator to a time on the monotonic clock.
     pub fn monotonic_ns(&self, coordinator_ns: u64) -> Option<u64> {
         Some(u64::try_from(i128::from(coordinator_ns) - self.best()?.offset_ns).unwrap_or(0))
     }
 
-    /// Compares both clocks of the host: a wall clock that stands still or jumps moves against the monotonic one.
+    /// Compares the two clocks of the host. A wall clock that stops or jumps moves relative to the monotonic clock.
     pub fn look(&mut self, now: Moment) {
         let apart = i128::from(now.wall_ns) - i128::from(now.monotonic_ns);
         let first = *self.first.get_or_insert(apart);
         self.moved_ns = self.moved_ns.max(u64::try_from((apart - first).unsigned_abs()).unwrap_or(u64::MAX));
     }
 
-    /// What the host reports.
+    /// Returns the clock report of the host.
     pub fn report(&self, now: Moment) -> Option<ClockReport> {
         let best = self.best()?;
         let coordinator = i128::from(now.monotonic_ns) + best.offset_ns;
@@ -135,7 +137,7 @@ mod tests {
     fn the_offset_is_that_of_the_shortest_round_trip() {
         let mut clock = ClockEstimate::default();
         assert_eq!(clock.coordinator_ns(0), None);
-        // The coordinator's clock is 1,000 ms ahead. The first answer waited 40 ms on its way back.
+        // The coordinator's clock is 1,000 ms ahead. The first response was delayed by 40 ms on its way back.
         clock.answer(10 * MS, 1_011 * MS, 1_012 * MS, 53 * MS);
         clock.answer(100 * MS, 1_101 * MS, 1_103 * MS, 104 * MS);
         let now = Moment { monotonic_ns: 200 * MS, wall_ns: 1_205 * MS };

@@ -1,4 +1,4 @@
-//! `FLEET.toml`: the hosts of a fleet, and the test of each.
+//! `FLEET.toml`: the hosts of a fleet, and the test of each host.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -14,64 +14,64 @@ use twox_hash::XxHash3_64;
 
 use crate::message::Order;
 
-/// A complete file with comments.
+/// A complete configuration file with comments.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// No real configuration is larger.
+/// Maximum size of a configuration file in bytes. No real configuration is larger.
 const LARGEST_FILE: u64 = 4 << 20;
 
-/// More hosts than any test has had.
+/// Maximum number of hosts. No test has had more.
 pub const MOST_HOSTS: u32 = 10_000;
 
 /// The configuration of a fleet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetConfig {
-    /// Name of the fleet: letters, digits, `-` and `_`. It is part of the subjects.
+    /// Name of the fleet: letters, digits, `-` and `_`. The subjects contain it.
     pub name: String,
-    /// The kind of test of every host.
+    /// Kind of test that every host runs.
     #[serde(default)]
     pub test: TestKind,
-    /// Number of hosts; without it, as many as there are tables `[[host]]`.
+    /// Number of hosts. If it is missing, the number of `[[host]]` tables.
     #[serde(default)]
     hosts: Option<u32>,
     /// Directory for results.
     #[serde(default)]
     pub output: Option<PathBuf>,
-    /// How long the coordinator waits for all hosts.
+    /// Maximum time that the coordinator waits for all hosts to join.
     #[serde(default = "join_timeout")]
     pub join_timeout: TimeSpan,
-    /// A host that was silent for this long counts as lost once the others would have to wait for it.
+    /// Time without a message after which a host is declared lost, if the other hosts would have to wait for it.
     #[serde(default = "lost_after")]
     pub lost_after: TimeSpan,
-    /// A host that hears nothing for this long ends its test.
+    /// Time without a message from the coordinator after which a host ends its test.
     #[serde(default = "lease")]
     pub lease: TimeSpan,
-    /// Time between the moment at which every cache is warm and the begin of the measured time.
+    /// Time between the point at which every cache is warm and the start of the measurement.
     #[serde(default = "lead")]
     pub lead: TimeSpan,
-    /// Time between two beats.
+    /// Interval between two heartbeats.
     #[serde(default = "beat")]
     pub beat: TimeSpan,
-    /// How long each host measures its load alone, one after the other, before all measure together.
+    /// Time for which each host measures its load alone, one host after the other, before all hosts measure together.
     #[serde(default)]
     pub alone_first: Option<TimeSpan>,
-    /// Options of the test of every host, with the keys of a configuration file of the test.
+    /// Test options for every host, with the keys of a test configuration file.
     #[serde(default)]
     options: Options,
-    /// Options of single hosts, which win over those of all.
+    /// Test options for single hosts. They override the options for all hosts.
     #[serde(default)]
     host: Vec<HostSettings>,
-    /// XXH3 of the text of the file.
+    /// XXH3 checksum of the text of the file.
     #[serde(skip)]
     pub digest: String,
 }
 
-/// The settings of one host.
+/// Settings of one host.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostSettings {
-    /// Its rank; without it, the place of the table in the file, from 0.
+    /// Rank of the host. If it is missing, the index of the table in the file, starting at 0.
     #[serde(default)]
     rank: Option<u32>,
     /// Options of its test.
@@ -87,7 +87,7 @@ fn lost_after() -> TimeSpan {
     TimeSpan(Duration::from_secs(15))
 }
 
-/// Longer than the minute for which a server may be away.
+/// Returns the default lease. It is longer than the minute for which a server may be unreachable.
 fn lease() -> TimeSpan {
     TimeSpan(Duration::from_secs(120))
 }
@@ -101,7 +101,7 @@ fn beat() -> TimeSpan {
 }
 
 impl FleetConfig {
-    /// Reads the file. A mistake names it.
+    /// Reads and parses the file. An error contains its path.
     pub fn read(path: &Path) -> Result<FleetConfig, Mistake> {
         let shown = path.display();
         let mut text = String::new();
@@ -113,7 +113,7 @@ impl FleetConfig {
         FleetConfig::parse(&text).map_err(|mistake| Mistake::new(format!("--config {shown}: {mistake}")))
     }
 
-    /// Reads the text of the file.
+    /// Parses the text of the file.
     pub fn parse(text: &str) -> Result<FleetConfig, Mistake> {
         let mut config: FleetConfig = toml::from_str(text).map_err(|error| {
             let before = error.span().map_or(0, |span| span.start);
@@ -163,7 +163,8 @@ impl FleetConfig {
             }
         }
         self.check_alone()?;
-        // The directories are not here, so this finds mistakes of a host before any is asked.
+        // The test directories are not on this host. This check finds mistakes in host options before any host is
+        // contacted.
         for rank in 0..hosts {
             let order = self.order(rank);
             if order.options.dirs.is_empty() {
@@ -179,7 +180,7 @@ impl FleetConfig {
         Ok(())
     }
 
-    /// Checks that the load of this test can be measured alone, if that is asked.
+    /// Checks that the load of this test can be measured alone, if this is requested.
     fn check_alone(&self) -> Result<(), Mistake> {
         let Some(span) = self.alone_first else { return Ok(()) };
         let wrong = |what: String| Err(Mistake::new(format!("alone_first: {what}")));
@@ -190,7 +191,7 @@ impl FleetConfig {
             return wrong(format!("{span} is too short; write 1s or more"));
         }
         for rank in 0..self.size() {
-            // Mistakes in the options themselves are told with their names.
+            // Mistakes in the options themselves are reported elsewhere, with the names of the options.
             let profile = self.order(rank).options.resolve_for(self.test);
             if profile.is_ok_and(|profile| profile.find_max || profile.maintenance_impact) {
                 return wrong(format!(
@@ -201,7 +202,9 @@ impl FleetConfig {
         Ok(())
     }
 
-    /// Measures each host alone before, for as long as the longest of the tests. Returns what is wrong with that, if it is.
+    /// Enables a measurement of each host alone before the common measurement. `span` is the length of this
+    /// measurement, by default the duration of the longest test. Fails if the load of this test cannot be measured
+    /// alone.
     pub fn measure_alone_first(&mut self, span: Option<TimeSpan>) -> Result<(), Mistake> {
         let durations = (0..self.size())
             .filter_map(|rank| Some(self.order(rank).options.resolve_for(self.test).ok()?.duration));
@@ -214,12 +217,12 @@ impl FleetConfig {
         numbered.map(|(host, place)| host.rank.unwrap_or(place)).collect()
     }
 
-    /// Number of hosts.
+    /// Returns the number of hosts.
     pub fn size(&self) -> u32 {
         self.hosts.unwrap_or(u32::try_from(self.host.len()).unwrap_or(u32::MAX))
     }
 
-    /// The part of a host.
+    /// Returns the assignment for a host.
     pub fn order(&self, rank: u32) -> Order {
         let own = self.ranks().iter().position(|one| *one == rank).map(|place| &self.host[place].options);
         let options = match own {
@@ -229,7 +232,7 @@ impl FleetConfig {
         Order { test: self.test, options: Box::new(options), alone: self.alone_first }
     }
 
-    /// Length of the measured time of the slowest host, as far as the options tell.
+    /// Returns true if all hosts have the same options, apart from their directories.
     pub fn has_equal_options(&self) -> bool {
         let without_places = |rank| {
             let mut options = *self.order(rank).options;
@@ -241,7 +244,7 @@ impl FleetConfig {
     }
 }
 
-/// Whether the text can be part of a subject and of a file name.
+/// Returns true if the text is a valid fleet name. The name becomes part of subjects and file names.
 pub fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))

@@ -1,4 +1,4 @@
-//! Runs a coordinator on a broker until there is nothing left to wait for.
+//! Runs a coordinator on a broker until the fleet has finished.
 
 use std::time::Duration;
 
@@ -8,16 +8,16 @@ use crate::bus::Bus;
 use crate::clock::Clocks;
 use crate::coordinator::{Coordinator, Effect, News, Saved};
 
-/// Longest wait for a message, so that beats are punctual.
+/// Maximum time to wait for a message. It ensures that heartbeats are sent on time.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Time in which hosts hear the last words of the coordinator.
+/// Time for which the coordinator continues to send messages after the end.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Messages that are handled before time is looked at again.
+/// Maximum number of messages that are handled before the timers are checked again.
 const MOST_AT_ONCE: usize = 256;
 
-/// Sends a message. Other effects are for later.
+/// Sends a message. Returns any other effect for later processing.
 fn send(bus: &dyn Bus, effect: Effect) -> Option<Effect> {
     match effect {
         Effect::Send(subject, payload) => {
@@ -28,19 +28,20 @@ fn send(bus: &dyn Bus, effect: Effect) -> Option<Effect> {
     }
 }
 
-/// What the coordinator keeps and shows.
+/// Storage and display of a coordinator.
 pub trait Keeper {
-    /// Stores the result of a host, durably.
+    /// Stores the result of a host and makes it durable.
     fn keep(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String>;
-    /// Stores the state that another process can take up.
+    /// Stores the state from which another process can continue.
     fn save(&mut self, state: &Saved);
-    /// Tells the user what happened.
+    /// Reports an event to the user.
     fn tell(&mut self, news: &News, fleet: &Coordinator);
-    /// Shows where the fleet is; called several times per second.
+    /// Shows the progress of the fleet. Called several times per second.
     fn show(&mut self, _fleet: &Coordinator, _now_ns: u64) {}
 }
 
-/// Coordinates until every host has ended, is lost or has left. `stop` is the request of the user.
+/// Runs the coordinator until every host has finished, is lost or has left. `stop` is set when the user requests a
+/// stop.
 pub fn coordinate(
     coordinator: &mut Coordinator,
     clocks: Clocks,
@@ -79,7 +80,7 @@ pub fn coordinate(
         keeper.show(coordinator, now);
         if coordinator.is_over() {
             let over_ns = *farewell.get_or_insert(now);
-            // Hosts whose last message was lost hear of their dismissal meanwhile.
+            // Hosts that missed the last message receive their dismissal during this time.
             if now.saturating_sub(over_ns) >= FAREWELL.as_nanos() as u64 {
                 break;
             }

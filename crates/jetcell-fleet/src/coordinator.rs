@@ -1,5 +1,5 @@
-//! The coordinator: knows the hosts, opens the gates, collects the results. It decides and does no I/O: messages and times come in,
-//! effects go out.
+//! The coordinator tracks the hosts, releases the barriers and collects the results. It performs no I/O: it receives
+//! messages and times, and returns effects.
 
 mod arrivals;
 mod member;
@@ -16,66 +16,66 @@ use crate::message::{self, CoordinatorBeat, FromCoordinator, FromHost, Gate, Sub
 pub use member::{Lost, Member};
 pub use saved::{Saved, SavedMember};
 
-/// Results that are fetched at the same time: they are in memory until they are stored.
+/// Maximum number of results that are fetched concurrently. A result is in memory until it is stored.
 const FETCHES: usize = 8;
 
-/// Pieces that one host is asked for at a time.
+/// Number of chunks in one request to a host.
 const PIECES: u64 = 4;
 
-/// Time after which pieces are asked for again.
+/// Time after which missing chunks are requested again.
 const ASK_AGAIN_NS: u64 = 1_500_000_000;
 
-/// Beats of the coordinator itself that may be missing before it doubts the broker.
+/// Number of the coordinator's own heartbeats that may be missing before the broker is considered disconnected.
 const MISSED_ECHOES: u64 = 4;
 
-/// What the caller has to do.
+/// An action that the caller must perform.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Publish a message.
+    /// Publish a message to a subject.
     Send(String, Vec<u8>),
     /// Store the result of a host, and then call [`Coordinator::kept`].
     Keep(u32, Vec<u8>),
-    /// Tell the user.
+    /// Report an event to the user.
     Tell(News),
 }
 
-/// What happened in the fleet.
+/// An event in the fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
     /// A host joined.
     Joined(u32),
-    /// A gate was opened.
+    /// A barrier was released.
     Opened(Gate),
-    /// A host measures its load alone.
+    /// The turn of a host to measure its load alone has begun.
     Turn(u32),
-    /// A host is silent.
+    /// A host has stopped sending messages.
     Silent(u32),
-    /// A host that was silent is back.
+    /// A silent host sends messages again.
     Back(u32),
-    /// A host is lost.
+    /// A host was declared lost.
     Lost(u32),
     /// The test of a host has ended.
     Ended(u32),
-    /// All hosts are to end.
+    /// All hosts must stop.
     Stopping(String),
-    /// The broker does not pass messages on.
+    /// The broker no longer delivers messages.
     BrokerLost,
-    /// The broker passes messages on again.
+    /// The broker delivers messages again.
     BrokerBack,
 }
 
-/// Why all hosts end before their time.
+/// Reason why all hosts stop early.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// The fleet cannot run. Nothing was started, or everything is stopped.
+    /// The fleet cannot run. No test was started, or all tests are stopped.
     Refused(String),
-    /// The user asked for it.
+    /// The user requested the stop.
     Requested(String),
 }
 
 impl Stop {
-    /// The reason in a sentence.
+    /// Returns the reason as a sentence.
     pub fn reason(&self) -> &str {
         match self {
             Stop::Refused(reason) | Stop::Requested(reason) => reason,
@@ -83,22 +83,23 @@ impl Stop {
     }
 }
 
-/// Messages of a run.
+/// Message counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageCounts {
-    /// Messages that arrived.
+    /// Number of messages received.
     pub received: u64,
-    /// Their bytes.
+    /// Number of bytes received.
     pub received_bytes: u64,
-    /// Messages that were sent.
+    /// Number of messages sent.
     pub sent: u64,
-    /// Their bytes.
+    /// Number of bytes sent.
     pub sent_bytes: u64,
-    /// Messages that were ignored: garbled, foreign, of another run or of a process that does not take part.
+    /// Number of messages ignored: invalid messages, and messages of another run or of a process that does not take
+    /// part.
     pub ignored: u64,
 }
 
-/// The coordinator of a fleet. All times are nanoseconds of its clock since 1970.
+/// The coordinator of a fleet. All times are nanoseconds since 1970 on its clock.
 #[derive(Debug)]
 pub struct Coordinator {
     config: FleetConfig,
@@ -108,13 +109,14 @@ pub struct Coordinator {
     subjects: Subjects,
     members: BTreeMap<u32, Member>,
     open: Option<Gate>,
-    /// The host that may measure its load alone. It follows from the states of the hosts.
+    /// The host whose turn it is to measure its load alone. It is derived from the states of the hosts.
     turn: Option<u32>,
     start_ns: Option<u64>,
     stop: Option<Stop>,
     began_ns: u64,
     next_beat_ns: u64,
-    /// The last beat of its own that the coordinator heard, and since when they have come without a gap.
+    /// Time of the last heartbeat that the coordinator received from itself. `echoes_since_ns` is the time since when
+    /// these heartbeats have arrived without a gap.
     echo_ns: u64,
     echoes_since_ns: u64,
     broker_lost: bool,
@@ -124,7 +126,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// A coordinator of a new run. `run` and `epoch` are random numbers.
+    /// Creates a coordinator of a new run. `run` and `epoch` are random identifiers.
     pub fn new(config: FleetConfig, program: &str, run: String, epoch: String, now: u64) -> Coordinator {
         Coordinator {
             subjects: Subjects::of(&config.name),
@@ -148,63 +150,63 @@ impl Coordinator {
         }
     }
 
-    /// Random number of the run.
+    /// Returns the random identifier of the run.
     pub fn run(&self) -> &str {
         &self.run
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &FleetConfig {
         &self.config
     }
 
-    /// What the coordinator subscribes to.
+    /// Returns the subjects to which the coordinator subscribes.
     pub fn subscriptions(&self) -> Vec<String> {
         vec![self.subjects.to_coordinator(), self.subjects.to_all()]
     }
 
-    /// The hosts that have joined, by rank.
+    /// Returns the hosts that have joined, by rank.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.values()
     }
 
-    /// A host that has joined.
+    /// Returns a host that has joined.
     pub fn member(&self, rank: u32) -> Option<&Member> {
         self.members.get(&rank)
     }
 
-    /// The last gate that is open.
+    /// Returns the last barrier that was released.
     pub fn open(&self) -> Option<Gate> {
         self.open
     }
 
-    /// Begin of the measured time.
+    /// Returns the start of the measurement.
     pub fn start_ns(&self) -> Option<u64> {
         self.start_ns
     }
 
-    /// When the run began.
+    /// Returns the start of the run.
     pub fn began_ns(&self) -> u64 {
         self.began_ns
     }
 
-    /// Why all hosts end before their time, if they do.
+    /// Returns the reason why all hosts stop early, if they do.
     pub fn stopped(&self) -> Option<&Stop> {
         self.stop.as_ref()
     }
 
-    /// Messages so far.
+    /// Returns the message counters.
     pub fn counts(&self) -> MessageCounts {
         self.counts
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Returns true if the fleet has finished.
     pub fn is_over(&self) -> bool {
         let joined = self.members.len() as u64 == u64::from(self.config.size());
         (joined || self.stop.is_some()) && self.members.values().all(Member::is_settled)
     }
 
-    /// Ends the tests of all hosts. Each still reports.
+    /// Stops the tests of all hosts. Each host still reports.
     pub fn request_stop(&mut self, reason: &str) {
         self.stop_with(Stop::Requested(reason.into()));
     }
@@ -218,12 +220,12 @@ impl Coordinator {
             self.tell(News::Stopping(stop.reason().into()));
             self.stop = Some(stop);
             self.changed = true;
-            // Hosts hear of it at once.
+            // The next heartbeat is sent immediately to notify the hosts.
             self.next_beat_ns = 0;
         }
     }
 
-    /// Says how the storing of a result went.
+    /// Records whether a result was stored successfully.
     pub fn kept(&mut self, rank: u32, outcome: Result<(), String>) {
         if let Some(member) = self.members.get_mut(&rank) {
             member.kept(outcome);
@@ -247,9 +249,9 @@ impl Coordinator {
         self.send(self.subjects.to_host(rank), message);
     }
 
-    /// A message arrived.
+    /// Processes a message.
     pub fn receive(&mut self, now: u64, bytes: &[u8]) -> Vec<Effect> {
-        /// What the subscriptions bring.
+        /// A message on one of the subscribed subjects.
         #[derive(Deserialize)]
         #[serde(untagged)]
         enum Heard {
@@ -283,7 +285,8 @@ impl Coordinator {
         std::mem::take(&mut self.effects)
     }
 
-    /// The coordinator hears itself, so the broker works. Another coordinator must not use the same subjects.
+    /// Handles a heartbeat of a coordinator. The coordinator's own heartbeat proves that the broker works. Another
+    /// coordinator must not use the same subjects.
     fn echo(&mut self, now: u64, run: &str, beat: &CoordinatorBeat) {
         if run != self.run || beat.epoch != self.epoch {
             self.counts.ignored += 1;
@@ -308,7 +311,7 @@ impl Coordinator {
         self.config.beat.0.as_nanos() as u64 * count
     }
 
-    /// How long a host has been silent while the broker worked.
+    /// Returns how long a host has been silent while the broker was working.
     pub fn silence(&self, member: &Member) -> Duration {
         let since = member.heard_ns().max(self.echoes_since_ns);
         Duration::from_nanos(self.echo_ns.saturating_sub(since))
@@ -318,7 +321,7 @@ impl Coordinator {
         self.silence(member) >= self.config.lost_after.0
     }
 
-    /// Time has passed. To be called several times per beat.
+    /// Advances the time. Must be called several times per heartbeat.
     pub fn tick(&mut self, now: u64) -> Vec<Effect> {
         if !self.broker_lost && now.saturating_sub(self.echo_ns) > self.beats(MISSED_ECHOES) {
             self.broker_lost = true;
@@ -369,7 +372,7 @@ impl Coordinator {
         }
     }
 
-    /// Until the first gate every host must be there.
+    /// Waits until all hosts have joined, which is required before the first barrier.
     fn wait_for_all(&mut self, now: u64) {
         let missing: Vec<String> = (0..self.config.size())
             .filter(|rank| !self.members.contains_key(rank))
@@ -399,8 +402,8 @@ impl Coordinator {
         self.config.alone_first.is_some()
     }
 
-    /// Lets the next host measure its load alone when the one before has ended that. A host that is silent in its turn is lost, because
-    /// all others wait for it.
+    /// Gives the turn to the next host when the previous host has measured its load alone. A host that is silent
+    /// during its turn is declared lost, because all others wait for it.
     fn give_turn(&mut self) {
         let waits = self.open == Some(Gate::Alone);
         let next = self.members.values().find(|member| waits && !member.is_at(Gate::WarmUp));
@@ -417,7 +420,8 @@ impl Coordinator {
         }
     }
 
-    /// Opens the next gate if every host has reached it. Hosts that would keep the others waiting and are silent are lost.
+    /// Releases the next barrier if every host has reached it. A silent host is declared lost if only silent hosts
+    /// are missing.
     fn open_gates(&mut self, now: u64) {
         let gates = Gate::ALL.into_iter().filter(|gate| *gate != Gate::Alone || self.measures_alone());
         let next = { gates }.find(|gate| Some(*gate) > self.open);
@@ -444,14 +448,15 @@ impl Coordinator {
         }
     }
 
-    /// Behind the last gate no host waits, so the others decide when a silent host is lost: when they have ended.
+    /// Declares silent hosts lost after the last barrier, when all other hosts have finished. No host waits at this
+    /// point.
     fn lose_at_end(&mut self) {
         if self.open == Gate::ALL.last().copied() {
             self.lose_silent(|member| !member.is_settled(), "when all others had ended");
         }
     }
 
-    /// Gives up the silent hosts if only they are missing.
+    /// Declares the missing hosts lost if all of them are silent.
     fn lose_silent(&mut self, missing: impl Fn(&Member) -> bool, when: &str) {
         let left: Vec<u32> =
             self.members.values().filter(|one| !one.is_settled() && missing(one)).map(Member::rank).collect();

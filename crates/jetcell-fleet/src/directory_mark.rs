@@ -1,7 +1,7 @@
-//! Marks in directories: how two hosts notice that they share one by mistake.
+//! Marks in directories, by which hosts detect that they share a directory by mistake.
 //!
-//! Every host writes its mark before the first gate opens, and looks for its mark behind that gate. Of two hosts that share a directory,
-//! the last writer replaced the mark of the other, which notices it.
+//! Every host writes its mark before the first barrier and checks its mark after it. If two hosts share a directory,
+//! the last writer has replaced the mark of the other host, which detects this.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use jetcell_vfs::{open_input, parent_directory};
 use serde::{Deserialize, Serialize};
 
-/// Name of the file.
+/// Name of the mark file.
 pub const FILE: &str = "jetcell-fleet.json";
 
 /// Maximum size of a mark in bytes.
@@ -22,28 +22,28 @@ const MAX_ATTEMPTS: usize = 10;
 /// The mark of a host in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryMark {
-    /// The run.
+    /// Identifier of the run.
     pub run: String,
     /// Rank of the host.
     pub rank: u32,
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// Random number of its process.
+    /// Random identifier of the process.
     pub token: String,
 }
 
-/// The marks of one host; they are removed when this is dropped.
+/// The marks of one host. They are removed when this value is dropped.
 #[derive(Debug, Default)]
 pub struct DirectoryMarks {
     own: Option<DirectoryMark>,
     /// Marked directories.
     marked: Vec<PathBuf>,
-    /// Directories that were made for the marks, the outer ones first.
+    /// Directories that were created for the marks, in the order from outer to inner.
     made: Vec<PathBuf>,
 }
 
 impl DirectoryMarks {
-    /// Marks these directories, and creates those that do not exist.
+    /// Marks these directories. Creates directories that do not exist.
     pub fn write(mark: &DirectoryMark, directories: &[PathBuf]) -> Result<DirectoryMarks, String> {
         let mut marks = DirectoryMarks { own: Some(mark.clone()), marked: Vec::new(), made: Vec::new() };
         for directory in directories {
@@ -58,7 +58,8 @@ impl DirectoryMarks {
         for _ in 1..MAX_ATTEMPTS {
             self.create_all(missing_directories(directory))?;
             match write(mark, directory) {
-                // A host that left has removed the directory, which it had created, before the mark was in it.
+                // Another host that has left removed the directory, which it had created, before this mark was
+                // written.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 written => return written.map(|()| self.marked.push(directory.into())),
             }
@@ -67,14 +68,14 @@ impl DirectoryMarks {
         write(mark, directory).map(|()| self.marked.push(directory.into()))
     }
 
-    /// Creates directories, the outer ones first. Another host may create or remove them at the same time.
+    /// Creates directories from outer to inner. Another host may create or remove them concurrently.
     fn create_all(&mut self, missing: Vec<PathBuf>) -> io::Result<()> {
         for path in missing {
             match fs::create_dir(&path) {
                 Ok(()) => self.made.push(path),
-                // The next write fails if this is not a directory.
+                // If the path is not a directory, the next write fails.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // The outer directory was removed again. The caller repeats the whole attempt.
+                // The outer directory was removed concurrently. The caller repeats the attempt.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -82,13 +83,13 @@ impl DirectoryMarks {
         Ok(())
     }
 
-    /// Checks that no other host has marked a directory since.
+    /// Checks that no other host has marked one of the directories since.
     pub fn confirm(&self) -> Result<(), String> {
         let Some(own) = &self.own else { return Ok(()) };
         for directory in &self.marked {
             let shown = directory.display();
             let found = read(&directory.join(FILE)).map_err(|error| match error.kind() {
-                // Another host replaced the mark, and removed its own when it left.
+                // Another host replaced the mark and removed its own mark when it left.
                 io::ErrorKind::NotFound => {
                     format!("{shown} was also the directory of another host; give each host a directory of its own")
                 }
@@ -106,7 +107,7 @@ impl DirectoryMarks {
 }
 
 impl Drop for DirectoryMarks {
-    /// Removes what was written, unless another host has replaced it.
+    /// Removes the marks and directories, except marks that another host has replaced.
     fn drop(&mut self) {
         for directory in &self.marked {
             let path = directory.join(FILE);
@@ -115,7 +116,7 @@ impl Drop for DirectoryMarks {
             }
         }
         for directory in self.made.iter().rev() {
-            // A directory with something in it stays.
+            // A directory that is not empty is kept.
             if fs::remove_dir(directory).is_ok() {
                 let _ = File::open(parent_directory(directory)).and_then(|parent| parent.sync_all());
             }
@@ -123,7 +124,7 @@ impl Drop for DirectoryMarks {
     }
 }
 
-/// The directories that must be created for `directory`, the outer ones first.
+/// Returns the directories that must be created for `directory`, in the order from outer to inner.
 fn missing_directories(directory: &Path) -> Vec<PathBuf> {
     let mut missing: Vec<PathBuf> =
         directory.ancestors().take_while(|path| !path.exists()).map(Path::to_path_buf).collect();
@@ -131,7 +132,7 @@ fn missing_directories(directory: &Path) -> Vec<PathBuf> {
     missing
 }
 
-/// Replaces the mark in a directory, durably.
+/// Replaces the mark in a directory atomically and makes it durable.
 fn write(mark: &DirectoryMark, directory: &Path) -> io::Result<()> {
     let aside = directory.join(format!(".{FILE}.{}", mark.token));
     let written = || -> io::Result<()> {
@@ -208,7 +209,7 @@ mod tests {
                 });
             }
         });
-        // A host that leaves last may not have created the directories, so they may stay. No mark does.
+        // The last host to leave may not have created the directories, so they may remain. No mark remains.
         assert!(!shared.join(FILE).exists());
     }
 

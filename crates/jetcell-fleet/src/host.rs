@@ -1,5 +1,5 @@
-//! The session of a host: what it tells the coordinator and what it hears. It does no I/O: messages and times come in, messages go out.
-//! The test of the host runs on another thread and shares [`Progress`] with it.
+//! The session of a host with the coordinator. It performs no I/O: it receives messages and times, and returns
+//! messages to send. The test of the host runs on another thread and shares [`Progress`] with the session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,53 +16,54 @@ use crate::message::{
 use crate::parcel::Parcel;
 use crate::place::Place;
 
-/// Pings in quick succession at the begin, so that the clock is known before the test starts.
+/// Number of pings in quick succession at the start. They determine the clock offset before the test starts.
 const FIRST_PINGS: usize = 8;
 
-/// Interval of these.
+/// Interval between these pings.
 const QUICK_NS: u64 = 50_000_000;
 
-/// Interval between two beats and two pings.
+/// Interval between two heartbeats, and between two later pings.
 const BEAT_NS: u64 = 500_000_000;
 
-/// A process whose session did nothing for this long was frozen. It gets time to hear the coordinator before its lease counts.
+/// Time without activity of the session after which the process is considered to have been suspended. It then gets
+/// additional time to receive a message before its lease expires.
 const FROZEN_NS: u64 = 3_000_000_000;
 
-/// This much time.
+/// Length of this additional time.
 const THAW_NS: u64 = 5_000_000_000;
 
-/// Most pieces that are sent for one request.
+/// Maximum number of chunks that are sent for one request.
 const MOST_PIECES: u64 = 64;
 
-/// What the thread of the test and the session tell each other.
+/// State shared between the test thread and the session.
 #[derive(Debug, Default)]
 struct Shared {
     open: Option<Gate>,
-    /// Whether the host may measure its load alone now.
+    /// True while it is the turn of the host to measure its load alone.
     is_its_turn: bool,
-    /// Begin of the measured time, on the monotonic clock of the host.
+    /// Start of the measurement on the monotonic clock of the host.
     start_ns: Option<u64>,
     reached: Option<Gate>,
     phase: Option<Phase>,
     fraction: f64,
     live: Option<LiveFigures>,
-    /// Measured time on the monotonic clock of the host.
+    /// Measurement window on the monotonic clock of the host.
     began_ns: Option<u64>,
     ended_ns: Option<u64>,
 }
 
-/// The progress of a test, and the gates that are open for it. Clones share it.
+/// Progress of a test, and the barriers that were released for it. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     shared: Arc<(Mutex<Shared>, Condvar)>,
     stop: StopSignal,
 }
 
-/// Interval between two looks at stop requests.
+/// Interval between checks for a stop request.
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Progress {
-    /// Ends the test.
+    /// Returns the signal that stops the test.
     pub fn stop(&self) -> &StopSignal {
         &self.stop
     }
@@ -73,29 +74,29 @@ impl Progress {
         changed
     }
 
-    /// Says that a gate is reached.
+    /// Records that the test has reached a barrier.
     pub fn reach(&self, gate: Gate) {
         self.change(|shared| shared.reached = shared.reached.max(Some(gate)));
     }
 
-    /// Whether a gate is open.
+    /// Returns true if a barrier was released.
     pub fn is_open(&self, gate: Gate) -> bool {
         self.change(|shared| shared.open >= Some(gate))
     }
 
-    /// Waits at a gate until it is open, or until the test has to end.
+    /// Waits at a barrier until it is released or the test must stop.
     pub fn pass(&self, gate: Gate) {
         self.reach(gate);
         self.wait_until(|shared| shared.open >= Some(gate));
     }
 
-    /// Waits until the host may measure its load alone, or until the test has to end.
+    /// Waits until it is the turn of the host to measure its load alone, or the test must stop.
     pub fn pass_alone(&self) {
         self.pass(Gate::Alone);
         self.wait_until(|shared| shared.is_its_turn);
     }
 
-    /// Whether the host may measure its load alone now.
+    /// Returns true if it is the turn of the host to measure its load alone.
     pub fn is_its_turn(&self) -> bool {
         self.shared.0.lock().is_its_turn
     }
@@ -107,88 +108,88 @@ impl Progress {
         }
     }
 
-    /// Begin of the measured time on the monotonic clock, once it is known.
+    /// Returns the start of the measurement on the monotonic clock, if it is known.
     pub fn start_ns(&self) -> Option<u64> {
         self.shared.0.lock().start_ns
     }
 
-    /// A phase of the test goes on.
+    /// Records the progress of a phase of the test.
     pub fn at(&self, phase: Phase, fraction: f64) {
         self.change(|shared| (shared.phase, shared.fraction) = (Some(phase), fraction));
     }
 
-    /// Figures of the last second.
+    /// Records the figures of the last second.
     pub fn live(&self, figures: Option<LiveFigures>) {
         self.change(|shared| shared.live = figures);
     }
 
-    /// The measured time begins at this time of the monotonic clock.
+    /// Records the start of the measurement on the monotonic clock.
     pub fn measured_from(&self, monotonic_ns: u64) {
         self.change(|shared| shared.began_ns = Some(monotonic_ns));
     }
 
-    /// The measured time has ended.
+    /// Records the end of the measurement on the monotonic clock.
     pub fn measured_until(&self, monotonic_ns: u64) {
         self.change(|shared| shared.ended_ns = shared.ended_ns.or(Some(monotonic_ns)));
     }
 }
 
-/// What the session has to say to its caller.
+/// An action that the caller of the session must perform.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// Publish a message.
+    /// Publish a message to a subject.
     Send(String, Vec<u8>),
-    /// The host has its part: check it and run it.
+    /// Check the assignment of the host and run it.
     Begin(Order),
-    /// The session is over, because of this.
+    /// Leave the fleet, because the session has ended for this reason.
     Leave(Departure),
 }
 
-/// Why a session is over.
+/// Reason why a session has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// The coordinator has the result.
+    /// The coordinator has received the result.
     HandedIn,
     /// The host does not take part.
     Refused(String),
-    /// The test ended, but the coordinator did not take the result, which is on the host.
+    /// The test has ended, but the coordinator has not received the result. The result is on the host.
     Alone(String),
 }
 
-/// The identity of a host.
+/// Identity of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
-    /// Its place in the fleet.
+    /// Rank of the host, and size of the fleet.
     pub place: Place,
-    /// Random number of the process.
+    /// Random identifier of the process.
     pub token: String,
-    /// Name of the machine.
+    /// Host name.
     pub name: String,
-    /// Digest of the configuration, if the host was given it.
+    /// Digest of the configuration, if it was given to the host.
     pub configuration: Option<String>,
 }
 
-/// The session of a host.
+/// The session of a host with the coordinator.
 #[derive(Debug)]
 pub struct HostSession {
     identity: Identity,
     program: String,
     subjects: Subjects,
     progress: Progress,
-    /// How long the host waits for its part.
+    /// Maximum time that the host waits for its assignment.
     patience_ns: u64,
     condition: Condition,
-    /// The run, once the host has its part.
+    /// Identifier of the run. Empty until the host has its assignment.
     run: String,
     epoch: String,
     lease_ns: u64,
-    /// When the coordinator was heard last; at first, when the session began.
+    /// Time of the last message from the coordinator; initially the start of the session.
     heard_ns: Option<u64>,
     ticked_ns: u64,
     next_beat_ns: u64,
     next_ping_ns: u64,
     clock: ClockEstimate,
-    /// Begin of the measured time on the coordinator's clock.
+    /// Start of the measurement on the coordinator's clock.
     start_ns: Option<u64>,
     parcel: Option<Parcel>,
     stopped: Option<String>,
@@ -198,7 +199,7 @@ pub struct HostSession {
 }
 
 impl HostSession {
-    /// A session that asks for the host's part for at most `patience`.
+    /// Creates a session that requests the assignment of the host for at most `patience`.
     pub fn new(
         fleet: &str,
         program: &str,
@@ -230,17 +231,17 @@ impl HostSession {
         }
     }
 
-    /// What the session subscribes to.
+    /// Returns the subjects to which the session subscribes.
     pub fn subscriptions(&self) -> Vec<String> {
         vec![self.subjects.to_all(), self.subjects.to_host(self.identity.place.rank)]
     }
 
-    /// What the session shares with the test.
+    /// Returns the state that the session shares with the test.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// The mark of the host in its directories, once it has its part.
+    /// Returns the mark for the directories of the host. Valid after the host has received its assignment.
     pub fn mark(&self) -> DirectoryMark {
         DirectoryMark {
             run: self.run.clone(),
@@ -250,18 +251,18 @@ impl HostSession {
         }
     }
 
-    /// Why the test was stopped, if it was.
+    /// Returns the reason why the test was stopped, if it was.
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
     }
 
-    /// The host does not take part.
+    /// Declines the assignment.
     pub fn refuse(&mut self, reason: String) {
         self.condition = Condition::Refused { reason };
         self.next_beat_ns = 0;
     }
 
-    /// The test of the host has ended.
+    /// Records that the test of the host has ended.
     pub fn end(&mut self, outcome: Result<Parcel, String>) {
         let failure = match outcome {
             Ok(parcel) => {
@@ -274,10 +275,10 @@ impl HostSession {
         self.next_beat_ns = 0;
     }
 
-    /// The user of the host wants it to end.
+    /// Stops the host at the request of its user.
     pub fn interrupt(&mut self, reason: &str) {
         match self.condition {
-            // No coordinator would dismiss the host.
+            // There is no coordinator that could dismiss the host.
             Condition::Joining if self.epoch.is_empty() => self.leave(Departure::Refused(reason.into())),
             Condition::Joining => self.refuse(reason.into()),
             _ => self.progress.stop.stop(),
@@ -289,7 +290,7 @@ impl HostSession {
         self.calls.push(Call::Send(self.subjects.to_coordinator(), payload));
     }
 
-    /// A message arrived.
+    /// Processes a message.
     pub fn receive(&mut self, now: Moment, bytes: &[u8]) -> Vec<Call> {
         match message::read::<FromCoordinator>(&self.program, bytes) {
             Err(Unusable::OtherVersion { program, protocol, .. }) if self.condition == Condition::Joining => {
@@ -330,14 +331,14 @@ impl HostSession {
             }
             FromCoordinator::Send { token, first, count } if token == own => self.send_pieces(first, count),
             FromCoordinator::Dismissed { token } if token == own => self.dismissed(),
-            // For another process that has the same rank.
+            // The message is addressed to another process with the same rank.
             _ => self.ignored += 1,
         }
     }
 
     fn coordinator_beat(&mut self, now: Moment, beat: &CoordinatorBeat) {
         if beat.epoch != self.epoch {
-            // Another process, so another clock.
+            // The coordinator was restarted, so its clock is different.
             self.clock.forget();
             self.epoch.clone_from(&beat.epoch);
             self.next_ping_ns = 0;
@@ -366,10 +367,10 @@ impl HostSession {
         self.stopped.get_or_insert(reason);
     }
 
-    /// Tells the test when its measured time begins.
+    /// Passes the start of the measurement to the test.
     fn set_start(&mut self) {
         let start = self.start_ns.and_then(|start| self.clock.monotonic_ns(start));
-        // It does not move once the measured time has begun.
+        // The start does not change once the measurement has started.
         self.progress.change(|shared| {
             if start.is_some() && shared.began_ns.is_none() {
                 shared.start_ns = start;
@@ -395,7 +396,7 @@ impl HostSession {
                 self.leave(Departure::Refused(reason));
             }
             Condition::Refused { reason } => self.leave(Departure::Refused(reason)),
-            // The test has not noticed yet that it has to end.
+            // The test has not yet detected that it must stop.
             Condition::Joining | Condition::Running => {}
         }
     }
@@ -407,7 +408,7 @@ impl HostSession {
         }
     }
 
-    /// Time has passed. To be called several times per beat.
+    /// Advances the time. Must be called several times per heartbeat.
     pub fn tick(&mut self, now: Moment) -> Vec<Call> {
         let at = now.monotonic_ns;
         self.clock.look(now);
@@ -433,7 +434,7 @@ impl HostSession {
         std::mem::take(&mut self.calls)
     }
 
-    /// A host that hears nothing ends its test, and then itself.
+    /// Ends the test, and later the session, if no messages arrive from the coordinator.
     fn keep_lease(&mut self, silence_ns: u64) {
         let seconds = Duration::from_nanos(silence_ns).as_secs();
         match &self.condition {

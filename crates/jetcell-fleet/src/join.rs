@@ -1,4 +1,4 @@
-//! A host joins: its session on this thread, its test on another one.
+//! Takes part in a fleet: the session runs on the current thread, and the test on another one.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -13,25 +13,25 @@ use crate::message::{Gate, Order};
 use crate::parcel::Parcel;
 use crate::test_run::Work;
 
-/// Longest wait for a message, so that beats are punctual.
+/// Maximum time to wait for a message. It ensures that heartbeats are sent on time.
 const TICK: Duration = Duration::from_millis(20);
 
-/// What the thread of the test tells the session.
+/// A message from the test thread to the session.
 enum Told {
     Refused(String),
     Ended(Result<Parcel, String>),
 }
 
-/// How a host left its fleet.
+/// Result of taking part in a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaving {
-    /// Why.
+    /// Reason why the session has ended.
     pub departure: Departure,
-    /// Why its test was stopped before its time, if it was.
+    /// Reason why the test was stopped early, if it was.
     pub stopped: Option<String>,
 }
 
-/// The test of a host: what it is asked to do, and what it does.
+/// Waits for the assignment of the host and runs its test.
 fn work_off(
     work: &mut dyn Work,
     orders: &Receiver<(Order, DirectoryMark)>,
@@ -54,12 +54,12 @@ fn work_off(
             })
         }
     };
-    // The session may have left.
+    // The session may already have ended.
     let _ = told.send(outcome);
 }
 
-/// Takes part in a fleet until the coordinator lets the host go, or until the host has to end without it. `interrupted` is the request
-/// of the host's user.
+/// Takes part in a fleet until the coordinator dismisses the host, or until the host must stop without it.
+/// `interrupted` is set when the user of the host requests a stop.
 pub fn join(
     bus: &dyn Bus,
     session: &mut HostSession,
@@ -73,7 +73,7 @@ pub fn join(
     let (told, tells) = channel();
     std::thread::scope(|scope| {
         scope.spawn(move || work_off(work, &wanted, &told, progress, clocks));
-        // Its end ends the thread if no order came.
+        // Dropping the sender ends the test thread if no assignment arrived.
         let orders = orders;
         loop {
             let mut calls = match bus.receive(TICK) {
@@ -97,7 +97,7 @@ pub fn join(
                     }
                     Call::Leave(departure) => {
                         bus.flush();
-                        // The test may still wait at a gate.
+                        // The test may still be waiting at a barrier.
                         progress.stop().stop();
                         return Leaving { departure, stopped: session.stopped().map(String::from) };
                     }

@@ -1,8 +1,11 @@
-//! One storage test on many hosts: barriers between its phases, a common begin of the measured time, and one merged result.
+//! Runs one storage test on many hosts, with barriers between its phases, a common start of the measurement, and one
+//! merged result.
 //!
-//! Hosts find each other by a message broker, core NATS, behind the narrow trait [`bus::Bus`]. [`Coordinator`] and [`HostSession`] decide
-//! and do no I/O: messages and times come in, effects go out. [`coordinate`] and [`join`] connect them with a broker, with the disk, and
-//! with the test of a host. A message may be lost at any time: both sides repeat their whole state, and act on the newest that they have.
+//! Hosts and coordinator communicate through a message broker, core NATS, which is accessed through the narrow trait
+//! [`bus::Bus`]. [`Coordinator`] and [`HostSession`] perform no I/O: they receive messages and times, and return
+//! effects. [`coordinate`] and [`join`] connect them with a broker, the disk, and the test of a host. Any message may
+//! be lost. Both sides therefore repeat their complete state, and each side acts on the newest state that it has
+//! received.
 
 #![forbid(unsafe_code)]
 
@@ -33,10 +36,10 @@ pub use permit::Permit;
 pub use place::{NoPlace, Place};
 pub use test_run::{TestWork, Work};
 
-/// Version of the program. Hosts and coordinator must have the same.
+/// Version of the program. Hosts and coordinator must have the same version.
 pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
-/// A random number as text, which tells processes and runs apart. It is no secret.
+/// Returns a random identifier that distinguishes processes and runs. It is not a secret.
 pub fn random_token() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     format!("{:016x}", RandomState::new().build_hasher().finish())

@@ -1,8 +1,9 @@
-//! The messages between the coordinator and the hosts.
+//! Messages between the coordinator and the hosts.
 //!
-//! Core NATS delivers a message at most once, so no message is needed to arrive: hosts and coordinator repeat their whole state in every
-//! beat, and each side acts on the newest state that it has. A lost beat, a broken connection and a coordinator that was started again
-//! are repaired by the next beat.
+//! Core NATS delivers a message at most once, so the protocol does not depend on any single message. Hosts and
+//! coordinator repeat their complete state in every heartbeat, and each side acts on the newest state that it has
+//! received. The next heartbeat corrects the effects of a lost heartbeat, a lost connection or a restart of the
+//! coordinator.
 
 use jetcell_input::printable;
 use jetcell_workload::profile::Options;
@@ -11,75 +12,79 @@ use jetcell_workload::{Phase, TestKind};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Version of the messages. Hosts and coordinator must have the same.
+/// Version of the message format. Hosts and coordinator must have the same version.
 pub const PROTOCOL: u32 = 2;
 
-/// Longest message in bytes, a piece of a result included. Longer ones are ignored. A NATS server takes up to 1 MiB by default.
+/// Maximum length of a message in bytes, including a chunk of a result. Longer messages are ignored. By default, a
+/// NATS server accepts up to 1 MiB.
 pub const LONGEST_MESSAGE: usize = 512 << 10;
 
-/// Bytes of a result in one message.
+/// Number of bytes of a result in one message.
 pub const PIECE: usize = 256 << 10;
 
-/// Longest text in a message, such as a host name or a reason, in bytes.
+/// Maximum length of a text in a message, such as a host name or a reason, in bytes.
 const LONGEST_TEXT: usize = 4 << 10;
 
-/// The subjects of a fleet.
+/// Subjects of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subjects {
     name: String,
 }
 
 impl Subjects {
-    /// The subjects of the fleet with this name, which must be a valid one.
+    /// Returns the subjects of a fleet. The name must be valid.
     pub fn of(name: &str) -> Subjects {
         Subjects { name: name.to_string() }
     }
 
-    /// What hosts send.
+    /// Returns the subject for messages from hosts.
     pub fn to_coordinator(&self) -> String {
         format!("jetcell.fleet.{}.coordinator", self.name)
     }
 
-    /// What the coordinator sends to all hosts. The coordinator hears it, too: so it knows that the server works.
+    /// Returns the subject for messages from the coordinator to all hosts. The coordinator also subscribes to it, to
+    /// check that the server works.
     pub fn to_all(&self) -> String {
         format!("jetcell.fleet.{}.hosts", self.name)
     }
 
-    /// What the coordinator sends to one host.
+    /// Returns the subject for messages from the coordinator to one host.
     pub fn to_host(&self, rank: u32) -> String {
         format!("jetcell.fleet.{}.host.{rank}", self.name)
     }
 
-    /// What the coordinator sends to each host.
+    /// Returns the wildcard subject for the messages of the coordinator to each single host.
     pub fn to_every_host(&self) -> String {
         format!("jetcell.fleet.{}.host.*", self.name)
     }
 }
 
-/// A point that no host passes before all have reached it.
+/// A barrier between two phases. No host passes it before all hosts have reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// Every host has accepted its options and marked its directories. Behind it each host looks for marks of others.
+    /// Every host has accepted its options and marked its directories. Then each host checks for the marks of other
+    /// hosts.
     Confirm,
-    /// Behind it databases are created or examined.
+    /// Start of the creation or examination of databases.
     Create,
-    /// Behind it each host measures its load alone when it is its turn, if the fleet does that.
+    /// Start of the measurements of single hosts. Each host measures its load alone when it is its turn, if the fleet
+    /// does that.
     Alone,
-    /// Behind it the load warms the cache.
+    /// Start of the load that warms the cache.
     WarmUp,
-    /// Behind it lies the measured time. It opens at a point of time.
+    /// Start of the common measurement. The start is a point in time.
     Measure,
-    /// The measured time of every host is over. Behind it the load ends and databases are verified.
+    /// End of the measurement on every host. Then the load ends, and databases are verified.
     Verify,
 }
 
 impl Gate {
-    /// All gates in order.
+    /// All barriers in order.
     pub const ALL: [Gate; 6] =
         [Gate::Confirm, Gate::Create, Gate::Alone, Gate::WarmUp, Gate::Measure, Gate::Verify];
 
-    /// The phase behind it, in words.
+    /// Returns the title of the phase that follows the barrier.
     pub const fn title(self) -> &'static str {
         match self {
             Gate::Confirm => "Checking directories",
@@ -92,22 +97,22 @@ impl Gate {
     }
 }
 
-/// What a host does.
+/// Condition of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Condition {
-    /// The host asks for its part of the test.
+    /// The host requests its assignment.
     Joining,
-    /// The host does not take part, for this reason.
+    /// The host does not take part.
     Refused {
-        /// Why, in a sentence.
+        /// Reason, as a sentence.
         reason: String,
     },
     /// The host prepares or runs its test.
     Running,
     /// The test of the host has ended.
     Ended {
-        /// Why it has no result, if it has none.
+        /// Reason why the host has no result; `None` if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         failure: Option<String>,
     },
@@ -118,7 +123,7 @@ pub enum Condition {
 pub struct LiveFigures {
     /// Database reads and writes per second.
     pub iops: f64,
-    /// Bytes of these per second.
+    /// Bytes read and written per second by these operations.
     pub bytes_per_second: f64,
     /// Mean latency of database reads in milliseconds.
     pub read_ms: f64,
@@ -126,230 +131,230 @@ pub struct LiveFigures {
     pub log_write_ms: f64,
 }
 
-/// The clock of a host beside that of the coordinator, in nanoseconds.
+/// The clock of a host compared with the coordinator's clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockReport {
-    /// Wall clock of the host less that of the coordinator.
+    /// Wall clock of the host minus clock of the coordinator.
     pub offset_ns: i64,
-    /// Shortest round trip of a message; the offset is known to half of it.
+    /// Shortest round-trip time of a message. The offset is accurate to half of it.
     pub round_trip_ns: u64,
-    /// How far the wall clock of the host moved against its monotonic clock since it joined, at most.
+    /// Maximum movement of the host's wall clock relative to its monotonic clock since it joined.
     pub moved_ns: u64,
 }
 
-/// The measured time of a host, in nanoseconds of the coordinator's clock since 1970.
+/// Measurement window of a host, in nanoseconds since 1970 on the coordinator's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Its begin.
+    /// Start of the measurement.
     pub began_ns: u64,
-    /// Its end; `None` while it lasts.
+    /// End of the measurement; `None` while it is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_ns: Option<u64>,
 }
 
-/// A result that a host holds ready.
+/// A result that a host can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Its bytes.
+    /// Size of the result in bytes.
     pub bytes: u64,
-    /// XXH3 of them.
+    /// XXH3 checksum of the result.
     pub sum: u64,
 }
 
-/// The state of a host, about twice per second.
+/// The state of a host, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostBeat {
-    /// Number of the host in the fleet, from 0.
+    /// Rank of the host in the fleet, starting at 0.
     pub rank: u32,
-    /// Hosts in the fleet, as far as the launcher of this host knows.
+    /// Number of hosts in the fleet, if the launcher of this host provides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// Random number of the process: another one with the same rank has another.
+    /// Random identifier of the process. Another process with the same rank has a different one.
     pub token: String,
-    /// Name of the machine.
+    /// Host name.
     pub name: String,
-    /// Digest of the configuration of the fleet, if the host was given it.
+    /// Digest of the fleet configuration, if it was given to the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<String>,
-    /// What the host does.
+    /// Condition of the host.
     pub condition: Condition,
-    /// The last gate that the host has reached.
+    /// The last barrier that the host has reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached: Option<Gate>,
-    /// The phase of its test.
+    /// Current phase of the test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Part of the phase that is done, from 0 to 1.
+    /// Completed part of the phase, from 0 to 1.
     #[serde(default)]
     pub fraction: f64,
     /// Figures of the last second, while databases are open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveFigures>,
-    /// The clock, once it is known.
+    /// Clock report, if the clock offset is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockReport>,
-    /// The measured time, once it has begun.
+    /// Measurement window, after the measurement has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// The result, once the test has ended with one.
+    /// Result, after the test has ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offer>,
-    /// Messages that the host ignored.
+    /// Number of messages that the host has ignored.
     #[serde(default)]
     pub ignored: u64,
 }
 
-/// What a host sends.
-// Few of them are in memory at a time.
+/// A message from a host to the coordinator.
+// Only a few of these values exist at the same time.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromHost {
-    /// Its state.
+    /// State of the host.
     Beat(HostBeat),
-    /// A question for the time.
+    /// A time request.
     Ping {
-        /// Rank of the host that asks.
+        /// Rank of the host that sent the request.
         rank: u32,
-        /// Random number of the process.
+        /// Random identifier of the process.
         token: String,
-        /// Monotonic clock of the host.
+        /// Monotonic clock of the host at the time of sending.
         sent_ns: u64,
     },
-    /// A piece of the result, which follows the line of this message.
+    /// A chunk of the result. Its bytes follow the line of this message.
     Piece {
-        /// Whose result.
+        /// Rank of the host.
         rank: u32,
-        /// Random number of the process.
+        /// Random identifier of the process.
         token: String,
-        /// Number of the piece, from 0.
+        /// Number of the chunk, starting at 0.
         number: u64,
     },
 }
 
-/// A host's part of the test.
+/// The assignment of a host: its part of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// The kind of test.
+    /// Kind of test.
     pub test: TestKind,
-    /// Its options. The host checks them against the limits of its administrator.
+    /// Options of the test. The host checks them against the limits of its administrator.
     pub options: Box<Options>,
-    /// How long the host measures its load alone before the test proper, if it does.
+    /// Time for which the host measures its load alone before the test, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<TimeSpan>,
 }
 
-/// The state of the coordinator, about twice per second.
+/// The state of the coordinator, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoordinatorBeat {
-    /// Random number of the process of the coordinator.
+    /// Random identifier of the coordinator process.
     pub epoch: String,
-    /// The last gate that is open.
+    /// The last barrier that was released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<Gate>,
-    /// The host that may measure its load alone now.
+    /// The host whose turn it is to measure its load alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<u32>,
-    /// Begin of the measured time, in nanoseconds of the coordinator's clock since 1970.
+    /// Start of the measurement, in nanoseconds since 1970 on the coordinator's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<u64>,
-    /// Why every host has to end its test now, if it has to.
+    /// Reason why every host must stop its test now, if it must.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// A host that hears nothing for this long ends its test.
+    /// Time in milliseconds without a message after which a host ends its test.
     pub lease_ms: u64,
 }
 
-/// What the coordinator sends.
+/// A message from the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromCoordinator {
-    /// Its state, to all hosts.
+    /// State of the coordinator, sent to all hosts.
     Beat(CoordinatorBeat),
-    /// The answer to a ping.
+    /// The response to a ping.
     Pong {
-        /// Process that asked.
+        /// Process that sent the ping.
         token: String,
-        /// Monotonic clock of the host when it asked.
+        /// Monotonic clock of the host when it sent the ping.
         sent_ns: u64,
-        /// Clock of the coordinator when the question came and when the answer went.
+        /// Clock of the coordinator when the ping was received. `answered_ns` is the time when the response was sent.
         received_ns: u64,
         /// See `received_ns`.
         answered_ns: u64,
     },
-    /// The part of a host.
+    /// The assignment of a host.
     Order {
-        /// The process that it is for.
+        /// Process to which the message is addressed.
         token: String,
-        /// The part.
+        /// The assignment.
         order: Order,
     },
-    /// The process cannot take part.
+    /// A rejection: the process cannot take part.
     Rejected {
-        /// The process that it is for.
+        /// Process to which the message is addressed.
         token: String,
-        /// Why.
+        /// Reason for the rejection.
         reason: String,
     },
-    /// The host is to send pieces of its result.
+    /// A request for chunks of the result.
     Send {
-        /// The process that it is for.
+        /// Process to which the message is addressed.
         token: String,
-        /// Number of the first piece.
+        /// Number of the first chunk.
         first: u64,
-        /// How many.
+        /// Number of chunks.
         count: u64,
     },
-    /// The result of the host is stored, or nothing more is wanted of it. The process can end.
+    /// A dismissal: the result of the host is stored, or the host has nothing left to do. The process can exit.
     Dismissed {
-        /// The process that it is for.
+        /// Process to which the message is addressed.
         token: String,
     },
 }
 
-/// A message with what every message has.
+/// A message with the fields that all messages have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Envelope<T> {
-    /// [`PROTOCOL`].
+    /// Version of the message format, [`PROTOCOL`].
     protocol: u32,
     /// Version of the program.
     program: String,
-    /// Random number of the run; empty in messages of a host that knows none yet.
+    /// Random identifier of the run. Empty in messages of a host that does not know the run yet.
     #[serde(default)]
     run: String,
     message: T,
 }
 
-/// A message that was read.
+/// A decoded message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received<T> {
-    /// The run that it belongs to; empty if the sender knew none.
+    /// Run to which the message belongs. Empty if the sender did not know it.
     pub run: String,
     /// The message.
     pub message: T,
-    /// The bytes behind its line.
+    /// Bytes that follow the line of the message.
     pub attached: Vec<u8>,
 }
 
-/// Why a message is not used.
+/// Reason why a message cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unusable {
-    /// It is no message of a fleet.
+    /// The bytes are not a message of a fleet.
     #[error("a message that is none of a fleet")]
     Garbled,
-    /// Another version of the program sent it.
+    /// The message was sent by another version of the program.
     #[error("jetcell {program} with messages of version {protocol}")]
     OtherVersion {
-        /// Version of the program.
+        /// Version of the sender's program.
         program: String,
-        /// Version of its messages.
+        /// Version of the sender's message format.
         protocol: u32,
-        /// Rank of the sender, if the message tells.
+        /// Rank of the sender, if the message contains it.
         rank: Option<u32>,
     },
 }
 
-/// Writes a message as a line of JSON; `attached` follows it.
+/// Encodes a message as a line of JSON, followed by `attached`.
 pub fn write<T: Serialize>(program: &str, run: &str, message: &T, attached: &[u8]) -> Vec<u8> {
     let envelope = Envelope { protocol: PROTOCOL, program: program.into(), run: run.into(), message };
     let mut bytes = serde_json::to_vec(&envelope).expect("messages have only string keys");
@@ -360,14 +365,14 @@ pub fn write<T: Serialize>(program: &str, run: &str, message: &T, attached: &[u8
     bytes
 }
 
-/// Reads a message of the same program.
+/// Decodes a message that was sent by the same version of the program.
 pub fn read<T: for<'a> Deserialize<'a>>(program: &str, bytes: &[u8]) -> Result<Received<T>, Unusable> {
     if bytes.len() > LONGEST_MESSAGE {
         return Err(Unusable::Garbled);
     }
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, attached) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
-    // The fields that messages of all versions have.
+    // Messages of all versions have these fields.
     let any: Envelope<serde_json::Value> = serde_json::from_slice(line).map_err(|_| Unusable::Garbled)?;
     if any.protocol != PROTOCOL || any.program != program {
         let rank = any.message.as_object().and_then(|kinds| kinds.values().next()?.get("rank")?.as_u64());
@@ -379,12 +384,12 @@ pub fn read<T: for<'a> Deserialize<'a>>(program: &str, bytes: &[u8]) -> Result<R
     Ok(Received { run: any.run, message, attached: attached.to_vec() })
 }
 
-/// Text of a message that is short enough to be shown, with control characters as escapes.
+/// Shortens a text from a message for display and escapes its control characters.
 pub fn shown(text: &str) -> String {
     printable_start(text, LONGEST_TEXT / 4)
 }
 
-/// The first characters of a text from another host, prepared for people.
+/// Returns the first characters of a text from another host, prepared for display.
 pub fn printable_start(text: &str, max_characters: usize) -> String {
     printable(text).chars().take(max_characters).collect()
 }

@@ -1,4 +1,4 @@
-//! A NATS server that the coordinator starts, if the site has none.
+//! A NATS server that the coordinator starts if the site does not have one.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,16 +14,16 @@ use thiserror::Error;
 
 use crate::bus::{LARGEST_PEM, LARGEST_SECRET};
 
-/// Time in which a server must listen.
+/// Time-out for the server to start listening.
 const START: Duration = Duration::from_secs(10);
 
-/// Largest log of a server that does not start.
+/// Maximum number of bytes that are read from the log of a server that did not start.
 const LARGEST_LOG: u64 = 1 << 20;
 
-/// Directories of programs that an ordinary user's path may lack.
+/// Program directories that may be missing from the `PATH` of an ordinary user.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
 
-/// Why no server was started.
+/// Reason why the server was not started.
 #[derive(Debug, Error)]
 pub enum NatsServerError {
     /// The program is not installed.
@@ -31,7 +31,7 @@ pub enum NatsServerError {
         "nats-server is not installed; install it (Debian: apt-get install nats-server), or give the address of a server with --nats"
     )]
     Missing,
-    /// Other machines could reach the server without a secret.
+    /// Other hosts could reach the server without a secret.
     #[error(
         "{0} can be reached from other machines; give --token-file FILE, --tls-cert FILE and --tls-key FILE with it, or listen on 127.0.0.1"
     )]
@@ -39,12 +39,12 @@ pub enum NatsServerError {
     /// A file cannot be read or written.
     #[error("{}: {error}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What happened.
+        /// The I/O error.
         error: io::Error,
     },
-    /// Something listens at the address.
+    /// Another process is listening at the address.
     #[error("{0} is in use; give the address of that server with --nats, or another one with --listen")]
     InUse(SocketAddr),
     /// The server did not start.
@@ -58,16 +58,16 @@ impl NatsServerError {
     }
 }
 
-/// How a server is secured.
+/// Security settings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
-    /// File with the token that clients must know.
+    /// File with the token that clients must send.
     pub token_file: Option<PathBuf>,
-    /// Certificate and key of the server.
+    /// Certificate and private key of the server.
     pub tls: Option<(PathBuf, PathBuf)>,
 }
 
-/// A running server; it ends when this is dropped.
+/// A running server. It is stopped when this value is dropped.
 #[derive(Debug)]
 pub struct NatsServer {
     child: Child,
@@ -77,7 +77,8 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Starts a server at an address. Its configuration, which has the token, is a file in `directory` that only its user can read.
+    /// Starts a server at an address. Its configuration contains the token and is written to a file in `directory`
+    /// that only the current user can read.
     pub fn start(
         address: SocketAddr,
         security: &Security,
@@ -86,7 +87,7 @@ impl NatsServer {
         if !address.ip().is_loopback() && (security.token_file.is_none() || security.tls.is_none()) {
             return Err(NatsServerError::Unsecured(address));
         }
-        // The server would wait for the other end of a pipe.
+        // The server would block on a pipe until its other end is opened, so the files are checked first.
         if let Some((certificate, key)) = &security.tls {
             check_input(certificate, LARGEST_PEM)
                 .map_err(|error| NatsServerError::file(certificate, error))?;
@@ -104,7 +105,7 @@ impl NatsServer {
         let failed = |error: io::Error| NatsServerError::Failed(error.to_string());
         let mut command = ending_with_this_process(&program);
         command.arg("-c").arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-        // Ctrl-C in the terminal is for the coordinator, which needs the server until all hosts have reported.
+        // Ctrl-C in the terminal must only reach the coordinator. It needs the server until all hosts have reported.
         command.process_group(0);
         let child = command.spawn().map_err(failed)?;
         let is_tls = security.tls.is_some();
@@ -129,7 +130,7 @@ impl NatsServer {
         }
     }
 
-    /// Its address for clients.
+    /// Returns the address of the server for clients.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.is_tls { "tls" } else { "nats" }, self.address)
     }
@@ -143,7 +144,7 @@ impl Drop for NatsServer {
     }
 }
 
-/// Where the program is.
+/// Returns the path of the program.
 fn program() -> Option<PathBuf> {
     find("nats-server")
 }
@@ -154,7 +155,8 @@ fn find(name: &str) -> Option<PathBuf> {
     directories.map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
-/// The command of a program that the kernel ends when this process ends, also by a kill, if the system has the tool for it.
+/// Returns a command for a program that the kernel kills when this process exits, even if this process is killed.
+/// This requires the tool `setpriv`; without it, the program is started directly.
 fn ending_with_this_process(program: &Path) -> Command {
     match find("setpriv") {
         Some(tool) => {
@@ -179,7 +181,7 @@ fn text(address: SocketAddr, security: &Security) -> Result<String, NatsServerEr
     Ok(text)
 }
 
-/// A text as the configuration of the server has it, which is read like JSON there.
+/// Quotes a text for the configuration file of the server, whose strings use JSON syntax.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! A result on its way from a host to the coordinator: in pieces, which the coordinator asks for.
+//! Transfer of a result from a host to the coordinator, in chunks that the coordinator requests.
 
 use jetcell_workload::RunResult;
 use jetcell_workload::measurement::Sample;
@@ -7,19 +7,19 @@ use twox_hash::XxHash3_64;
 
 use crate::message::{Offer, PIECE};
 
-/// Largest result in bytes. A stress test of a week with eight databases has a tenth of it.
+/// Maximum size of a result in bytes. A stress test of a week with eight databases needs a tenth of it.
 pub const LARGEST: u64 = 256 << 20;
 
 /// The result of a host with its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostResult {
-    /// The content of its `result.json`.
+    /// Content of the file `result.json`.
     pub result: RunResult,
-    /// The content of its `samples.csv`.
+    /// Content of the file `samples.csv`.
     pub samples: Vec<Sample>,
 }
 
-/// A result that is ready to be sent.
+/// An encoded result that is ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
     bytes: Vec<u8>,
@@ -27,18 +27,18 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// A parcel with these bytes; `None` if they are too many or none.
+    /// Creates a transfer of these bytes. Returns `None` if they are empty or too long.
     pub fn new(bytes: Vec<u8>) -> Option<Parcel> {
         let offer = Offer { bytes: bytes.len() as u64, sum: XxHash3_64::oneshot(&bytes) };
         (1..=LARGEST).contains(&offer.bytes).then_some(Parcel { bytes, offer })
     }
 
-    /// Its length and sum.
+    /// Returns the length and the checksum of the result.
     pub fn offer(&self) -> Offer {
         self.offer
     }
 
-    /// A piece, if there is one with this number.
+    /// Returns the chunk with this number, if it exists.
     pub fn piece(&self, number: u64) -> Option<&[u8]> {
         let begin = usize::try_from(number).ok()?.checked_mul(PIECE)?;
         let end = begin.saturating_add(PIECE).min(self.bytes.len());
@@ -46,36 +46,36 @@ impl Parcel {
     }
 }
 
-/// A result that arrives.
+/// A result that is being received.
 #[derive(Debug)]
 pub struct Intake {
     offer: Offer,
-    /// What has arrived without a gap. Memory grows with it, not with what the host promises.
+    /// Bytes received without a gap. The buffer grows with the received bytes, not with the announced length.
     bytes: Vec<u8>,
 }
 
 impl Intake {
-    /// Begins with what a host offers; `None` if no result is of that length.
+    /// Starts to receive an offered result. Returns `None` if the offered length is invalid.
     pub fn begin(offer: Offer) -> Option<Intake> {
         (1..=LARGEST).contains(&offer.bytes).then_some(Intake { offer, bytes: Vec::new() })
     }
 
-    /// What is offered.
+    /// Returns the offer.
     pub fn offer(&self) -> Offer {
         self.offer
     }
 
-    /// Number of the next piece.
+    /// Returns the number of the next chunk.
     pub fn next(&self) -> u64 {
         (self.bytes.len() / PIECE) as u64
     }
 
-    /// Pieces that are missing.
+    /// Returns the number of missing chunks.
     pub fn missing(&self) -> u64 {
         self.offer.bytes.div_ceil(PIECE as u64) - self.bytes.len().div_ceil(PIECE) as u64
     }
 
-    /// Takes a piece. Pieces that are not the next one are asked for again.
+    /// Adds a chunk. A chunk other than the next one is ignored and requested again later.
     pub fn add(&mut self, number: u64, piece: &[u8]) -> bool {
         let rest = self.offer.bytes - self.bytes.len() as u64;
         let fits = number == self.next() && rest > 0 && piece.len() as u64 == rest.min(PIECE as u64);
@@ -85,7 +85,7 @@ impl Intake {
         fits
     }
 
-    /// The whole result, once nothing is missing. A wrong sum begins the transfer again.
+    /// Returns the complete result when no chunk is missing. If the checksum is wrong, the transfer restarts.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         if (self.bytes.len() as u64) < self.offer.bytes {
             return None;

@@ -1,4 +1,5 @@
-//! What the administrator of a host permits: messages choose options of a test within these limits, and nothing else.
+//! Limits that the administrator of a host sets. Messages can choose options of a test within these limits, and
+//! nothing else.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -12,16 +13,16 @@ use crate::message::Order;
 /// Limits that the administrator of a host sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permit {
-    /// Everything that a test writes must be below one of these directories.
+    /// Permitted directories. All paths to which a test writes must be below one of them.
     pub directories: Vec<PathBuf>,
-    /// Most bytes of all databases together, with their space for growth and with their copies.
+    /// Maximum total size of all databases in bytes, including their growth and their copies.
     pub most_bytes: Option<u64>,
     /// Whether existing databases and results may be replaced.
     pub replacing: bool,
 }
 
 impl Permit {
-    /// The profile of an order, if the order keeps within the limits. The error is a sentence.
+    /// Returns the profile of an assignment. Fails with a sentence if the assignment exceeds the limits.
     pub fn profile(&self, order: &Order) -> Result<Profile, String> {
         let options: Options = (*order.options).clone();
         let profile = options
@@ -62,7 +63,7 @@ impl Permit {
     fn check_size(&self, profile: &Profile) -> Result<(), String> {
         let Some(most) = self.most_bytes else { return Ok(()) };
         let each = match profile.size {
-            // Existing databases have the size that they have.
+            // The size of existing databases is not limited.
             _ if profile.source == Source::Open => return Ok(()),
             DatabaseSize::Absolute(ByteSize(bytes)) => bytes,
             DatabaseSize::VolumePercent(_) => {
@@ -92,13 +93,13 @@ impl Permit {
     }
 }
 
-/// Every directory that a test writes to, except for those below others.
+/// Returns every directory to which a test writes, except subdirectories of these.
 fn places(profile: &Profile) -> impl Iterator<Item = &Path> {
     let own = profile.dirs.iter().chain(&profile.log_dirs).chain(&profile.copy_dirs);
     own.chain(&profile.to).chain(&profile.output).map(PathBuf::as_path)
 }
 
-/// The path without symbolic links, of a directory that need not exist yet.
+/// Resolves symbolic links in the path of a directory that may not exist yet.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err(io::Error::other("the path has a part '..'"));
@@ -108,7 +109,7 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
     loop {
         match there.canonicalize() {
             Ok(real) => return Ok(missing.iter().rev().fold(real, |path, part| path.join(part))),
-            // A link to nowhere could become one to anywhere.
+            // The target of a dangling link could later be created anywhere.
             Err(error) if there.symlink_metadata().is_ok() => return Err(error),
             Err(error) => {
                 let (Some(parent), Some(name)) = (there.parent(), there.file_name()) else {

@@ -1,45 +1,46 @@
-//! The place of a host in its fleet: rank and size, as launchers tell them.
+//! The rank of a host and the size of its fleet, as provided by launchers.
 
 use thiserror::Error;
 
 use crate::config::MOST_HOSTS;
 
-/// Rank and size of a host.
+/// Rank of a host and size of its fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Number of the host, from 0.
+    /// Number of the host, starting at 0.
     pub rank: u32,
     /// Number of hosts, if it is known.
     pub size: Option<u32>,
 }
 
-/// Why a host has no place.
+/// Reason why the rank of a host cannot be determined.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoPlace {
-    /// Nothing tells the rank.
+    /// No rank is given.
     #[error(
         "no rank is given: start the command by srun, mpirun or as an indexed job of Kubernetes, or add --rank N"
     )]
     NoRank,
-    /// A launcher says something that is no rank or size.
+    /// A launcher provides a value that is not a valid rank or size.
     #[error("{variable}={value:?} is no number of a host; repair the environment, or give --rank and --size")]
     Invalid {
-        /// Name of the variable.
+        /// Name of the environment variable.
         variable: &'static str,
-        /// What it is.
+        /// Value of the variable.
         value: String,
     },
-    /// The rank is beyond the size.
+    /// The rank is not less than the size.
     #[error("rank {rank} of {size} hosts; ranks are from 0 to size - 1")]
     Beyond {
-        /// The rank.
+        /// Rank of the host.
         rank: u32,
-        /// The size.
+        /// Size of the fleet.
         size: u32,
     },
 }
 
-/// Variables of launchers with the rank and the size, the most specific launcher first: within a job of Slurm, mpirun may start the hosts.
+/// Environment variables of launchers with rank and size. More specific launchers come first, because mpirun may
+/// start the hosts within a Slurm job.
 const LAUNCHERS: [(&str, Option<&str>); 4] = [
     ("OMPI_COMM_WORLD_RANK", Some("OMPI_COMM_WORLD_SIZE")),
     ("PMIX_RANK", Some("PMIX_SIZE")),
@@ -48,7 +49,7 @@ const LAUNCHERS: [(&str, Option<&str>); 4] = [
 ];
 
 impl Place {
-    /// The place that was given, or that which the launcher tells in the environment.
+    /// Returns the given rank and size, or those that a launcher provides in the environment.
     pub fn find(
         rank: Option<u32>,
         size: Option<u32>,

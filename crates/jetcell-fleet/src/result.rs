@@ -1,4 +1,4 @@
-//! The result of a fleet: one value that holds every number of its report, stored as `fleet.json`.
+//! The result of a fleet: one value that contains all numbers of its report, stored as `fleet.json`.
 //!
 //! `fleet_schema_version` is raised when a field changes its meaning or is removed. New fields do not raise it.
 
@@ -19,20 +19,20 @@ use crate::parcel::HostResult;
 pub use merge::merged;
 pub use rows::HostOutcome;
 
-/// Version of the layout.
+/// Version of the format.
 pub const FLEET_SCHEMA_VERSION: u32 = 1;
 
-/// The outcome of a fleet.
+/// Verdict on a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetVerdict {
-    /// All rules of the fleet and of every host hold.
+    /// All rules of the fleet and of every host are met.
     Pass,
-    /// A rule of a host is broken.
+    /// A rule of a host is not met.
     Fail,
-    /// The hosts did not test the same time together, so the sums say nothing.
+    /// The hosts did not measure during the same time, so the sums are meaningless.
     Invalid,
-    /// The test was stopped before its time.
+    /// The test was stopped early.
     Incomplete,
 }
 
@@ -45,85 +45,85 @@ pub struct FleetTotals {
     pub database_reads_per_second: f64,
     /// Database writes per second.
     pub database_writes_per_second: f64,
-    /// Bytes of these reads and writes per second.
+    /// Bytes of database reads and writes per second.
     pub database_bytes_per_second: f64,
     /// Log writes per second.
     pub log_writes_per_second: f64,
-    /// Bytes of these per second.
+    /// Bytes of log writes per second.
     pub log_bytes_per_second: f64,
     /// Operations of the load per second.
     pub operations_per_second: f64,
-    /// Databases.
+    /// Number of databases.
     pub databases: usize,
-    /// Bytes in all databases at the end.
+    /// Total size of all databases at the end, in bytes.
     pub database_bytes: u64,
 }
 
-/// The clock of a host beside that of the coordinator, in milliseconds.
+/// The clock of a host compared with the coordinator's clock, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostClock {
-    /// Wall clock of the host less that of the coordinator, known to half of the round trip.
+    /// Wall clock of the host minus clock of the coordinator, accurate to half of the round-trip time.
     pub offset_ms: f64,
-    /// Shortest round trip of a message.
+    /// Shortest round-trip time of a message.
     pub round_trip_ms: f64,
-    /// How far the wall clock of the host moved against its monotonic one, at most.
+    /// Maximum movement of the host's wall clock relative to its monotonic clock.
     pub moved_ms: f64,
 }
 
-/// One host.
+/// Results of one host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostRow {
-    /// Its rank.
+    /// Rank of the host.
     pub rank: u32,
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// What became of it.
+    /// Outcome of the host.
     pub outcome: HostOutcome,
-    /// The verdict on its own test.
+    /// Verdict on the host's own test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// The reason of that verdict, or of its outcome.
+    /// Reason for the verdict, or for the outcome.
     pub reason: String,
-    /// When it was lost.
+    /// Information about the loss, if the host was declared lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
-    /// Its figures, as [`FleetTotals`] has them for all.
+    /// Figures of the host. [`FleetTotals`] also contains the sums for all hosts.
     pub totals: FleetTotals,
     /// Mean latency of database reads in milliseconds.
     pub database_read_ms: f64,
-    /// 99th percentile of these.
+    /// 99th percentile of the latency of database reads in milliseconds.
     pub database_read_p99_ms: f64,
     /// Mean latency of log writes in milliseconds.
     pub log_write_ms: f64,
-    /// Length of its measured time in seconds.
+    /// Length of the measurement in seconds.
     pub measured_seconds: f64,
-    /// Begin of its measured time after the common one, in milliseconds.
+    /// Start of the host's measurement relative to the common start, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_skew_ms: Option<f64>,
-    /// Its clock.
+    /// Clock of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<HostClock>,
-    /// Begin and end of its measured time in seconds after the common begin.
+    /// Start and end of the host's measurement, in seconds after the common start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<(f64, f64)>,
-    /// Its figures alone, if they were measured before.
+    /// Figures of the host alone, if they were measured before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<Alone>,
-    /// Why it is a straggler, if it is one.
+    /// Reason why the host is a straggler, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub straggler: Option<String>,
-    /// Messages that it ignored.
+    /// Number of messages that the host ignored.
     pub ignored_messages: u64,
 }
 
-/// The database with the highest mean latency of reads.
+/// The database with the highest mean read latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorstDatabase {
     /// Rank of its host.
     pub rank: u32,
     /// Name of its host.
     pub host: String,
-    /// Its name.
+    /// Name of the database.
     pub database: String,
     /// Mean latency of its reads in milliseconds.
     pub database_read_ms: f64,
@@ -132,38 +132,38 @@ pub struct WorstDatabase {
 /// The result of a fleet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FleetResult {
-    /// [`FLEET_SCHEMA_VERSION`].
+    /// Version of the format, [`FLEET_SCHEMA_VERSION`].
     pub fleet_schema_version: u32,
     /// Name of the fleet.
     pub name: String,
-    /// Random number of the run.
+    /// Random identifier of the run.
     pub run: String,
-    /// The kind of test.
+    /// Kind of test.
     pub test: TestKind,
     /// Version of this program.
     pub jetcell_version: String,
-    /// Overall outcome.
+    /// Overall verdict.
     pub verdict: FleetVerdict,
     /// Reason for the verdict, in a sentence.
     pub reason: String,
-    /// The rules of the fleet.
+    /// Rules of the fleet.
     pub rules: Vec<Rule>,
-    /// Begin of the run on the coordinator's clock, RFC 3339.
+    /// Start of the run on the coordinator's clock, in RFC 3339 format.
     pub started: String,
-    /// Its end.
+    /// End of the run.
     pub ended: String,
-    /// Begin of the common measured time; `None` if it was not reached.
+    /// Start of the common measurement; `None` if it was not reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_from: Option<String>,
-    /// Time in seconds that every host with a result measured.
+    /// Time in seconds during which all hosts with a result were measuring.
     pub overlap_seconds: f64,
-    /// Sums.
+    /// Sums over all hosts.
     pub totals: FleetTotals,
-    /// Percentiles in microseconds per kind of I/O, all hosts.
+    /// Percentiles in microseconds per kind of I/O, over all hosts.
     pub latency: LatencyTable,
-    /// Percentiles in microseconds per kind of operation, all hosts.
+    /// Percentiles in microseconds per kind of operation, over all hosts.
     pub operation_latency: LatencyTable,
-    /// The distributions behind both tables: those of all hosts added up.
+    /// Distributions from which both tables are computed. They are the sums of the distributions of all hosts.
     pub histograms: BTreeMap<String, Latencies>,
     /// The database with the slowest reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,28 +173,28 @@ pub struct FleetResult {
     pub worst_host: Option<u32>,
     /// One row for each host.
     pub hosts: Vec<HostRow>,
-    /// Messages of the coordinator.
+    /// Message counters of the coordinator.
     pub messages: MessageCounts,
-    /// Highest resident memory of the coordinator, in bytes.
+    /// Peak resident memory of the coordinator, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_resident_bytes: Option<u64>,
 }
 
-/// Facts that the coordinator does not know.
+/// Facts about a run that the coordinator does not record.
 #[derive(Clone, Debug, Default)]
 pub struct Circumstances {
-    /// Begin of the run, RFC 3339.
+    /// Start of the run, in RFC 3339 format.
     pub started: String,
-    /// Its end.
+    /// End of the run.
     pub ended: String,
-    /// Begin of the common measured time.
+    /// Start of the common measurement.
     pub measured_from: Option<String>,
-    /// Highest resident memory of this process.
+    /// Peak resident memory of this process, in bytes.
     pub peak_resident_bytes: Option<u64>,
 }
 
 impl FleetResult {
-    /// The result of a fleet whose run is over. `results` are those that hosts handed in, by rank.
+    /// Creates the result of a fleet whose run has ended. `results` are the results that hosts returned, by rank.
     pub fn of(
         fleet: &Coordinator,
         results: &BTreeMap<u32, HostResult>,
@@ -242,7 +242,7 @@ impl FleetResult {
         }
     }
 
-    /// The stored form.
+    /// Formats the result as JSON.
     pub fn to_json(&self) -> String {
         let mut text = jetcell_input::json_pretty(self).expect("results have only string keys");
         text.push('\n');

@@ -1,4 +1,4 @@
-//! The test of a host within a fleet: the usual run, whose observer waits at the gates.
+//! The test of a host within a fleet: a normal run with an observer that waits at the barriers.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,33 +14,35 @@ use crate::message::{Gate, LiveFigures, Order};
 use crate::parcel::{HostResult, Parcel};
 use crate::permit::Permit;
 
-/// Longest sleep before the measured time. A coordinator that was started again may correct the time.
+/// Maximum sleep before the measurement starts. The limit is required because a restarted coordinator may correct the
+/// start.
 const NAP: Duration = Duration::from_millis(20);
 
-/// The work of a host, on a thread of its own.
+/// The work of a host. It runs on a separate thread.
 pub trait Work: Send {
-    /// Accepts an order before the first gate, or says why not. Nothing that costs time or space happens here.
+    /// Accepts an assignment before the first barrier, or returns the reason why it cannot. This step needs little
+    /// time and no disk space.
     fn accept(&mut self, order: &Order, mark: &DirectoryMark) -> Result<(), String>;
-    /// Checks behind the first gate that the host is alone in its directories.
+    /// Checks after the first barrier that no other host uses the same directories.
     fn confirm(&mut self) -> Result<(), String>;
-    /// Runs the test.
+    /// Runs the test and returns its result.
     fn run(&mut self, progress: &Progress, clocks: Clocks) -> Result<Parcel, String>;
 }
 
 /// The work of a real host: a test of its storage.
 pub struct TestWork<'a> {
     permit: Permit,
-    /// Watches the run besides the fleet.
+    /// Additional observer of the run.
     observer: &'a mut (dyn Observer + Send),
-    /// Called with what the run brought, on the host.
+    /// Called on the host with the result of the run.
     ended: Box<dyn FnMut(&Finished) + Send + 'a>,
-    /// The test, and how long its load is measured alone before.
+    /// The accepted test, and the time for which its load is measured alone before.
     accepted: Option<(Profile, Option<Duration>)>,
     marks: DirectoryMarks,
 }
 
 impl<'a> TestWork<'a> {
-    /// Work within the limits of a permit.
+    /// Creates the work of a host, limited by a permit.
     pub fn new(
         permit: Permit,
         observer: &'a mut (dyn Observer + Send),
@@ -87,7 +89,7 @@ impl Work for TestWork<'_> {
         observer.window_ended();
         let finished = outcome.map_err(|error| error.to_string())?;
         (self.ended)(&finished);
-        // The test made the directories its own, so they stay.
+        // The test now owns the directories, so they must not be removed.
         self.marks = DirectoryMarks::default();
         let result = HostResult { result: finished.result, samples: finished.samples };
         let bytes = serde_json::to_vec(&result).map_err(|error| error.to_string())?;
@@ -97,7 +99,7 @@ impl Work for TestWork<'_> {
     }
 }
 
-/// The observer of a run that waits at the gates.
+/// Observer of a run that waits at the barriers.
 struct FleetObserver<'a> {
     progress: &'a Progress,
     clocks: Clocks,
@@ -108,7 +110,7 @@ struct FleetObserver<'a> {
     last: Option<(f64, Totals)>,
 }
 
-/// Sums of all instances.
+/// Sums over all instances.
 #[derive(Clone, Copy, Default)]
 struct Totals {
     transfers: u64,
@@ -166,7 +168,7 @@ impl FleetObserver<'_> {
         }
     }
 
-    /// Waits until all hosts are warm, and then until the common begin of the measured time.
+    /// Waits until all hosts are warm, and then until the common start of the measurement.
     fn begin_window(&self) {
         if self.has_measured() {
             return;
@@ -200,7 +202,7 @@ impl Observer for FleetObserver<'_> {
             }
             _ => {}
         }
-        // At the end of a load, also of one that was measured alone.
+        // A load has ended, possibly a load that was measured alone.
         if matches!(phase, Phase::Shutdown | Phase::Attach) {
             self.progress.live(None);
         }
@@ -211,7 +213,7 @@ impl Observer for FleetObserver<'_> {
     }
 
     fn holds_load(&mut self) -> bool {
-        // The load of a recovery test generates logs before its measured time.
+        // The load of a recovery test generates logs before the measurement.
         if !self.has_measured() {
             return false;
         }

@@ -1,7 +1,8 @@
-//! Connections to a real NATS server that asks for a client certificate, a JWT or an nkey. Secrets that fit let messages pass; others
-//! end in one line that says so.
+//! Connections to a real NATS server that requires a client certificate, a JWT or an nkey. With correct secrets,
+//! messages are delivered. With other secrets, the connection fails with a one-line message.
 //!
-//! Without `nats-server` and `openssl` these tests say so and pass; with `JETCELL_REQUIRE_NATS=1` they fail instead.
+//! Without `nats-server` and `openssl` these tests print a message and pass. With `JETCELL_REQUIRE_NATS=1` they fail
+//! instead.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +17,7 @@ use nkeys::{KeyPair, KeyPairType};
 use serde_json::{Value, json};
 use testkit::certificates::{make_authority, make_certificate};
 
-/// Longer than a server or a message takes on a busy machine.
+/// Time-out that is longer than a server start or a message takes on a busy host.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn found(program: &str) -> Option<PathBuf> {
@@ -25,7 +26,7 @@ fn found(program: &str) -> Option<PathBuf> {
     directories.map(|directory| directory.join(program)).find(|file| file.is_file())
 }
 
-/// Whether what these tests need is installed.
+/// Returns true if the programs that these tests need are installed.
 fn is_ready() -> bool {
     let missing: Vec<&str> =
         ["nats-server", "openssl"].into_iter().filter(|name| found(name).is_none()).collect();
@@ -35,7 +36,7 @@ fn is_ready() -> bool {
     missing.is_empty()
 }
 
-/// A server with a configuration of its own. It ends with the test.
+/// A server with its own configuration. It is stopped at the end of the test.
 struct Server {
     child: Child,
     port: u16,
@@ -86,7 +87,7 @@ impl Server {
     }
 }
 
-/// Two connections: what one publishes, the other gets.
+/// Opens two connections and verifies that one receives the messages that the other publishes.
 #[track_caller]
 fn messages_pass(access: &Access) {
     let receiver = NatsBus::connect(access, &["jetcell.fleet.f.hosts".into()]).unwrap();
@@ -108,7 +109,8 @@ fn is_refused(access: &Access, expected: &str) {
     assert!(said.contains(expected) && !said.contains('\n'), "{said}");
 }
 
-/// An authority, a certificate of a server at 127.0.0.1, and one of a client; and one of a client whose authority the server does not know.
+/// Creates a certificate authority, a certificate for a server at 127.0.0.1, and a client certificate. Also creates a
+/// client certificate of an authority that the server does not know.
 fn certificates(directory: &Path) {
     for authority in ["ca", "other-ca"] {
         make_authority(directory, authority);
@@ -144,7 +146,7 @@ fn a_server_that_verifies_clients_takes_certificates_of_its_authority_only() {
     is_refused(&Access { tls_client: None, ..client("client", "ca.pem") }, "cannot be used");
 }
 
-/// A JWT that `issuer` signs.
+/// Creates a JWT that is signed by `issuer`.
 fn jwt(issuer: &KeyPair, subject: &KeyPair, name: &str, claims: Value) -> String {
     let header = json!({ "typ": "JWT", "alg": "ed25519-nkey" });
     let body = json!({
@@ -161,7 +163,7 @@ fn jwt(issuer: &KeyPair, subject: &KeyPair, name: &str, claims: Value) -> String
     format!("{signed}.{}", BASE64URL_NOPAD.encode(&signature))
 }
 
-/// The file that `nsc` writes for a user.
+/// Returns the content of the file that `nsc` writes for a user.
 fn credentials(jwt: &str, user: &KeyPair) -> String {
     format!(
         "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",
@@ -197,7 +199,8 @@ fn a_server_with_an_operator_takes_credentials_of_its_accounts_only() {
     };
     let of_user = jwt(&account, &user, "jetcell", rights.clone());
     messages_pass(&with("fleet.creds", &credentials(&of_user, &user)));
-    // Signed by an account that the server does not know; the seed of another user; no secret; no credentials at all.
+    // The cases are a JWT signed by an account that the server does not know, the seed of another user, no secret,
+    // and no credentials.
     let other = pair(KeyPairType::Account);
     let foreign = jwt(&other, &user, "jetcell", rights);
     is_refused(&with("foreign.creds", &credentials(&foreign, &user)), "cannot be used");

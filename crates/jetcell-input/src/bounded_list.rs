@@ -1,4 +1,4 @@
-//! Lists and maps in files of other users, with a maximum number of items.
+//! Lists and maps with a maximum number of items, for files of other users.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Reads a list of at most `MAX` items. For `#[serde(deserialize_with = "bounded_list::<_, _, 100>")]`.
+/// Reads a list of at most `MAX` items. Used as `#[serde(deserialize_with = "bounded_list::<_, _, 100>")]`.
 ///
-/// An item in memory can be many times larger than its text, such as `""` or `{}`, so that a limit of the file size alone does not limit
-/// memory.
+/// An item such as `""` or `{}` can be many times larger in memory than its text. Therefore a limit on the file size
+/// alone does not limit memory.
 ///
 /// # Errors
-/// Those of the items; there are more than `MAX` of them.
+/// An item is invalid; there are more than `MAX` items.
 pub fn bounded_list<'de, D, T, const MAX: usize>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -24,7 +24,7 @@ where
 /// Reads a map of at most `MAX` items, like [`bounded_list`].
 ///
 /// # Errors
-/// Those of the items; there are more than `MAX` of them, repeated keys included.
+/// An item is invalid; there are more than `MAX` items, including repeated keys.
 pub fn bounded_map<'de, D, K, V, const MAX: usize>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,10 +1,11 @@
-//! Input from files, networks and users: text prepared for people, and limits.
+//! Text from files, networks and users, prepared for display, and limits for it.
 //!
-//! Names of files, tables, columns and hosts are data that another user may have chosen. Every output for people passes
-//! through [`printable`] or [`printable_lines`], JSON output through [`printable_json`], and streams through [`PrintableWriter`].
-//! A name in a line of text is a [`Printable`]; lines of values are joined by [`printable_rows`]; JSON for files comes from
-//! [`json_line`] or [`json_pretty`]. Lists and maps in files have a maximum length with [`bounded_list`] and
-//! [`bounded_map`], and messages about files with [`error_line`].
+//! Names of files, tables, columns and hosts are data that another user may have chosen. All displayed text passes
+//! through [`printable`] or [`printable_lines`], JSON output through [`printable_json`], and streams through
+//! [`PrintableWriter`]. Names within a line of text are wrapped in [`Printable`]; lines of values are joined by
+//! [`printable_rows`]; JSON for files is written by [`json_line`] or [`json_pretty`]. [`bounded_list`] and
+//! [`bounded_map`] limit the length of lists and maps in files, and [`error_line`] limits the length of messages
+//! about files.
 
 #![forbid(unsafe_code)]
 

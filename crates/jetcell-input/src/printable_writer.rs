@@ -1,25 +1,26 @@
-//! A writer that prepares text for people.
+//! A writer that prepares text for display.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use crate::printable::{printable_json, printable_lines};
 
-/// Number of bytes of an unfinished line that are kept before a part of the line is written.
+/// Number of bytes of an incomplete line that are buffered before a part of the line is written.
 const MAX_PENDING: usize = 64 << 10;
 
-/// The form of the text that is written.
+/// Format of the text that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextForm {
-    /// Lines for people.
+    /// Lines for display.
     Lines,
-    /// JSON, one or several values.
+    /// One or several JSON values.
     Json,
 }
 
-/// Prepares everything that is written with [`printable_lines`] or [`printable_json`]. Bytes that are not UTF-8 become U+FFFD.
+/// A writer that prepares all text with [`printable_lines`] or [`printable_json`]. Bytes that are not UTF-8 become
+/// U+FFFD.
 ///
-/// A line is passed on when it is complete, or with [`flush`](Write::flush). The owner flushes at the end.
+/// A line is written when it is complete, or by [`flush`](Write::flush). The owner must flush after the last write.
 pub struct PrintableWriter<W: Write> {
     inner: W,
     form: TextForm,
@@ -27,7 +28,7 @@ pub struct PrintableWriter<W: Write> {
 }
 
 impl<W: Write> PrintableWriter<W> {
-    /// A writer that passes prepared text on to `inner`.
+    /// Creates a writer that passes prepared text to `inner`.
     pub fn new(inner: W, form: TextForm) -> PrintableWriter<W> {
         PrintableWriter { inner, form, pending: Vec::new() }
     }
@@ -66,7 +67,7 @@ impl<W: Write> Write for PrintableWriter<W> {
     }
 }
 
-/// The end of the last complete character. A character of UTF-8 has at most four bytes.
+/// Returns the end of the last complete character. A UTF-8 character has at most four bytes.
 fn last_boundary(bytes: &[u8]) -> usize {
     let first = bytes.len().saturating_sub(3);
     let starts = (first..bytes.len()).rev().find(|at| bytes[*at] >= 0xc0);

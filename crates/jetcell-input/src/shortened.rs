@@ -1,11 +1,11 @@
-//! Text with a maximum length: parts of error lines that come from files.
+//! Text with a maximum length, for parts of error messages that come from files.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 
 /// Maximum number of characters of an [`error_line`].
 const MAX_LINE: usize = 300;
-/// The number of them that are kept from the end, where errors of JSON have their position.
+/// Number of these characters that are kept from the end, where JSON errors have their position.
 const TAIL: usize = 80;
 /// Maximum number of characters of a name in an error line.
 const MAX_NAME: usize = 60;
@@ -20,13 +20,15 @@ pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(short)
 }
 
-/// A key or another name from a file, for an error line.
+/// Shortens a key or another name from a file for an error message.
 pub fn shortened_name(name: &str) -> Cow<'_, str> {
     shortened(name, MAX_NAME)
 }
 
-/// The message of a parser as one line of at most 300 characters. Such a message quotes keys and values of the file. If it is longer,
-/// an ellipsis replaces its middle, because the position may be at its end.
+/// Returns the message of a parser as one line of at most 300 characters.
+///
+/// Such a message quotes keys and values of the file. If it is longer, an ellipsis replaces its middle, because its
+/// end may contain the position.
 pub fn error_line(message: &impl Display) -> String {
     let line = message.to_string().replace('\n', " ");
     let count = line.chars().count();

@@ -1,24 +1,27 @@
-//! Differences of targets that were tested in turns.
+//! Differences between targets whose repetitions were interleaved.
 //!
-//! A repetition of one target is compared with the same repetition of the other, which was measured next to it. What changes the
-//! machine slowly affects both, and cancels out of their difference.
+//! Each repetition on one target is compared with the same repetition on the other target, which ran directly before
+//! or after it. A slow drift of the machine affects both and cancels out of their difference.
 
 use jetcell_workload::measurement::Interval;
 use serde::{Deserialize, Serialize};
 
-/// The difference of a target to the first one, in percent of the first one's mean. The sign is that of the change.
+/// Difference between a target and the first target, in percent of the first target's mean. A positive value means
+/// that the figure is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Mean of the repetitions.
+    /// Mean over the repetitions.
     pub percent: f64,
-    /// The 95 % confidence interval is `percent ± half_width`; `None` for one repetition.
+    /// Half width of the 95 % confidence interval, which is `percent ± half_width`. `None` if there was only one
+    /// repetition.
     pub half_width: Option<f64>,
-    /// Whether the interval does not contain zero.
+    /// True if the confidence interval does not contain zero.
     pub significant: bool,
 }
 
 impl Difference {
-    /// The difference of figures to those of the base, by repetition. `None` if there are no pairs or the base is zero.
+    /// Returns the difference between `other` and `base`, paired by repetition. Returns `None` if there are no pairs
+    /// or the mean of `base` is not positive.
     pub(crate) fn of(base: &[f64], other: &[f64]) -> Option<Difference> {
         let pairs: Vec<(f64, f64)> = base.iter().copied().zip(other.iter().copied()).collect();
         let mean = pairs.iter().map(|(base, _)| base).sum::<f64>() / pairs.len() as f64;
@@ -33,7 +36,7 @@ impl Difference {
     }
 }
 
-/// The target that is better than every other one, if each of these differences is significant.
+/// Returns the index of the target that is significantly better than every other target, if there is one.
 pub(crate) fn winner(lower_is_better: bool, figures: &[Vec<f64>]) -> Option<usize> {
     let beats = |one: &[f64], other: &[f64]| {
         Difference::of(other, one)
@@ -54,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_drift_that_affects_both_does_not_hide_a_difference() {
-        // The machine slows down by half; the second target is 5 % faster all the time.
+        // The machine slows down by half; the second target is 5 % faster in every repetition.
         let base = [1000.0, 800.0, 600.0, 500.0];
         let other = base.map(|iops| iops * 1.05);
         let found = Difference::of(&base, &other).unwrap();
@@ -77,9 +80,9 @@ mod tests {
         let around = |mean: f64| [mean - 1.0, mean + 1.0, mean, mean + 0.5].to_vec();
         let three = |a, b, c| winner(false, &[around(a), around(b), around(c)]);
         assert_eq!((three(100.0, 150.0, 200.0), three(300.0, 150.0, 200.0)), (Some(2), Some(0)));
-        // Two equal ones in front.
+        // The best two are equal.
         assert_eq!(winner(false, &[around(100.0), around(200.0), around(200.0)]), None);
-        // A step that the second target does not have.
+        // The second target did not run this step.
         assert_eq!(winner(false, &[around(100.0), Vec::new(), around(200.0)]), Some(2));
         assert_eq!(winner(false, &[around(100.0), Vec::new()]), None);
     }

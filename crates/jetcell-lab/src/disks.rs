@@ -1,4 +1,4 @@
-//! The disks on which directories are.
+//! Finds the disks that store a directory.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,8 +9,9 @@ use jetcell_workload::machine::Mount;
 use crate::erasable::{disks_below, node_of_mount};
 use crate::system::System;
 
-/// The name of a disk on which both paths are, also in different partitions or through md and device mapper; `None` if the kernel
-/// tells of none. The disk of an image is not looked for: its loop device is a disk.
+/// Returns the name of a disk that stores both paths. Partitions, md, and device mapper are resolved to their disks.
+/// Returns `None` if the kernel reports no shared disk. A loop device is itself treated as a disk; the disk under its
+/// image file is not considered.
 pub fn disk_of_both(one: &Path, other: &Path, system: &dyn System) -> Option<String> {
     let others = disks(other, system);
     let shared = disks(one, system).into_iter().find(|disk| others.contains(disk))?;
@@ -31,7 +32,7 @@ mod tests {
     #[test]
     fn a_path_shares_its_own_disk_and_none_with_the_kernels_own_files() {
         let root = Path::new("/");
-        // A root without a device, as in a container, has no disk.
+        // A root file system without a device, as in a container, has no disk.
         if let Some(disk) = disk_of_both(root, root, &LocalSystem) {
             assert!(Path::new("/sys/block").join(disk).exists());
         }

@@ -1,4 +1,5 @@
-//! Block devices whose content may be overwritten: no mounted one, none of the running system, none that another layer uses.
+//! Block devices whose content may be overwritten. A device that is mounted, holds the running system, or is used by
+//! another layer is refused.
 
 use std::fs;
 use std::io;
@@ -14,32 +15,32 @@ use thiserror::Error;
 
 use crate::system::System;
 
-/// A device that nothing else uses, and that the kernel keeps for this process.
+/// A block device that nothing else uses, opened exclusively by this process.
 #[derive(Debug)]
 pub struct ErasableDevice {
-    /// The device itself, without links.
+    /// Path of the device, with symbolic links resolved.
     pub path: PathBuf,
     claim: OwnedFd,
 }
 
-/// Why a device is not erased.
+/// Reason why a device is not erased.
 #[derive(Debug, Error)]
 pub enum EraseRefusal {
-    /// Not a block device.
+    /// The path is not a block device.
     #[error("{} is not a block device; --erase is for devices", .0.display())]
     NoDevice(PathBuf),
-    /// The whole disk on which the running system is.
+    /// The device is a whole disk that stores the running system.
     #[error("{} is the disk of the running system; give another device", .0.display())]
     SystemDisk(PathBuf),
-    /// It, or a part of it, is mounted.
+    /// The device or one of its partitions is mounted.
     #[error("{} is mounted on {}; unmount it first", .path.display(), .point.display())]
     Mounted {
         /// The device.
         path: PathBuf,
-        /// Where.
+        /// Mount point.
         point: PathBuf,
     },
-    /// Another device is made of it.
+    /// Another device is built on top of the device.
     #[error("{} is a part of {holder}; stop that first", .path.display())]
     Held {
         /// The device.
@@ -47,10 +48,10 @@ pub enum EraseRefusal {
         /// Name of the other device.
         holder: String,
     },
-    /// The kernel does not give it to this process alone.
+    /// The kernel does not grant exclusive access to the device.
     #[error("{} is in use: it is mounted, swap space, or part of another device", .0.display())]
     Busy(PathBuf),
-    /// Something is on it.
+    /// The device contains data.
     #[error("{} contains {found}; give --force, too, to erase that", .path.display())]
     Content {
         /// The device.
@@ -58,30 +59,30 @@ pub enum EraseRefusal {
         /// Names of the signatures.
         found: String,
     },
-    /// It may not be written by this user, or not at all.
+    /// The user may not write to the device, or the device is read-only.
     #[error("{}: erasing a device needs root, and a device that can be written: {error}", .path.display())]
     NotAllowed {
         /// The device.
         path: PathBuf,
-        /// What the system said.
+        /// Error that the system returned.
         error: io::Error,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{} cannot be used: {error}", .path.display())]
     Unusable {
         /// The device.
         path: PathBuf,
-        /// What the system said.
+        /// Error that the system returned.
         error: io::Error,
     },
 }
 
 impl ErasableDevice {
-    /// Claims a device. Nothing is written. With `force`, file systems, partitions and members of arrays that are not in use are no
-    /// reason to refuse it.
+    /// Claims a device for exclusive use. Nothing is written. With `force`, signatures of unused file systems,
+    /// partitions, and array members are ignored.
     ///
     /// # Errors
-    /// It must not be erased, or cannot be.
+    /// Returns an error if the device must not or cannot be erased.
     pub fn claim(path: &Path, force: bool, system: &dyn System) -> Result<ErasableDevice, EraseRefusal> {
         let unusable = |error| EraseRefusal::Unusable { path: path.into(), error };
         let device = path.canonicalize().map_err(unusable)?;
@@ -105,21 +106,23 @@ impl ErasableDevice {
         Ok(ErasableDevice { path: device, claim })
     }
 
-    /// Gives the claim up, so that programs can make and mount a file system on the device. Returns its path.
+    /// Releases the claim, which permits programs to make and mount a file system on the device. Returns the path of
+    /// the device.
     pub fn release(self) -> PathBuf {
         drop(self.claim);
         self.path
     }
 }
 
-/// The directory of a device in sysfs.
+/// Returns the directory of a device in sysfs.
 fn node(number: u64) -> PathBuf {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     link.canonicalize().unwrap_or(link)
 }
 
-/// Says for what a device is used, as far as the kernel tells it. The claim refuses what is not known here.
+/// Fails if the kernel reports a use of the device, such as a mount or a holder. A use that this function does not
+/// detect makes the later exclusive open fail.
 fn refuse_used(path: &Path, device: &Path, node: &Path, system: &dyn System) -> Result<(), EraseRefusal> {
     let partitions: Vec<String> = system
         .names(&node.display().to_string())
@@ -147,7 +150,8 @@ fn refuse_used(path: &Path, device: &Path, node: &Path, system: &dyn System) -> 
     Ok(())
 }
 
-/// The device of a mount. File systems with several devices have a number of their own, so the source counts for these.
+/// Returns the device of a mount. A file system with several devices has an anonymous device number; in this case the
+/// mount source determines the device.
 pub(crate) fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Option<PathBuf> {
     let own = node(number);
     if own.exists() {
@@ -165,17 +169,17 @@ pub(crate) fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Op
     device.file_type().is_block_device().then(|| node(device.rdev()))
 }
 
-/// The directories of an overlay that are seen from here, first the one that is written. In a container none of them is; the claim
-/// of a device fails there as well if something on it is mounted.
+/// Returns the directories of an overlay, the writable directory first. In a container these paths do not resolve.
+/// The exclusive open of a device still fails there if something on the device is mounted.
 fn layers(options: &str) -> impl Iterator<Item = &str> {
     let of = |key: &'static str| options.split(',').filter_map(move |option| option.strip_prefix(key));
     of("upperdir=").chain(of("lowerdir=").flat_map(|layers| layers.split(':')))
 }
 
-/// Most layers of devices that are followed.
+/// Maximum depth of stacked devices that is followed.
 const MOST_LAYERS: usize = 16;
 
-/// The whole disks on which a device is, and itself if it is one.
+/// Returns the whole disks that store a device, including the device itself if it is a disk.
 pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec<PathBuf> {
     let disk = match node.join("partition").exists() {
         true => node.parent().unwrap_or(node).to_path_buf(),
@@ -190,7 +194,8 @@ pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec
     all
 }
 
-/// What is on a device, as `wipefs` tells without changing anything; something unknown if that cannot be asked.
+/// Returns the signatures on a device, as reported by `wipefs` in read-only mode. If `wipefs` fails, returns a text
+/// that describes the error.
 fn signatures(device: &Path, system: &dyn System) -> Option<String> {
     let mut look = Command::new("wipefs");
     look.args(["--no-act", "--noheadings", "--output", "TYPE"]).arg(device);

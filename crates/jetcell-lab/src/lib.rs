@@ -1,7 +1,9 @@
-//! Examines and tests storage: [`drive`] measures drives and file systems, [`durability`] finds out whether they keep what they
-//! acknowledged, [`drives`] sums up what a buyer of drives wants to know, [`filesystems`] makes file systems and compares them under the mail load, and [`fragmentation`] says where the parts of a file are on the device.
+//! Examines and tests storage. [`drive`] measures drives and file systems. [`durability`] checks whether storage
+//! retains the data that it acknowledged. [`drives`] summarizes a comparison of drives for a buyer. [`filesystems`]
+//! makes file systems and compares them under the mail load. [`fragmentation`] determines the location of a file's
+//! fragments on the device.
 //!
-//! This crate measures and counts. It renders nothing.
+//! This crate only measures and computes. It does not render results.
 
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The programs and files of the system with which file systems are made, behind one interface.
+//! Interface to the programs and kernel files with which file systems are made.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,43 +10,43 @@ use std::process::{Command, Stdio};
 use jetcell_vfs::read_input_bytes;
 use thiserror::Error;
 
-/// Most bytes of a file of the kernel that are read.
+/// Maximum number of bytes read from a kernel file.
 const LARGEST: u64 = 16 << 20;
 
-/// A program of the system failed.
+/// Error of a system program.
 #[derive(Debug, Error)]
 #[error("{command}: {what}")]
 pub struct SystemError {
-    /// The program with its arguments.
+    /// Command line of the program.
     pub command: String,
-    /// The last line of its errors, or what the kernel said.
+    /// Last line of its standard error, or the error that the kernel returned.
     pub what: String,
 }
 
-/// What a file system is made with.
+/// System on which file systems are made.
 pub trait System {
-    /// Runs a program to its end, with `input` on its standard input. Returns its standard output.
+    /// Runs a program to completion with `input` on its standard input. Returns its standard output.
     ///
     /// # Errors
-    /// It cannot be run, or says that it failed.
+    /// Returns an error if the program cannot be run or exits with a failure.
     fn run(&self, command: Command, input: &[u8]) -> Result<String, SystemError>;
 
-    /// Whether there is a program with this name.
+    /// Returns true if a program with this name exists.
     fn finds(&self, program: &str) -> bool;
 
-    /// A text file of the kernel; empty if it cannot be read.
+    /// Reads a kernel text file. Returns an empty string if it cannot be read.
     fn read(&self, path: &str) -> String;
 
-    /// The names in a directory of the kernel; none if it cannot be read.
+    /// Returns the names in a kernel directory, or none if it cannot be read.
     fn names(&self, directory: &str) -> Vec<String>;
 }
 
-/// This machine.
+/// The local machine.
 pub struct LocalSystem;
 
-/// Bytes of a program's output that are looked at.
+/// Maximum number of bytes of a program's output that are read.
 const MOST_OUTPUT: usize = 1 << 20;
-/// Where programs of an administrator are, also if the user's path does not say it.
+/// Directories of administration programs, which are searched even if they are not in the user's `PATH`.
 const ADMINISTRATION: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 impl LocalSystem {
@@ -71,8 +71,8 @@ impl System for LocalSystem {
             found.args(command.get_args());
             command = found;
         }
-        // A group of its own: Ctrl-C ends the test, and not the programs that clean up behind it.
-        // Not pipes: a program that goes on in the background would keep them open.
+        // The separate process group prevents Ctrl-C from ending programs that clean up after a test. Output goes to
+        // files rather than pipes, because a program that remains in the background would keep a pipe open.
         let kept = || kept_output().map_err(|error| failed(error.to_string()));
         let (stdout, stderr) = (kept()?, kept()?);
         let copy = |file: &fs::File| file.try_clone().map_err(|error| failed(error.to_string()));
@@ -80,7 +80,7 @@ impl System for LocalSystem {
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(input) {
-                // The program does not read it.
+                // The program does not read its standard input.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 other => other.map_err(|error| failed(error.to_string()))?,
             }
@@ -113,13 +113,13 @@ impl System for LocalSystem {
     }
 }
 
-/// A file in memory for the output of a program.
+/// Creates a memory file for the output of a program.
 fn kept_output() -> io::Result<fs::File> {
     let file = rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?;
     Ok(fs::File::from(file))
 }
 
-/// The output so far, of which a background process may write more.
+/// Returns the output so far. A background process may still append to it.
 fn text_of(file: fs::File) -> String {
     let mut bytes = vec![0; MOST_OUTPUT];
     let len = file.read_at(&mut bytes, 0).unwrap_or(0);
@@ -127,7 +127,7 @@ fn text_of(file: fs::File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A command as a user would type it.
+/// Formats a command as a user would type it.
 fn words(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
@@ -140,17 +140,17 @@ pub(crate) mod fake {
 
     use super::*;
 
-    /// A machine with these programs and kernel files, which notes what it is asked to run.
+    /// A fake machine with the given programs and kernel files. It records the commands that it is asked to run.
     #[derive(Default)]
     pub(crate) struct FakeSystem {
         programs: Vec<String>,
         files: RefCell<BTreeMap<String, String>>,
         commands: RefCell<Vec<String>>,
-        /// Commands that begin so fail.
+        /// Prefixes of commands that fail.
         failing: Vec<String>,
-        /// Commands that begin so print this.
+        /// Prefixes of commands, with the output that they print.
         printing: Vec<(String, String)>,
-        /// Commands that begin so change this file of the kernel to this.
+        /// Prefixes of commands, with the kernel file that they change and its new content.
         changing: Vec<(String, String, String)>,
     }
 

@@ -1,4 +1,4 @@
-//! Energy, its cost, and its carbon dioxide.
+//! Energy, its cost, and its carbon dioxide emissions.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,36 +7,36 @@ use crate::scope::Scope;
 const HOURS_PER_DAY: f64 = 24.0;
 const DAYS_PER_YEAR: f64 = 365.0;
 
-/// What a kilowatt-hour costs, in money and in carbon dioxide. There is no default: both differ by place and year.
+/// Price and carbon dioxide per kilowatt-hour. There are no defaults, because both depend on the place and the year.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tariff {
-    /// Money for a kilowatt-hour, in the currency that the user named.
+    /// Price per kilowatt-hour, in the currency of the user.
     pub price_per_kwh: Option<f64>,
-    /// Kilograms of carbon dioxide for a kilowatt-hour.
+    /// Carbon dioxide in kilograms per kilowatt-hour.
     pub co2_kg_per_kwh: Option<f64>,
 }
 
-/// Mean power, and what it comes to if it goes on for a day or a year of 365 days.
+/// Mean power, extrapolated to a day and to a year of 365 days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Energy {
     /// Mean power in watts.
     pub watts: f64,
-    /// What was measured.
+    /// Scope of the measurement.
     pub scope: Scope,
-    /// Kilowatt-hours of a day.
+    /// Kilowatt-hours per day.
     pub kwh_per_day: f64,
-    /// Kilowatt-hours of a year.
+    /// Kilowatt-hours per year.
     pub kwh_per_year: f64,
-    /// Money for a day.
+    /// Cost per day.
     pub cost_per_day: Option<f64>,
-    /// Money for a year.
+    /// Cost per year.
     pub cost_per_year: Option<f64>,
-    /// Kilograms of carbon dioxide of a year.
+    /// Carbon dioxide in kilograms per year.
     pub co2_kg_per_year: Option<f64>,
 }
 
 impl Energy {
-    /// Of a mean power in watts. Nothing is rounded on the way.
+    /// Computes the energy from a mean power in watts. Intermediate results are not rounded.
     pub fn of(watts: f64, scope: Scope, tariff: &Tariff) -> Energy {
         let kwh_per_day = watts * HOURS_PER_DAY / 1000.0;
         let kwh_per_year = kwh_per_day * DAYS_PER_YEAR;
@@ -51,7 +51,7 @@ impl Energy {
         }
     }
 
-    /// Joules for each operation at a rate per second; `None` without operations.
+    /// Returns the joules per operation at a given rate per second, or `None` for a rate of zero.
     pub fn joules_per(&self, operations_per_second: f64) -> Option<f64> {
         (operations_per_second > 0.0).then(|| self.watts / operations_per_second)
     }
@@ -61,7 +61,8 @@ impl Energy {
 mod tests {
     use super::*;
 
-    /// A published measurement of two drives, each in the same server at the outlet: 1.10 kWh in 27.5 h, 0.72 kWh in 14.75 h.
+    /// Uses a published measurement of two drives, each in the same server and measured at the outlet: 1.10 kWh in
+    /// 27.5 h, and 0.72 kWh in 14.75 h.
     #[test]
     fn a_published_calculation_comes_out_without_its_rounding() {
         let tariff = Tariff { price_per_kwh: Some(0.185), co2_kg_per_kwh: Some(2.0 * 0.453_592_37) };

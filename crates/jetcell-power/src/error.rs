@@ -1,35 +1,35 @@
-//! Errors of meters and logs.
+//! Errors of meters and power logs.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why there is no figure.
+/// Reason why no figure is available.
 #[derive(Debug, Error)]
 pub enum PowerError {
     /// A file could not be read or written.
     #[error("{}: {error}", .path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         error: io::Error,
     },
-    /// A log that is none, or that lacks what is asked for.
+    /// A power log is invalid or does not cover the requested time.
     #[error("{}: {what}", .path.display())]
     Log {
-        /// The log.
+        /// Path of the log.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the error.
         what: String,
     },
-    /// A meter that gives no figure.
+    /// A meter provides no figure.
     #[error("meter {meter}: {what}")]
     Meter {
-        /// Its name.
+        /// Name of the meter.
         meter: String,
-        /// What is wrong, and what to do.
+        /// Description of the error, and what to do.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Power sensors of the kernel's hardware monitor.
+//! Power sensors of the kernel's hardware monitor (hwmon).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use crate::error::PowerError;
 use crate::rapl::{entries, number};
 
-/// A sensor.
+/// A power sensor of the hardware monitor.
 pub struct Hwmon {
     file: PathBuf,
 }
 
 impl Hwmon {
-    /// The chips that have a sensor of power, each by a name that only it has.
+    /// Returns the chips that have a power sensor, each with a unique name.
     pub(crate) fn chips(root: &Path) -> Vec<String> {
         let found = sensors(root);
         found.iter().map(|sensor| sensor.unique(&found)).collect()
     }
 
-    /// Opens the only sensor, or that of a chip: by its name, by its directory (`hwmon2`) if several have this name, or by the path of
-    /// the directory or of the file.
+    /// Opens a sensor. Without `chip`, the machine must have exactly one sensor. `chip` is the name of a chip, its
+    /// directory (`hwmon2`) if several chips have the same name, or the path of the directory or of the sensor file.
     pub(crate) fn open(root: &Path, chip: Option<&str>) -> Result<Hwmon, PowerError> {
         if let Some(path) = chip.filter(|chip| chip.contains('/')).map(Path::new) {
             let file = if path.is_dir() { sensor_in(path) } else { Some(path.to_path_buf()) };
@@ -53,23 +53,23 @@ impl Hwmon {
         Err(PowerError::meter("hwmon", what))
     }
 
-    /// Watts.
+    /// Returns the power in watts.
     pub(crate) fn read(&self) -> Result<f64, PowerError> {
         Ok(number(&self.file)? as f64 / 1e6)
     }
 }
 
-/// A chip with a sensor of power.
+/// A chip with a power sensor.
 struct Sensor {
-    /// Name of the chip, which several chips of one kind share.
+    /// Name of the chip. Several chips of the same kind have the same name.
     name: String,
-    /// Name of its directory, which only it has.
+    /// Name of the chip's directory, which is unique.
     directory: String,
     file: PathBuf,
 }
 
 impl Sensor {
-    /// A name that no other of these chips has.
+    /// Returns a unique name among these chips.
     fn unique(&self, all: &[Sensor]) -> String {
         match all.iter().filter(|other| other.name == self.name).count() {
             0 | 1 => self.name.clone(),
@@ -87,7 +87,8 @@ fn sensors(root: &Path) -> Vec<Sensor> {
     entries(root).into_iter().filter_map(sensor).collect()
 }
 
-/// The sensor of power of a chip, in microwatts. The average of the sensor is preferred to its value of the moment.
+/// Returns the file of the power sensor of a chip. The file contains microwatts. The average of the sensor is
+/// preferred to its current value.
 fn sensor_in(chip: &Path) -> Option<PathBuf> {
     ["power1_average", "power1_input"].map(|file| chip.join(file)).into_iter().find(|file| file.exists())
 }

@@ -1,23 +1,23 @@
-//! The power that the board controller of a server measures, asked for by `ipmitool`.
+//! Power measured by the board controller of a server, read with `ipmitool`.
 
 use std::process::Command;
 
 use crate::error::PowerError;
 
-/// The controller of this machine.
+/// Board controller of this machine.
 pub struct Ipmi {
     program: String,
 }
 
 impl Ipmi {
-    /// Looks for the program, and reads once.
+    /// Verifies that the program can be run, and reads the sensor once.
     pub(crate) fn open(program: &str) -> Result<Ipmi, PowerError> {
         let ipmi = Ipmi { program: program.to_string() };
         ipmi.read()?;
         Ok(ipmi)
     }
 
-    /// Watts.
+    /// Returns the power in watts.
     pub(crate) fn read(&self) -> Result<f64, PowerError> {
         let failed = |what: String| PowerError::meter("ipmi", what);
         let output = Command::new(&self.program).args(["dcmi", "power", "reading"]).output();
@@ -36,7 +36,7 @@ impl Ipmi {
     }
 }
 
-/// The watts in the answer. A controller without a sensor answers 0.
+/// Parses the watts from the output. A controller without a sensor reports 0.
 fn watts(answer: &str) -> Option<f64> {
     let line = answer.lines().find(|line| line.trim_start().starts_with("Instantaneous power reading"))?;
     let value: f64 = line.split_once(':')?.1.split_whitespace().next()?.parse().ok()?;

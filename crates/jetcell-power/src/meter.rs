@@ -1,4 +1,4 @@
-//! Meters that can be read while a test runs.
+//! Power meters that can be read while a test runs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,32 +12,36 @@ use crate::plug_kind::PlugKind;
 use crate::rapl::Rapl;
 use crate::scope::Scope;
 
-/// What a meter says at one moment.
+/// A reading of a meter at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading {
     /// Power in watts.
     Watts(f64),
-    /// A counter of energy in joules.
+    /// Value of an energy counter in joules.
     Joules(f64),
-    /// Both, from a meter whose counter is exact over a long time, and its power over a short one.
+    /// Power in watts and counter in joules. The counter is more accurate over a long time, and the power over a
+    /// short time.
     WattsAndJoules(f64, f64),
 }
 
-/// A kind of meter, and where it is. As text: `rapl`, `hwmon`, `hwmon=NAME`, `ipmi`, `tasmota=URL`, `shelly=URL`, `shelly1=URL`.
+/// Kind and location of a meter. The text form is `rapl`, `hwmon`, `hwmon=NAME`, `ipmi`, `tasmota=URL`, `shelly=URL`
+/// or `shelly1=URL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeterKind {
-    /// The counters of the processor packages and of memory.
+    /// Energy counters of the processor packages and of memory.
     Rapl,
-    /// A power sensor of the hardware monitor, by the name, directory or path of its chip; `None` if there is only one.
+    /// Power sensor of the hardware monitor, given by the name, directory or path of its chip. `None` selects the
+    /// only sensor.
     Hwmon(Option<String>),
-    /// The board controller of the machine, by `ipmitool`.
+    /// Board controller of the machine, read with `ipmitool`.
     Ipmi,
-    /// A smart plug, by its address.
+    /// Smart plug at the given address.
     Plug(PlugKind, String),
 }
 
 impl MeterKind {
-    /// What it measures. A plug and a hardware monitor do not know what draws power behind them.
+    /// Returns the scope of the meter. Returns `None` for a plug or a hardware monitor, because they do not know
+    /// which devices they supply.
     pub fn scope(&self) -> Option<Scope> {
         match self {
             MeterKind::Rapl => Some(Scope::Processor),
@@ -46,7 +50,7 @@ impl MeterKind {
         }
     }
 
-    /// Opens the meter, and reads it once to see that it gives figures.
+    /// Opens the meter and reads it once to verify that it provides figures.
     pub fn open(&self) -> Result<Meter, PowerError> {
         let meter = match self {
             MeterKind::Rapl => Meter::Rapl(Rapl::open("/sys/class/powercap".as_ref())?),
@@ -102,7 +106,7 @@ impl FromStr for MeterKind {
     }
 }
 
-/// A meter that gave a figure when it was opened.
+/// An open meter. It provided a figure when it was opened.
 pub enum Meter {
     /// See [`MeterKind::Rapl`].
     Rapl(Rapl),
@@ -116,7 +120,7 @@ pub enum Meter {
 }
 
 impl Meter {
-    /// Reads it now.
+    /// Reads the meter.
     pub fn read(&mut self) -> Result<Reading, PowerError> {
         match self {
             Meter::Rapl(rapl) => rapl.read().map(Reading::Joules),
@@ -131,7 +135,8 @@ impl Meter {
     }
 }
 
-/// The meters of this machine that give figures now, and why the others give none. Plugs are not searched for.
+/// Opens each kind of meter on this machine. The result contains the error for each meter that provides no figures.
+/// Plugs are not searched for.
 pub fn found_meters() -> Vec<(MeterKind, Result<(), PowerError>)> {
     let chips = Hwmon::chips("/sys/class/hwmon".as_ref());
     let monitors = match chips.is_empty() {

@@ -1,4 +1,4 @@
-//! Smart plugs that measure what they switch, asked over HTTP in the local network.
+//! Smart plugs with a power meter, read over HTTP in the local network.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::error::PowerError;
 use crate::plug_kind::PlugKind;
 
-/// Longest wait for an answer.
+/// Maximum time to wait for a response.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Largest answer in bytes.
+/// Maximum size of a response in bytes.
 const LARGEST: u64 = 64 << 10;
 
 impl PlugKind {
@@ -21,7 +21,8 @@ impl PlugKind {
         }
     }
 
-    /// The counter of energy in an answer, in joules. Its steps are coarse: Tasmota counts watt-hours, the first Shelly watt-minutes.
+    /// Returns the energy counter from a response, in joules. The resolution is coarse: Tasmota counts watt-hours,
+    /// and first-generation Shelly plugs count watt-minutes.
     fn joules(self, answer: &Value) -> Option<f64> {
         let (pointer, unit) = match self {
             PlugKind::Tasmota => ("/StatusSNS/ENERGY/Total", 3.6e6),
@@ -31,7 +32,7 @@ impl PlugKind {
         Some(answer.pointer(pointer)?.as_f64()? * unit).filter(|joules| joules.is_finite() && *joules >= 0.0)
     }
 
-    /// The watts in an answer.
+    /// Returns the power from a response, in watts.
     fn watts(self, answer: &Value) -> Option<f64> {
         match self {
             PlugKind::Tasmota => answer.pointer("/StatusSNS/ENERGY/Power")?.as_f64(),
@@ -42,7 +43,7 @@ impl PlugKind {
     }
 }
 
-/// A plug.
+/// A smart plug.
 pub struct Plug {
     kind: PlugKind,
     url: String,
@@ -50,7 +51,8 @@ pub struct Plug {
 }
 
 impl Plug {
-    /// Asks once. A relay without a meter answers 0 W or nothing, and so does a plug with nothing in it.
+    /// Opens the plug and reads it once. Fails if the power is 0 W. A relay without a meter and a plug without a
+    /// connected device report 0 W or no value.
     pub(crate) fn open(kind: PlugKind, address: &str) -> Result<Plug, PowerError> {
         let base = address.trim_end_matches('/');
         let base = if base.contains("://") { base.to_string() } else { format!("http://{base}") };
@@ -62,7 +64,7 @@ impl Plug {
         }
     }
 
-    /// Watts, and joules of its counter if it has one.
+    /// Returns the power in watts, and the value of the counter in joules if the plug has a counter.
     pub(crate) fn read(&self) -> Result<(f64, Option<f64>), PowerError> {
         let answer = self.agent.get(&self.url).call().map_err(|error| self.error(&error.to_string()))?;
         let answer = answer.into_body().into_with_config().limit(LARGEST).read_to_vec();
@@ -87,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// A plug that gives these answers, one after the other.
+    /// Starts a simulated plug that sends these responses in order.
     fn plug(answers: Vec<(u16, String)>) -> (String, thread::JoinHandle<Vec<String>>) {
         let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
         let address = format!("http://{}/", server.server_addr().to_ip().unwrap());
@@ -117,12 +119,12 @@ mod tests {
 
     #[test]
     fn every_kind_is_asked_for_its_power_and_its_counter() {
-        // 3.1 kWh, 11.3 Wh and 12 watt-minutes.
+        // The values are 3.1 kWh, 11.3 Wh and 12 watt-minutes.
         let counters = [3.1 * 3.6e6, 11.3 * 3600.0, 12.0 * 60.0];
         for (kind, counter) in PlugKind::ALL.into_iter().zip(counters) {
             let (address, serving) = plug(vec![(200, answer(kind, 41.5)), (200, answer(kind, 0.0))]);
             let opened = Plug::open(kind, &address).unwrap();
-            // Once something has drawn power, nothing is a figure.
+            // After a device has drawn power, 0 W is a valid reading.
             assert_eq!(opened.read().unwrap(), (0.0, Some(counter)));
             assert!(serving.join().unwrap().iter().all(|asked| asked == kind.path()));
         }

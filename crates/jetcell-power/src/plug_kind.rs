@@ -1,13 +1,13 @@
-//! The kinds of smart plugs.
+//! Kinds of smart plugs.
 
-/// The interface of a plug.
+/// Interface of a smart plug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlugKind {
-    /// Tasmota's command `Status 10`.
+    /// Tasmota: command `Status 10`.
     Tasmota,
-    /// Shelly's second generation: `Switch.GetStatus`.
+    /// Second-generation Shelly: `Switch.GetStatus`.
     Shelly,
-    /// Shelly's first generation: `/meter/0`.
+    /// First-generation Shelly: `/meter/0`.
     Shelly1,
 }
 

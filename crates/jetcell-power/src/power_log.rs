@@ -1,9 +1,9 @@
-//! Logs of meters: written by [`Recorder`], or by any program that writes CSV with these columns.
+//! Power logs. They are written by [`Recorder`], or by any program that writes CSV with these columns.
 //!
 //! | column | content |
 //! | --- | --- |
-//! | `unix_ms`, `unix_seconds` or `time` | when; `time` is RFC 3339 |
-//! | `watts`, `joules` or `kwh` | power at that time, or a counter of energy; or `watts` and a counter |
+//! | `unix_ms`, `unix_seconds` or `time` | time of the reading; `time` is in RFC 3339 format |
+//! | `watts`, `joules` or `kwh` | power at that time, or an energy counter; or `watts` and a counter |
 //! | `scope` | optional: see [`Scope::name`] |
 
 use std::fs::File;
@@ -17,63 +17,67 @@ use crate::error::PowerError;
 use crate::meter::Reading;
 use crate::scope::Scope;
 
-/// Most rows of a log: three years of one a second would be more.
+/// Maximum number of rows in a log. One row per second for more than a year is below this limit.
 const MOST_ROWS: usize = 50_000_000;
-/// How far a window may reach out of the log: the times of a run have whole seconds.
+/// Tolerance in milliseconds by which a window may extend beyond the log. The times of a run are rounded to whole
+/// seconds.
 const TOLERANCE_MS: i64 = 1000;
-/// Times and values beyond these are mistakes: the year 33658, and all that mankind uses in a day.
+/// Limits for valid times and values. The time limit is the year 33658. The energy limit is about the daily
+/// consumption of mankind.
 const LATEST_MS: i64 = 1_000_000_000_000_000;
 const MOST_ENERGY: f64 = 1e18;
-/// Longest time between two rows, as a share of the window that is asked for.
+/// Maximum time between two rows, as a fraction of the requested window.
 const LONGEST_GAP: f64 = 0.1;
-/// A counter is off by one of its steps at both ends of a window. With so many steps that is at most 2 %.
+/// Minimum energy in a window, in steps of the counter. A counter is inexact by one step at each end of the window,
+/// which is then at most 2 %.
 const STEPS_OF_A_FIGURE: f64 = 100.0;
-/// Seconds in which no counter of a processor begins again: the smallest ones have 65 kJ, and no processor draws a kilowatt.
+/// Minimum time in seconds after which a processor counter can wrap. The smallest counters have a range of 65 kJ, and
+/// no processor draws a kilowatt.
 const SHORTEST_WRAP: f64 = 60.0;
 
-/// Energy up to a time.
+/// Energy up to a point in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     unix_ms: i64,
     joules: f64,
 }
 
-/// What a meter recorded.
+/// Readings that a meter recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerLog {
     path: PathBuf,
-    /// What was measured.
+    /// Scope of the measurement.
     pub scope: Scope,
-    /// Integrated power.
+    /// Energy integrated from the power.
     power: Option<Vec<Point>>,
-    /// The meter's own counter, which loses nothing between two rows. There is one of the two at least, and at least two points, in
-    /// the order of their times.
+    /// Energy from the meter's counter, which does not miss energy between two rows. At least one of `power` and
+    /// `counter` is set. Each has at least two points in chronological order.
     counter: Option<Vec<Point>>,
 }
 
-/// Energy in a window of time.
+/// Energy used in a time window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Used {
-    /// Joules.
+    /// Energy in joules.
     pub joules: f64,
     /// Length of the window in seconds.
     pub seconds: f64,
-    /// Whether the meter counted them itself. Otherwise they are integrated from its power.
+    /// Whether the energy is from the meter's counter. Otherwise it is integrated from the power.
     pub counted: bool,
 }
 
 impl Used {
-    /// Mean power.
+    /// Returns the mean power in watts.
     pub fn watts(&self) -> f64 {
         self.joules / self.seconds
     }
 }
 
-/// Where the values of a row are.
+/// Positions of the columns in a row.
 struct Columns {
     time: usize,
     watts: Option<usize>,
-    /// With joules for each unit.
+    /// Column of the counter, and the number of joules per unit.
     counter: Option<(usize, f64)>,
     scope: Option<usize>,
 }
@@ -93,7 +97,7 @@ impl Columns {
     }
 }
 
-/// Energy that is summed up row by row.
+/// Energy that is summed row by row.
 #[derive(Default)]
 struct Sum {
     points: Vec<Point>,
@@ -101,7 +105,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds a row. `joules` is the energy since the row before, from its value, that of this row, and the seconds between them.
+    /// Adds a row. `joules` computes the energy since the previous row from the previous value, the value of this
+    /// row, and the seconds between the rows.
     fn add(&mut self, unix_ms: i64, value: f64, joules: impl Fn(f64, f64, f64) -> f64) {
         let joules = self.points.last().map_or(0.0, |before| {
             before.joules + joules(self.last, value, (unix_ms - before.unix_ms) as f64 / 1000.0)
@@ -112,10 +117,11 @@ impl Sum {
 }
 
 impl PowerLog {
-    /// Reads a log. `scope` is that of a log that names none; a log that names another one is refused.
+    /// Reads a log. `scope` applies to a log that does not specify a scope. Returns an error if the log specifies a
+    /// different scope.
     pub fn read(path: &Path, scope: Option<Scope>) -> Result<PowerLog, PowerError> {
         let failed = |error| PowerError::Io { path: path.into(), error };
-        // The open of a pipe would wait for its other end.
+        // Opening a pipe would block until its other end is opened.
         if !path.metadata().map_err(failed)?.is_file() {
             return Err(failed(io::Error::other("this is not a file; give a regular file")));
         }
@@ -155,7 +161,7 @@ impl PowerLog {
                     Ok(found) if found >= sum.last => {
                         sum.add(unix_ms, found, |before, found, _| (found - before) * unit);
                     }
-                    // The meter began to count again, or stopped; its power is still there.
+                    // The counter was reset or stopped, but the power is still available.
                     _ if power.is_some() => counter = None,
                     Ok(_) => {
                         return Err(wrong("the counter went back; use the log before or after it".into()));
@@ -184,7 +190,7 @@ impl PowerLog {
         Ok(PowerLog { path: path.into(), scope, power: points(power), counter: points(counter) })
     }
 
-    /// Energy of the whole log.
+    /// Returns the energy over the whole log.
     pub fn whole(&self) -> Result<Used, PowerError> {
         let points = self.power.as_deref().or(self.counter.as_deref()).unwrap_or_default();
         let ends =
@@ -192,9 +198,12 @@ impl PowerLog {
         self.between(ends.0, ends.1)
     }
 
-    /// Energy between two times, in milliseconds since 1970 UTC. Refused if the log lacks more than a second or more than half of the time
-    /// between them, or has gaps of more than a tenth of it. A log with power and a counter gives the difference of the counter, if that
-    /// has many of its steps.
+    /// Returns the energy between two times, in milliseconds since 1970 UTC. If the log has power and a counter, the
+    /// counter is used, provided that it advanced by many of its steps.
+    ///
+    /// # Errors
+    /// More than a second or more than half of the window is outside the log, or the log has gaps longer than a tenth
+    /// of the window.
     pub fn between(&self, from_ms: i64, to_ms: i64) -> Result<Used, PowerError> {
         let used = match (&self.power, &self.counter) {
             (None, None) => Err("it has no rows".into()),
@@ -248,7 +257,7 @@ impl PowerLog {
     }
 }
 
-/// Joules up to a time inside of the points.
+/// Returns the interpolated energy in joules up to a time within the range of the points.
 fn joules_at(points: &[Point], unix_ms: i64) -> f64 {
     let next = points.partition_point(|point| point.unix_ms < unix_ms).min(points.len().saturating_sub(1));
     let (Some(before), Some(after)) = (points.get(next.saturating_sub(1)), points.get(next)) else {
@@ -261,7 +270,8 @@ fn joules_at(points: &[Point], unix_ms: i64) -> f64 {
     before.joules + (after.joules - before.joules) * share
 }
 
-/// The smallest rise of a counter, which is not smaller than what it can show. Infinite if it did not rise.
+/// Returns the smallest increase of a counter. It is at least the resolution of the counter. Returns infinity if the
+/// counter did not increase.
 fn smallest_step(points: &[Point]) -> f64 {
     let rises = points.windows(2).map(|pair| pair[1].joules - pair[0].joules);
     rises.filter(|rise| *rise > 0.0).fold(f64::INFINITY, f64::min)
@@ -279,17 +289,17 @@ fn milliseconds(column: &str, text: &str) -> Option<i64> {
     unix_ms.filter(|unix_ms| (-LATEST_MS..=LATEST_MS).contains(unix_ms))
 }
 
-/// Writes a log while a test runs. Each row is in the file at once.
+/// Writes a log while a test runs. Each row is written to the file immediately.
 pub struct Recorder {
     path: PathBuf,
     file: File,
     scope: Scope,
-    /// Whether the rows have power and a counter.
+    /// Whether the rows contain both power and a counter.
     counts: bool,
 }
 
 impl Recorder {
-    /// Starts a log, which must not exist, with a first reading.
+    /// Creates a log with a first reading. The file must not exist.
     pub fn create(path: &Path, scope: Scope, unix_ms: i64, first: Reading) -> Result<Recorder, PowerError> {
         let file = File::options()
             .write(true)
@@ -309,7 +319,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Adds a reading of the same kind as the first. Of a meter with power and a counter, the counter may be missing.
+    /// Adds a reading of the same kind as the first reading. If the meter has power and a counter, the counter may be
+    /// missing.
     pub fn add(&mut self, unix_ms: i64, reading: Reading) -> Result<(), PowerError> {
         let scope = self.scope.name();
         let values = match reading {
@@ -351,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_counter_beside_the_power_counts_once_it_has_many_steps() {
-        // A plug of 40 W that tells 60 W, and counts watt-hours.
+        // The plug draws 40 W, reports 60 W, and counts watt-hours.
         let row = |second: u64, counter: &str| format!("{},60,{counter}\n", second * 1000);
         let rows = |hours: u64| -> String {
             let seconds = (0..=hours * 3600).step_by(10);
@@ -362,10 +373,10 @@ mod tests {
         let log = |rows: String| log(&format!("unix_ms,watts,kwh\n{rows}")).unwrap();
         let long = log(rows(5)).whole().unwrap();
         assert!(long.counted && (long.watts() - 40.0).abs() < 0.4, "{long:?}");
-        // 40 steps in an hour.
+        // The counter advances by 40 steps in an hour.
         let short = log(rows(1)).whole().unwrap();
         assert!(!short.counted && (short.watts() - 60.0).abs() < 1e-9, "{short:?}");
-        // The counter begins again, stops, or is not told once.
+        // The counter is reset, stops, or is missing once.
         for broken in [row(18_010, "0.001"), row(18_010, ""), row(18_010, "x")] {
             let found = log(rows(5) + &broken).whole().unwrap();
             assert!(!found.counted && (found.watts() - 60.0).abs() < 1e-9, "{broken}: {found:?}");
@@ -405,7 +416,7 @@ mod tests {
         }
         let gap = rows(&[0, 1, 2, 3, 40, 41, 42, 60]).between(0, 60_000).unwrap_err().to_string();
         assert!(gap.contains("said nothing for 37.0 s"), "{gap}");
-        // A counter has no gaps, but its value inside of one is unknown.
+        // A counter has no gaps, but its value within an interval is unknown.
         let counter = log("unix_seconds,kwh\n0,1\n10,2\n60,3\n").unwrap();
         assert!(counter.between(0, 60_000).is_ok() && counter.between(0, 50_000).is_err());
     }

@@ -1,33 +1,34 @@
-//! The energy counters of processors (RAPL), as the kernel shows them under `powercap`. Only root may read them.
+//! Energy counters of processors (RAPL), from the kernel's `powercap` interface. Only root can read them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::PowerError;
 
-/// A domain and its counter, which wraps.
+/// A RAPL domain and its counter, which wraps around.
 struct Domain {
     directory: PathBuf,
-    /// Value at which the counter begins again, in microjoules.
+    /// Value at which the counter wraps around, in microjoules.
     range: u64,
     last: u64,
 }
 
-/// All packages of the machine, and their memory if it is counted apart.
+/// Counters of all packages of the machine, and of their memory if it has a separate counter.
 pub struct Rapl {
     domains: Vec<Domain>,
     microjoules: u128,
 }
 
 impl Rapl {
-    /// Opens the domains below a directory of the kernel.
+    /// Opens the domains in a `powercap` directory.
     pub(crate) fn open(root: &Path) -> Result<Rapl, PowerError> {
         let mut domains = Vec::new();
         let mut refused = None;
         for directory in entries(root) {
             let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // `intel-rapl:0` is a package, and `intel-rapl:0:1` a part of it. Cores and graphics are in the package, memory is
-            // not. The same counters appear again under `intel-rapl-mmio`; `psys` contains everything else.
+            // `intel-rapl:0` is a package, and `intel-rapl:0:1` is a subdomain of it. The package includes cores and
+            // graphics but not memory. `intel-rapl-mmio` repeats the same counters. `psys` includes all other
+            // domains.
             let kind = fs::read_to_string(directory.join("name")).unwrap_or_default();
             let counted = kind.trim().starts_with("package") || kind.trim() == "dram";
             if !name.starts_with("intel-rapl:") || !counted {
@@ -51,8 +52,8 @@ impl Rapl {
         }
     }
 
-    /// Joules since it was opened. It must be read more often than the counters wrap, which takes a minute at least; a log with a
-    /// longer gap gives no energy, see [`crate::PowerLog`].
+    /// Returns the energy in joules since the counters were opened. The counters must be read more often than they
+    /// wrap around, which takes at least a minute. [`crate::PowerLog`] returns no energy for a log with a longer gap.
     pub(crate) fn read(&mut self) -> Result<f64, PowerError> {
         for domain in &mut self.domains {
             let now = number(&domain.directory.join("energy_uj"))?;
@@ -64,7 +65,7 @@ impl Rapl {
     }
 }
 
-/// The entries of a directory in the order of their names; none if it cannot be read.
+/// Returns the entries of a directory sorted by name. The result is empty if the directory cannot be read.
 pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
@@ -72,7 +73,7 @@ pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The number in a file of the kernel.
+/// Parses the number in a file of the kernel.
 pub(crate) fn number(path: &Path) -> Result<u64, PowerError> {
     let text = fs::read_to_string(path).map_err(|error| PowerError::Io { path: path.into(), error })?;
     text.trim().parse().map_err(|_| PowerError::Log { path: path.into(), what: "not a number".into() })
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(rapl.read().unwrap(), 0.0);
         set(950_000_000, 6_000_000);
         assert_eq!(rapl.read().unwrap(), 51.0);
-        // The package wraps.
+        // The counter of the package wraps around.
         set(20_000_000, 7_000_000);
         assert_eq!(rapl.read().unwrap(), 51.0 + 70.0 + 1.0);
     }

@@ -1,19 +1,19 @@
-//! What a meter measures.
+//! The scope of a meter: the equipment whose power it measures.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a meter measures. Energy is that of the scope, and not of anything inside it.
+/// Equipment that a meter measures. The energy covers the whole scope and cannot be attributed to a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// One drive alone.
+    /// A single drive.
     Drive,
     /// An enclosure or array of drives.
     Enclosure,
-    /// A whole machine, with its drives.
+    /// A complete machine including its drives.
     Server,
     /// Processor packages and memory, without drives.
     Processor,
@@ -22,7 +22,7 @@ pub enum Scope {
 impl Scope {
     const ALL: [Scope; 4] = [Scope::Drive, Scope::Enclosure, Scope::Server, Scope::Processor];
 
-    /// Its name, as in logs and options.
+    /// Returns the name that is used in logs and options.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Drive => "drive",
@@ -32,7 +32,7 @@ impl Scope {
         }
     }
 
-    /// Whether energy of this scope is energy of drives only.
+    /// Returns true if the energy of this scope is only that of drives.
     pub fn is_storage(self) -> bool {
         matches!(self, Scope::Drive | Scope::Enclosure)
     }

@@ -1,34 +1,36 @@
-//! Formulas for a pocket calculator: the classical formula, and closed forms.
+//! Approximate formulas that can be evaluated with a pocket calculator: the classical formula, and closed forms.
 //!
-//! With the published rates, the closed forms are too high by 0.4 to 0.7 % up to nine drives, and by 1.05 % with 23.
+//! With the published rates, the closed forms are too high by 0.4 to 0.7 % for up to nine drives, and by 1.05 % for
+//! 23 drives.
 
 use crate::Rates;
 use crate::array::Set;
 
-/// Mean time to data loss in hours by the classical formula, which ignores latent defects:
-/// mo^m / (lo^(m+1) N (N-1) ... (N-m)).
+/// Returns the mean time to data loss in hours by the classical formula, which ignores latent defects: mo^m /
+/// (lo^(m+1) N (N-1) ... (N-m)).
 ///
-/// Printed only to show the error of the formula: with the published rates the time is hundreds of times too long.
+/// This value is only printed to show the error of the formula. With the published rates, the time is hundreds of
+/// times too long.
 pub fn classical_mean_time_to_loss(set: Set, rates: &Rates) -> Option<f64> {
     let (lo, mo) = (rates.failure.get(), rates.restore.get());
-    // One factor at a time, so that no intermediate value overflows.
+    // Multiply one factor at a time, which prevents overflow of intermediate values.
     let time = (1..=set.parities).fold(1.0 / (f64::from(set.drives()) * lo), |time, lost| {
         time * mo / (f64::from(set.drives() - lost) * lo)
     });
     time.is_finite().then_some(time)
 }
 
-/// Probability of loss of a set after `hours` by the classical formula: 1 - exp(-T / MTTDL).
+/// Returns the probability that a set loses data within `hours`, by the classical formula: 1 - exp(-T / MTTDL).
 pub fn classical_loss(set: Set, rates: &Rates, hours: f64) -> f64 {
     classical_mean_time_to_loss(set, rates).map_or(0.0, |time| -(-hours / time).exp_m1())
 }
 
-/// Probability of loss of a set after `hours` with one or two parities, under the assumption that the fast transitions
-/// are in balance. `None` for three parities, and without scrub, where there is no balance.
+/// Returns the approximate probability that a set with one or two parities loses data within `hours`. The formula
+/// assumes that the fast transitions are in equilibrium. Returns `None` for three parities, and without scrub, where
+/// there is no equilibrium.
 ///
-/// n+1: a = (n+1) ll/ms, b = (n+1) lo/mo, F = 1 - exp(-T n lo (a+b)/(1+a+b)).
-/// n+2: a, b with n+2; p1 = 1/(1+a+b), p2 = a p1, p3 = b p1, p4 = ((n+1) lo p2 + (n+1) ll p3)/mo,
-/// p5 = (n+1) lo p3/mo, F = 1 - exp(-T n lo (p4+p5)).
+/// n+1: a = (n+1) ll/ms, b = (n+1) lo/mo, F = 1 - exp(-T n lo (a+b)/(1+a+b)). n+2: a, b with n+2; p1 = 1/(1+a+b), p2
+/// = a p1, p3 = b p1, p4 = ((n+1) lo p2 + (n+1) ll p3)/mo, p5 = (n+1) lo p3/mo, F = 1 - exp(-T n lo (p4+p5)).
 pub fn closed_form_loss(set: Set, rates: &Rates, hours: f64) -> Option<f64> {
     let n = f64::from(set.data);
     let drives = f64::from(set.drives());

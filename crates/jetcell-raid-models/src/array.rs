@@ -7,31 +7,31 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Largest group that the models accept, in drives.
+/// Maximum number of drives in a group that the models accept.
 pub const MOST_GROUP_DRIVES: u32 = 100;
 
-/// Most groups of an array.
+/// Maximum number of groups in an array.
 pub const MOST_GROUPS: u32 = 1_000_000;
 
-/// The redundancy of a group.
+/// RAID type, which determines the redundancy of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RaidType {
     /// Mirrored pairs, striped.
     Raid10,
-    /// One parity.
+    /// Single parity.
     Raid5,
-    /// Two parities, P and Q.
+    /// Double parity, P and Q.
     Raid6,
-    /// Two parities, row and diagonal.
+    /// Double parity, row and diagonal.
     RaidDp,
-    /// Mirrors of three, striped.
+    /// Three-way mirrors, striped.
     Mirror3,
-    /// Three parities.
+    /// Triple parity.
     TripleParity,
 }
 
 impl RaidType {
-    /// Every type.
+    /// All RAID types.
     pub const ALL: [RaidType; 6] = [
         RaidType::Raid10,
         RaidType::Mirror3,
@@ -43,7 +43,7 @@ impl RaidType {
 
     const NAMES: &str = "raid10, raid5, raid6, raid-dp, mirror3, triple-parity";
 
-    /// The name on the command line.
+    /// Returns the name that is used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             RaidType::Raid10 => "raid10",
@@ -55,7 +55,7 @@ impl RaidType {
         }
     }
 
-    /// Number of lost drives that every set survives.
+    /// Returns the number of lost drives that every set survives.
     pub fn parities(self) -> u32 {
         match self {
             RaidType::Raid10 | RaidType::Raid5 => 1,
@@ -64,12 +64,13 @@ impl RaidType {
         }
     }
 
-    /// Whether the type keeps copies instead of parity.
+    /// Returns true if the type stores copies instead of parity.
     pub fn is_mirror(self) -> bool {
         matches!(self, RaidType::Raid10 | RaidType::Mirror3)
     }
 
-    /// Disk operations for one small write: each copy once, or old data, old parities, new data, new parities.
+    /// Returns the number of disk operations per small write: one per copy, or with parity: read the old data and old
+    /// parities, then write the new data and new parities.
     pub fn write_cost(self) -> u32 {
         if self.is_mirror() { 1 + self.parities() } else { 2 * (1 + self.parities()) }
     }
@@ -91,7 +92,7 @@ impl FromStr for RaidType {
 
 crate::text::in_serde!(RaidType);
 
-/// Equal groups of drives. The array loses data when one of its groups does.
+/// Array of equal groups of drives. The array loses data when one of its groups does.
 ///
 /// A group of mirrors with n data disks is a stripe over n mirror sets. The unit that loses data is the [`Set`]: a
 /// mirror set, or the whole parity group.
@@ -103,24 +104,24 @@ pub struct Array {
     groups: u32,
 }
 
-/// Drives with common redundancy: n drives' worth of data, and m drives that may be lost.
+/// Drives with common redundancy: n drives store data, and any m drives may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Drives' worth of data: n.
+    /// Number of drives whose capacity is available for data: n.
     pub data: u32,
-    /// Drives that may be lost: m.
+    /// Number of drives that may be lost: m.
     pub parities: u32,
 }
 
 impl Set {
-    /// Drives of the set: N = n + m.
+    /// Returns the number of drives in the set: N = n + m.
     pub fn drives(self) -> u32 {
         self.data + self.parities
     }
 }
 
 impl Array {
-    /// `groups` groups with `data_disks` drives' worth of data each.
+    /// Creates an array of `groups` groups. Each group has `data_disks` drives for data.
     pub fn new(raid: RaidType, data_disks: u32, groups: u32) -> Result<Array, Error> {
         let most = if raid.is_mirror() { MOST_GROUPS } else { MOST_GROUP_DRIVES - raid.parities() };
         count("data disks of a group", data_disks, most)?;
@@ -128,60 +129,60 @@ impl Array {
         Ok(Array { raid, data_disks, groups })
     }
 
-    /// The same array with groups of another shape, which together hold at least as much data.
+    /// Returns an array with groups of another type and size that stores at least as much data.
     pub fn regrouped(self, raid: RaidType, data_disks: u32) -> Result<Array, Error> {
         let usable = self.usable_disks();
         let groups = usable.div_ceil(u64::from(data_disks.max(1)));
         Array::new(raid, data_disks, u32::try_from(groups).unwrap_or(u32::MAX))
     }
 
-    /// RAID type of the groups.
+    /// Returns the RAID type of the groups.
     pub fn raid(self) -> RaidType {
         self.raid
     }
 
-    /// Drives' worth of data in a group.
+    /// Returns the number of data drives per group.
     pub fn data_disks(self) -> u32 {
         self.data_disks
     }
 
-    /// Number of groups.
+    /// Returns the number of groups.
     pub fn groups(self) -> u32 {
         self.groups
     }
 
-    /// The set that a group consists of, or that a group stripes over.
+    /// Returns the set that forms a group, or one of the sets over which a group is striped.
     pub fn set(self) -> Set {
         let data = if self.raid.is_mirror() { 1 } else { self.data_disks };
         Set { data, parities: self.raid.parities() }
     }
 
-    /// Sets in a group: 1 with parity, the data disks with mirrors.
+    /// Returns the number of sets per group: 1 with parity, the number of data disks with mirrors.
     pub fn sets_per_group(self) -> u32 {
         if self.raid.is_mirror() { self.data_disks } else { 1 }
     }
 
-    /// Drives of one group.
+    /// Returns the number of drives per group.
     pub fn group_drives(self) -> u64 {
         u64::from(self.set().drives()) * u64::from(self.sets_per_group())
     }
 
-    /// Drives of the array.
+    /// Returns the number of drives in the array.
     pub fn drives(self) -> u64 {
         self.group_drives() * u64::from(self.groups)
     }
 
-    /// Drives' worth of data of the array.
+    /// Returns the number of data drives in the array.
     pub fn usable_disks(self) -> u64 {
         u64::from(self.data_disks) * u64::from(self.groups)
     }
 
-    /// Drives that hold copies or parity.
+    /// Returns the number of drives that store copies or parity.
     pub fn overhead_disks(self) -> u64 {
         self.drives() - self.usable_disks()
     }
 
-    /// The drives of a group as text: `7+2`, or `7 x (1+1)`.
+    /// Formats the drives of a group: `7+2`, or `7 x (1+1)`.
     pub fn group_text(self) -> String {
         let set = self.set();
         match self.sets_per_group() {

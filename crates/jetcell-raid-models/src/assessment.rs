@@ -1,4 +1,4 @@
-//! The answer for one case.
+//! The result for one case.
 
 use serde::Serialize;
 
@@ -9,26 +9,26 @@ use crate::diagram::{Diagram, Symbol};
 use crate::step::{Step, show};
 use crate::{Error, Fate, Model};
 
-/// Probabilities and times of one case, exact for its model.
+/// Probabilities and times for one case. They are exact for the model of the case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assessment {
-    /// One set: a parity group or a mirror set.
+    /// Probabilities for one set: a parity group or a mirror set.
     pub set: Fate,
-    /// One group.
+    /// Probabilities for one group.
     pub group: Fate,
-    /// The array.
+    /// Probabilities for the array.
     pub array: Fate,
-    /// Mean time to loss of a set in hours; `None` when nothing can be lost.
+    /// Mean time to loss of a set in hours; `None` if no data can be lost.
     pub set_mean_time_to_loss: Option<f64>,
-    /// Probability of loss of a group by the general chain.
+    /// Probability of loss of a group, by the general chain.
     pub general_group_loss: f64,
-    /// The classical formula, to show its error.
+    /// Results of the classical formula, to show its error.
     pub classical: Classical,
-    /// The closed form for a group.
+    /// Probability of loss of a group, by the closed form.
     pub closed_form_group_loss: Option<f64>,
 }
 
-/// Results of the formula without latent defects.
+/// Results of the formula that ignores latent defects.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Classical {
     /// Mean time to loss of a set in hours.
@@ -38,7 +38,7 @@ pub struct Classical {
 }
 
 impl Assessment {
-    /// Solves the case.
+    /// Solves a case.
     pub fn new(case: &Case) -> Result<Assessment, Error> {
         let (set, hours) = (case.array.set(), case.hours());
         debug_assert!(set.drives() <= MOST_GROUP_DRIVES);
@@ -65,19 +65,19 @@ impl Assessment {
         })
     }
 
-    /// Mean time to the first loss of the array in hours: sets are independent, and the time of each is nearly
-    /// exponential because repairs are fast against losses.
+    /// Returns the mean time to the first loss in the array, in hours. Sets are independent. The time to loss of a
+    /// set is nearly exponential, because repairs are much faster than losses.
     pub fn array_mean_time_to_loss(&self, case: &Case) -> Option<f64> {
         let sets = f64::from(case.array.sets_per_group()) * f64::from(case.array.groups());
         self.set_mean_time_to_loss.map(|time| time / sets)
     }
 
-    /// Groups out of 1,000 that lose data within the mission.
+    /// Returns the number of groups out of 1,000 that lose data within the mission.
     pub fn lossy_groups_per_1000(&self) -> f64 {
         1000.0 * self.group.loss
     }
 
-    /// The steps of the calculation.
+    /// Returns the steps of the calculation.
     pub fn steps(&self, case: &Case) -> Vec<Step> {
         let mut steps = case.steps.clone();
         let (set, array) = (case.array.set(), case.array);

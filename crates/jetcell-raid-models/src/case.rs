@@ -1,7 +1,7 @@
 //! The numbers that a model needs, derived from a [`Question`].
 //!
-//! [`Question::case`] derives the rates from the inputs of the question and uses the published parameters for the
-//! others. [`Case::steps`] lists the calculations. Two inputs for one number are an error.
+//! [`Question::case`] derives the rates from the inputs of the question, and uses the published parameters for
+//! missing inputs. [`Case::steps`] lists the calculations. Two inputs that determine the same number are an error.
 
 mod rates;
 
@@ -12,10 +12,10 @@ use crate::step::{Step, show};
 use crate::units::{Fraction, HOURS_PER_YEAR, Hours, PerHour};
 use crate::{Error, Model, Rates};
 
-/// Longest mission in years.
+/// Maximum mission time in years.
 pub const MOST_YEARS: f64 = 1000.0;
 
-/// Default for the share of the free bandwidth that a scrub gets.
+/// Default fraction of the free bandwidth that a scrub uses.
 const SCRUB_SHARE: f64 = 0.1;
 
 /// All numbers of a case.
@@ -23,30 +23,30 @@ const SCRUB_SHARE: f64 = 0.1;
 pub struct Case {
     /// The array.
     pub array: Array,
-    /// Mission in years.
+    /// Mission time in years.
     pub years: f64,
-    /// The diagram.
+    /// Model, which determines the state diagram.
     pub model: Model,
-    /// Rates of a drive.
+    /// Rates of one drive.
     pub rates: Rates,
     /// Times that were derived from bandwidth and load.
     pub times: Option<Times>,
-    /// Mean wait for a spare, within the restore time.
+    /// Mean wait for a spare, which is part of the restore time.
     pub spare_wait: Option<Hours>,
-    /// Inputs that the question left out, which have the published values.
+    /// Inputs that the question omits. The published values are used for them.
     pub defaults: Vec<&'static str>,
-    /// The calculations that gave the numbers.
+    /// Calculations from which the numbers result.
     pub steps: Vec<Step>,
 }
 
 impl Case {
-    /// Mission in hours.
+    /// Returns the mission time in hours.
     pub fn hours(&self) -> f64 {
         self.years * HOURS_PER_YEAR
     }
 }
 
-/// Refuses two inputs for one number.
+/// Returns an error if more than one input determines the same number.
 fn only_one(answers: &[(&str, bool)]) -> Result<(), Error> {
     let given: Vec<&str> = answers.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect();
     if given.len() < 2 {
@@ -63,7 +63,7 @@ fn needs(given: bool, option: &str, partner: bool, partners: &str) -> Result<(),
 }
 
 impl Question {
-    /// Derives all numbers of the case. The error names the wrong input.
+    /// Derives all numbers of the case. An error contains the name of the invalid input.
     pub fn case(&self) -> Result<Case, Error> {
         let mut steps = Vec::new();
         let mut defaults = Vec::new();
@@ -125,7 +125,7 @@ impl Question {
         Array::new(raid, data_disks, drives / group)
     }
 
-    /// The drive, if the question gives enough of its properties.
+    /// Returns the drive, if the question contains enough of its properties.
     fn drive(&self) -> Result<Option<Drive>, Error> {
         let Some(bandwidth) = self.bandwidth else {
             needs(self.load.is_some(), "--load", false, "--bandwidth")?;

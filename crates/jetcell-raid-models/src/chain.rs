@@ -1,41 +1,41 @@
-//! A continuous-time Markov chain with one absorbing state, solved without a subtraction.
+//! A continuous-time Markov chain with one absorbing state, solved without subtraction.
 //!
 //! Every mission starts in state 0. Loss is the absorbing state and has no number. The chain has three results:
 //!
-//! * [`Chain::after`]: the probability of loss within a time. exp(Qt) is built by scaling and squaring of the
+//! * [`Chain::after`]: the probability of loss within a time. exp(Qt) is computed by scaling and squaring of the
 //!   non-negative matrix U = I + Q/L, with L twice the largest exit rate: exp(Qh) = e^(-Lh) sum (Lh)^k U^k / k! for a
-//!   step h with Lh <= 1/2, then squared until t is reached, each row divided by its sum so that rounding cannot
-//!   build up. Every operation adds, multiplies or divides non-negative numbers, so each entry keeps its *relative*
-//!   precision however small it is: 1e-15, and 1e-30, have as many correct digits as 0.1. The probability of loss is
-//!   read from its own column; 1 - survival would keep one digit of 1e-15.
-//! * [`Chain::mean_times`]: the mean time in each state within a time, S(t) = integral of exp(Qs) from 0 to t, by a series in U and
-//!   S(2h) = S(h) + exp(Qh) S(h). Its product with a rate is the mean number of such transitions.
-//! * [`Chain::mean_time_to_loss`]: states are eliminated one after the other after Grassmann, Taksar and Heyman
-//!   (1985), where each diagonal element is the sum of the rates that leave the state, and not a difference.
+//!   step h with Lh <= 1/2. The result is squared until t is reached. Each row is divided by its sum, which prevents
+//!   accumulation of rounding errors. Every operation adds, multiplies or divides non-negative numbers, so each entry
+//!   keeps its *relative* precision, however small it is: 1e-15 and 1e-30 have as many correct digits as 0.1. The
+//!   probability of loss is read from its own column; 1 - survival would keep only one digit of 1e-15.
+//! * [`Chain::mean_times`]: the mean time in each state within a time, S(t) = integral of exp(Qs) from 0 to t, by a
+//!   series in U and S(2h) = S(h) + exp(Qh) S(h). Its product with a rate is the mean number of such transitions.
+//! * [`Chain::mean_time_to_loss`]: states are eliminated one after the other, after Grassmann, Taksar and Heyman
+//!   (1985). Each diagonal element is computed as the sum of the rates that leave the state, not as a difference.
 //!
 //! Not supported: several absorbing states, and rates that depend on time (see `simulation` for those).
 
 use crate::Error;
 
-/// Terms of the series for one step; with Lh <= 1/2 the first one left out is below 1e-25 of the sum.
+/// Number of terms of the series for one step. With Lh <= 1/2, the first omitted term is below 1e-25 of the sum.
 const TERMS: u32 = 18;
 
-/// Limit of squarings. No realistic question needs 2^64 steps.
+/// Maximum number of squarings. No realistic question needs 2^64 steps.
 const MOST_SQUARINGS: u32 = 64;
 
-/// Most states of a chain. Its matrix then has a few megabytes.
+/// Maximum number of states in a chain. The matrix of such a chain has a few megabytes.
 pub const MOST_STATES: usize = 600;
 
 /// Transitions between numbered states and to loss, with their rates per hour.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// Per state: target and rate.
+    /// Transitions to other states, by state: target and rate.
     moves: Vec<Vec<(usize, f64)>>,
-    /// Per state: rate of loss.
+    /// Rate of loss, by state.
     loss: Vec<f64>,
 }
 
-/// Probabilities at the end of a mission. Both are stored, because each is precise where the other is near 1.
+/// Probabilities at the end of a mission. Both are stored, because each is precise where the other is close to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// Probability of loss.
@@ -45,9 +45,9 @@ pub struct Fate {
 }
 
 impl Fate {
-    /// The probabilities for `count` independent sets that all have to survive.
+    /// Returns the probabilities that all of `count` independent sets survive, or that one of them loses data.
     ///
-    /// 1 - (1 - F)^count as -expm1(count ln(1 - F)), with the logarithm taken from the smaller of F and R.
+    /// 1 - (1 - F)^count is computed as -expm1(count ln(1 - F)). The logarithm is taken from the smaller of F and R.
     pub fn of_all(self, count: f64) -> Fate {
         let log = if self.loss < 0.5 { (-self.loss).ln_1p() } else { self.survival.ln() };
         Fate { loss: -(count * log).exp_m1(), survival: (count * log).exp() }
@@ -55,7 +55,7 @@ impl Fate {
 }
 
 impl Chain {
-    /// A chain of `states` states without transitions.
+    /// Creates a chain of `states` states without transitions.
     pub fn new(states: usize) -> Result<Chain, Error> {
         if states == 0 || states > MOST_STATES {
             let count = states as u64;
@@ -86,7 +86,8 @@ impl Chain {
         self.moves[state].iter().map(|&(_, rate)| rate).sum::<f64>() + self.loss[state]
     }
 
-    /// The rate L, L times the first step, and how often that step is doubled. `None` if nothing happens within `hours`.
+    /// Returns the rate L, L times the first step, and the number of times that the step is doubled. Returns `None`
+    /// if nothing happens within `hours`.
     fn doubling(&self, hours: f64) -> Result<Option<(f64, f64, u32)>, Error> {
         let states = self.moves.len();
         let fastest = (0..states).map(|state| self.exit_rate(state)).fold(0.0, f64::max);
@@ -101,7 +102,7 @@ impl Chain {
         Ok(Some((rate, rate * hours / squarings.exp2(), squarings as u32)))
     }
 
-    /// The probabilities after `hours`.
+    /// Returns the probabilities after `hours`.
     pub fn after(&self, hours: f64) -> Result<Fate, Error> {
         let states = self.moves.len();
         let Some((rate, step, squarings)) = self.doubling(hours)? else {
@@ -116,7 +117,7 @@ impl Chain {
         Ok(Fate { loss: start[states], survival: start[..states].iter().sum() })
     }
 
-    /// Mean hours in each state until `hours` or the loss.
+    /// Returns the mean hours in each state until `hours` or until the loss.
     pub fn mean_times(&self, hours: f64) -> Result<Vec<f64>, Error> {
         let states = self.moves.len();
         let Some((rate, step, doublings)) = self.doubling(hours)? else {
@@ -132,7 +133,8 @@ impl Chain {
         Ok(times.cells[..states].to_vec())
     }
 
-    /// The integral of exp(Qs) over a short step: sum P(more than k events of a Poisson law with mean `step`) U^k / L.
+    /// Returns the integral of exp(Qs) over a short step: sum P(more than k events of a Poisson distribution with
+    /// mean `step`) U^k / L.
     fn times_of_step(&self, rate: f64, step: f64) -> Matrix {
         let mut probability = (-step).exp();
         let probabilities: Vec<f64> = (1..=TERMS)
@@ -151,18 +153,18 @@ impl Chain {
         sum
     }
 
-    /// exp(Qh) for a short step, rate * h = `step`, by Horner's rule on the series in U.
+    /// Returns exp(Qh) for a short step, rate * h = `step`, by Horner's rule on the series in U.
     fn step(&self, rate: f64, step: f64) -> Matrix {
         let mut sum = Matrix::identity(self.moves.len() + 1);
         for term in (1..=TERMS).rev() {
             sum = self.times_u(rate, step / f64::from(term), &sum, 1.0);
         }
-        // The factor e^(-step) makes the rows sum to one.
+        // Normalizing replaces the factor e^(-step): it makes each row sum to one.
         sum.normalize();
         sum
     }
 
-    /// diagonal I + factor U sum
+    /// Returns diagonal I + factor U sum.
     fn times_u(&self, rate: f64, factor: f64, sum: &Matrix, diagonal: f64) -> Matrix {
         let states = self.moves.len();
         let width = states + 1;
@@ -180,7 +182,7 @@ impl Chain {
                 take(states, 1.0);
                 continue;
             }
-            // The result is at least a half by the choice of the rate, so the subtraction does not cancel digits.
+            // The chosen rate makes the result at least 1/2, so the subtraction does not cancel digits.
             take(state, 1.0 - self.exit_rate(state) / rate);
             for &(to, speed) in &self.moves[state] {
                 take(to, speed / rate);
@@ -190,7 +192,8 @@ impl Chain {
         next
     }
 
-    /// Mean time from state 0 to loss in hours. `None` if the probability to reach loss is below 1.
+    /// Returns the mean time from state 0 to loss in hours. Returns `None` if the probability of ever reaching loss
+    /// is below 1.
     pub fn mean_time_to_loss(&self) -> Option<f64> {
         let states = self.moves.len();
         let mut rates = vec![0.0; states * states];
@@ -200,7 +203,7 @@ impl Chain {
             }
         }
         let (mut loss, mut time) = (self.loss.clone(), vec![1.0; states]);
-        // A visit of `last` takes time/exit on average and then continues to one of the remaining states or to loss.
+        // A visit to `last` takes time/exit on average, and then continues to one of the remaining states or to loss.
         for last in (1..states).rev() {
             let exit = rates[last * states..][..last].iter().sum::<f64>() + loss[last];
             for from in 0..last {
@@ -223,7 +226,7 @@ impl Chain {
     }
 }
 
-/// A square matrix of non-negative numbers, row by row.
+/// A square matrix of non-negative numbers in row-major order.
 struct Matrix {
     width: usize,
     cells: Vec<f64>,
@@ -288,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_series_of_equal_steps_is_the_erlang_law_down_to_1e_minus_30() {
-        // Four steps of rate r: F = sum over k >= 4 of e^-x x^k / k!, all terms positive.
+        // Four transitions of rate r: F = sum over k >= 4 of e^-x x^k / k!, with all terms positive.
         for x in [1e-7, 1e-4, 0.3, 5.0] {
             let mut chain = Chain::new(4).unwrap();
             (0..3).for_each(|state| chain.add(state, state + 1, x / 10.0));
@@ -330,7 +333,7 @@ mod tests {
 
     #[test]
     fn stiff_chains_keep_their_digits() {
-        // Fast failures and repairs, rare losses: 2e12 transitions in the mission.
+        // Fast failures and repairs, and rare losses: 2e12 transitions in the mission.
         let mut chain = Chain::new(2).unwrap();
         chain.add(0, 1, 1e6);
         chain.add(1, 0, 1e6);

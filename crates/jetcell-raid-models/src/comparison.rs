@@ -5,17 +5,17 @@ use serde::Serialize;
 use crate::units::Hours;
 use crate::{Array, Assessment, Error, Model, Question, RaidType};
 
-/// One layout.
+/// One layout in a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The array.
     #[serde(flatten)]
     pub array: Array,
-    /// Drives to buy.
+    /// Number of drives to buy.
     pub drives: u64,
-    /// Number of these drives that hold copies or parity.
+    /// Number of these drives that store copies or parity.
     pub overhead_drives: u64,
-    /// The diagram.
+    /// Model, which determines the state diagram.
     pub model: Model,
     /// Probability of loss of a group.
     pub group_probability_of_loss: f64,
@@ -23,13 +23,14 @@ pub struct Row {
     pub probability_of_loss: f64,
     /// Probability of loss as a multiple of that of the safest layout in the list.
     pub relative_risk: f64,
-    /// Disk operations for a small write.
+    /// Number of disk operations per small write.
     pub write_cost: u32,
-    /// Mean time of a restore, with the wait for a spare.
+    /// Mean time of a restore, including the wait for a spare.
     pub restore: Option<Hours>,
 }
 
-/// Each RAID type with the usable capacity of the question. Parity groups keep its number of data disks.
+/// Returns a layout for each RAID type with the usable capacity of the question. Parity groups have the number of
+/// data disks of the question.
 ///
 /// The model of the question is used for the types that it fits, and the default model for the others.
 pub fn compare(question: &Question) -> Result<Vec<Row>, Error> {
@@ -38,14 +39,14 @@ pub fn compare(question: &Question) -> Result<Vec<Row>, Error> {
     rows(question, RaidType::ALL.into_iter().map(|raid| (raid, if raid.is_mirror() { 1 } else { data })))
 }
 
-/// Seven data disks, or all data disks of the array if there are fewer.
+/// Returns seven data disks, or all data disks of the array if there are fewer.
 fn default_data(array: Array) -> u32 {
     u32::try_from(array.usable_disks()).unwrap_or(u32::MAX).min(7)
 }
 
-/// The layout with the fewest drives whose probability of loss is at most `target`. Among equals, the one with the
-/// cheaper writes. Considers all types with up to 24 data disks in a group and at least the usable capacity of the
-/// question. `None` if no layout is safe enough.
+/// Returns the layout with the fewest drives whose probability of loss is at most `target`. Among equal layouts, the
+/// one with the cheaper writes is chosen. All types with up to 24 data disks per group and at least the usable
+/// capacity of the question are considered. Returns `None` if no layout is safe enough.
 pub fn layout_for(question: &Question, target: f64) -> Result<Option<Row>, Error> {
     let usable = question.case()?.array.usable_disks();
     let mut layouts = vec![(RaidType::Raid10, 1), (RaidType::Mirror3, 1)];
@@ -120,8 +121,8 @@ mod tests {
         );
     }
 
-    /// The reference: with equal usable capacity the widest RAID-DP layout, 46 drives, is 182 times safer than RAID 10
-    /// with 84.
+    /// Reference value: with equal usable capacity, the widest RAID-DP layout with 46 drives is 182 times safer than
+    /// RAID 10 with 84 drives.
     #[test]
     fn the_widest_double_parity_is_182_times_safer_than_mirrors() {
         let question = Question { data_disks: Some(21), groups: Some(2), ..Question::default() };

@@ -1,4 +1,4 @@
-//! Curves of the probability of loss over one input.
+//! Curves of the probability of loss as a function of one input.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,21 @@ use serde::Serialize;
 use crate::units::{Bytes, Hours};
 use crate::{Assessment, Case, Error, Question, Scrub};
 
-/// The input that changes.
+/// Input that varies along a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// Data disks of a group, at the same usable capacity.
+    /// Number of data disks per group, with constant usable capacity.
     GroupSize,
     /// Mean time to discovery of a defect, in hours.
     Scrub,
     /// Mean time of a restore, in hours.
     Restore,
-    /// Capacity of a drive in terabytes, at the same bandwidth and load.
+    /// Capacity of a drive in terabytes, with constant bandwidth and load.
     DiskSize,
 }
 
 impl Axis {
-    /// The name on the command line.
+    /// Returns the name that is used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Axis::GroupSize => "group-size",
@@ -32,7 +32,7 @@ impl Axis {
         }
     }
 
-    /// The label of the axis in a chart.
+    /// Returns the label of the axis in a chart.
     pub fn title(self) -> &'static str {
         match self {
             Axis::GroupSize => "data disks of a group, same usable capacity",
@@ -42,7 +42,7 @@ impl Axis {
         }
     }
 
-    /// The default points of the axis.
+    /// Returns the default positions on the axis.
     fn values(self) -> &'static [f64] {
         match self {
             Axis::GroupSize => {
@@ -54,7 +54,7 @@ impl Axis {
         }
     }
 
-    /// The value of this input in the case of the question, if it has one.
+    /// Returns the value of this input in the question, if it has one.
     pub fn own(self, question: &Question, case: &Case) -> Option<f64> {
         match self {
             Axis::GroupSize => Some(f64::from(case.array.data_disks())),
@@ -64,7 +64,7 @@ impl Axis {
         }
     }
 
-    /// The question with another value of this input.
+    /// Returns the question with another value of this input.
     fn at(self, question: &Question, value: f64) -> Result<Question, Error> {
         let mut question = question.clone();
         match self {
@@ -124,7 +124,7 @@ pub struct Point {
     pub probability_of_loss: f64,
 }
 
-/// The curve of a question along an axis.
+/// Computes the curve of a question along an axis.
 pub fn curve(question: &Question, axis: Axis) -> Result<Vec<Point>, Error> {
     let largest = match axis {
         Axis::GroupSize => question.case()?.array.usable_disks() as f64,

@@ -1,8 +1,9 @@
-//! The state diagrams: the events that lead from a good set of drives to the loss of data.
+//! State diagrams: the events that lead from an intact set of drives to the loss of data.
 //!
-//! One rule holds for all diagrams: a defect that *exists* when the last redundancy is lost is a loss. A defect that
-//! arises afterwards is not, except with [`General::late_defects`]. The diagrams of the paper (A, B) do not count the defective drives. The general one does:
-//! state (f, k) has f failed drives and k others with a defect.
+//! One rule is common to all diagrams: a defect that *exists* when the last redundancy is lost is a loss. A defect
+//! that arises afterwards is not a loss, except with [`General::late_defects`]. The diagrams of the paper (A, B) do
+//! not count the number of defective drives. The general diagram counts them: in state (f, k), f drives have failed
+//! and k other drives have a defect.
 //!
 //! ```text
 //! A (n+1)                               B1, B2 (n+2)
@@ -18,7 +19,7 @@ use crate::chain::{Chain, Fate};
 use crate::model::{General, Model};
 use crate::{Error, Rates};
 
-/// One of the four rates, by the symbol that the formulas use.
+/// One of the four rates, by its symbol in the formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbol {
     /// Operational failure.
@@ -32,7 +33,7 @@ pub enum Symbol {
 }
 
 impl Symbol {
-    /// The symbol as in the formulas.
+    /// Returns the symbol as it appears in the formulas.
     pub fn name(self) -> &'static str {
         match self {
             Symbol::Lo => "lo",
@@ -42,7 +43,7 @@ impl Symbol {
         }
     }
 
-    /// The value of the rate per hour.
+    /// Returns the value of the rate per hour.
     pub fn of(self, rates: &Rates) -> f64 {
         match self {
             Symbol::Lo => rates.failure,
@@ -54,30 +55,30 @@ impl Symbol {
     }
 }
 
-/// A transition: one of `times` events, each with the rate `symbol`.
+/// A transition: one of `times` events, each of which occurs with the rate `symbol`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrow {
     /// Number of the state before the transition.
     pub from: usize,
-    /// Number of the state after the transition; `None` is loss.
+    /// Number of the state after the transition; `None` for loss.
     pub to: Option<usize>,
     /// Number of drives to which the event can happen.
     pub times: f64,
-    /// The rate of the event.
+    /// Rate of the event.
     pub symbol: Symbol,
 }
 
-/// States and transitions. The first state is the one without a fault.
+/// States and transitions. The first state has no failures or defects.
 #[derive(Clone, Debug)]
 pub struct Diagram {
     /// Names of the states.
     pub states: Vec<String>,
-    /// The transitions between the states.
+    /// Transitions between the states.
     pub arrows: Vec<Arrow>,
 }
 
 impl Diagram {
-    /// The diagram of a model for a set of drives.
+    /// Creates the diagram of a model for a set of drives.
     pub fn new(model: Model, set: Set) -> Diagram {
         match model {
             Model::A => Diagram::one_parity(set),
@@ -86,7 +87,7 @@ impl Diagram {
         }
     }
 
-    /// The diagram with numbers.
+    /// Returns the Markov chain of the diagram with numeric rates.
     pub fn chain(&self, rates: &Rates) -> Result<Chain, Error> {
         let mut chain = Chain::new(self.states.len())?;
         for arrow in &self.arrows {
@@ -99,7 +100,7 @@ impl Diagram {
         Ok(chain)
     }
 
-    /// Name of the state after a transition.
+    /// Returns the name of the state after a transition.
     pub fn target(&self, arrow: &Arrow) -> &str {
         arrow.to.and_then(|to| self.states.get(to)).map_or("LOSS", String::as_str)
     }
@@ -175,7 +176,8 @@ impl Diagram {
                     let left = if options.rebuild_cleans { 0 } else { defective };
                     diagram.add(here, Some(state(failed - 1, left)), failed as f64, Symbol::Mo);
                 }
-                // The next failure hits a clean drive, or a defective drive, whose defect is then no longer counted.
+                // The next failure hits a drive without a defect, or a defective drive, whose defect is then no
+                // longer counted.
                 for (hit, left) in [(clean, defective), (defective, defective.saturating_sub(1))] {
                     let lost = failed + 1 + usize::from(left > 0) > parities;
                     let to = (hit > 0 && !lost).then(|| state(failed + 1, left));
@@ -188,7 +190,7 @@ impl Diagram {
 }
 
 impl Model {
-    /// The probabilities of one set after `hours`.
+    /// Returns the probabilities for one set after `hours`.
     pub fn fate(self, set: Set, rates: &Rates, hours: f64) -> Result<Fate, Error> {
         Diagram::new(self, set).chain(rates)?.after(hours)
     }

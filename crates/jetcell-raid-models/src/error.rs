@@ -1,83 +1,83 @@
-//! Errors of inputs.
+//! Errors in inputs.
 
-/// An invalid input. The text says what to write instead.
+/// An invalid input. The message contains a correction.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// No number at the start.
+    /// The text does not start with a number.
     #[error("\"{0}\" does not start with a number")]
     NoNumber(String),
-    /// Infinite or not a number.
+    /// The number is infinite or not a number.
     #[error("\"{0}\" is out of range")]
     NotFinite(String),
-    /// Below zero.
+    /// The number is negative.
     #[error("\"{0}\" is negative; rates, times and sizes cannot be negative")]
     Negative(String),
-    /// Zero, where only positive values are allowed.
+    /// The number is zero, but must be positive.
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// A unit is missing or unknown.
     #[error("\"{text}\" has no unit that fits; write {expected}")]
     Unit {
-        /// The text that was given.
+        /// Text that was given.
         text: String,
-        /// The forms that are allowed.
+        /// Valid forms.
         expected: &'static str,
     },
-    /// More failures than drives.
+    /// The annual failure rate exceeds 100 %.
     #[error("an annual failure rate of {} is above 100 %; give the mean time between failures instead", percent(.0))]
     AnnualFailureAboveOne(f64),
-    /// A part larger than the whole.
+    /// A fraction exceeds 1.
     #[error("a share of {} is above 100 %", percent(.0))]
     FractionAboveOne(f64),
-    /// A count outside of the limits of the models.
+    /// A count is outside the limits of the models.
     #[error("{what}: {count} is not between {least} and {most}")]
     Count {
-        /// What is counted.
+        /// Name of the counted items.
         what: &'static str,
-        /// The count that was given.
+        /// Count that was given.
         count: u64,
-        /// The smallest valid count.
+        /// Minimum valid count.
         least: u64,
-        /// The largest valid count.
+        /// Maximum valid count.
         most: u64,
     },
-    /// A group that the array cannot hold.
+    /// A group is larger than the array.
     #[error(
         "a group of {group} drives is larger than the array of {array}; give more drives, or a smaller group"
     )]
     GroupLargerThanArray {
-        /// Drives in a group.
+        /// Number of drives in a group.
         group: u32,
-        /// Drives in the array.
+        /// Number of drives in the array.
         array: u32,
     },
-    /// A name that is not in the list.
+    /// A name is unknown.
     #[error("\"{name}\" is no {what}; choose one of {choices}")]
     Unknown {
-        /// The kind of name.
+        /// Kind of name.
         what: &'static str,
-        /// The name that was given.
+        /// Name that was given.
         name: String,
         /// All valid names.
         choices: &'static str,
     },
-    /// The model has another number of parities.
+    /// The model is for another number of parities.
     #[error(
         "model {model} is for groups that survive {model_parities} lost drives, {raid} survives {raid_parities}; use {fitting}"
     )]
     ModelMismatch {
         /// Name of the model.
         model: &'static str,
-        /// Lost drives that the model survives.
+        /// Number of lost drives that the model survives.
         model_parities: u32,
         /// Name of the RAID type.
         raid: &'static str,
-        /// Lost drives that the RAID type survives.
+        /// Number of lost drives that the RAID type survives.
         raid_parities: u32,
-        /// The models that fit.
+        /// Names of the models that fit the RAID type.
         fitting: &'static str,
     },
-    /// Two inputs for one number, or an input without another one that it needs.
+    /// Two inputs determine the same number, or an input lacks another input that it needs.
     #[error("{0}")]
     Combination(String),
 }

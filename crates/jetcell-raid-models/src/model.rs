@@ -1,4 +1,4 @@
-//! The models: which diagram belongs to which RAID type.
+//! The models: the state diagrams that are available for each RAID type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,44 +6,45 @@ use std::str::FromStr;
 use crate::Error;
 use crate::array::RaidType;
 
-/// A state diagram.
+/// State diagram for a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// n+1, with the states good, defect and failed.
+    /// Diagram for n+1, with the states good, defect, and failed.
     A,
-    /// n+2; a rebuild also repairs the defect that it meets.
+    /// Diagram for n+2. A rebuild also repairs a defect that it encounters.
     B1,
-    /// n+2; a rebuild leaves the defect to the scrub.
+    /// Diagram for n+2. A rebuild leaves a defect to the scrub.
     B2,
-    /// n+2; the scrub continues while the set is degraded (the paper's figure 5 contradicts this).
+    /// Diagram for n+2. The scrub continues while the set is degraded. Figure 5 of the paper contradicts this.
     B3,
-    /// n+2 with (n-1) ll and a double restore rate: a numerical fit to the paper's ratios, without physical meaning.
+    /// Diagram for n+2 with (n-1) ll and a doubled restore rate: a numerical fit to the ratios in the paper, without
+    /// physical meaning.
     BFit,
-    /// Any number of parities, over (failed, defective) drives.
+    /// General chain for any number of parities, with states (failed, defective) drives.
     General(General),
 }
 
-/// How the general chain treats defects while drives are missing.
+/// Treatment of defects in the general chain while drives are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct General {
-    /// Whether a rebuild repairs all defects.
+    /// True if a rebuild repairs all defects.
     pub rebuild_cleans: bool,
-    /// Whether the scrub continues while drives are missing.
+    /// True if the scrub continues while drives are missing.
     pub scrub_while_degraded: bool,
-    /// Whether a defect that arises while no redundancy is left is a loss.
+    /// True if a defect that arises without any remaining redundancy is a loss.
     pub late_defects: bool,
 }
 
 impl General {
-    /// The rules of the crate `jetcell-array`: a rebuild reads whole rows and repairs the defects that it meets, the scrub
-    /// continues, and a defect without redundancy is a loss whenever it arises.
+    /// Returns the rules of the crate `jetcell-array`. A rebuild reads whole rows and repairs the defects that it
+    /// encounters. The scrub continues. A defect without redundancy is always a loss, regardless of when it arises.
     pub fn of_arrays() -> General {
         General { rebuild_cleans: true, scrub_while_degraded: true, late_defects: true }
     }
 }
 
 impl Default for General {
-    /// As in the reference figures: the rebuild does not repair defects, and the scrub continues.
+    /// Returns the rules of the reference figures: the rebuild does not repair defects, and the scrub continues.
     fn default() -> General {
         General { rebuild_cleans: false, scrub_while_degraded: true, late_defects: false }
     }
@@ -52,12 +53,12 @@ impl Default for General {
 impl Model {
     const NAMES: &str = "a, b1, b2, general";
 
-    /// The general chain with its usual assumptions.
+    /// Returns the general chain with its default assumptions.
     pub fn general() -> Model {
         Model::General(General::default())
     }
 
-    /// The default model of a RAID type.
+    /// Returns the default model of a RAID type.
     pub fn default_for(raid: RaidType) -> Model {
         match raid.parities() {
             1 => Model::A,
@@ -66,7 +67,7 @@ impl Model {
         }
     }
 
-    /// The name on the command line and in results.
+    /// Returns the name that is used on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Model::A => "a",
@@ -78,7 +79,8 @@ impl Model {
         }
     }
 
-    /// Lost drives that the diagram survives. `None` for the general chain, which takes any number.
+    /// Returns the number of lost drives that the diagram survives; `None` for the general chain, which supports any
+    /// number.
     fn parities(self) -> Option<u32> {
         match self {
             Model::A => Some(1),
@@ -87,7 +89,7 @@ impl Model {
         }
     }
 
-    /// Returns an error if the diagram is for another number of parities.
+    /// Checks that the diagram is for the number of parities of the RAID type, and returns the model.
     pub fn check(self, raid: RaidType) -> Result<Model, Error> {
         match self.parities() {
             Some(parities) if parities != raid.parities() => Err(Error::ModelMismatch {

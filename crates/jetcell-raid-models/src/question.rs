@@ -1,4 +1,4 @@
-//! The user's inputs. Every field of a [`Question`] may be absent; [`Question::case`] derives the missing values.
+//! Inputs of the user. Every field of a [`Question`] is optional; [`Question::case`] derives the missing values.
 
 use serde::Serialize;
 
@@ -7,18 +7,18 @@ use crate::array::RaidType;
 use crate::scrub::Scrub;
 use crate::units::{AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte, Fraction, Hours, PerHour};
 
-/// What an annual failure rate such as 1.9 % means.
+/// Meaning of an annual failure rate such as 1.9 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AfrReading {
-    /// Failures per year of work.
+    /// Failures per year of operation.
     #[default]
     Rate,
     /// Probability that a drive fails within a year.
     Probability,
 }
 
-/// All inputs of a case. The options of the command have the same names.
+/// All inputs of a case. The command-line options have the same names.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Question {

@@ -1,4 +1,4 @@
-//! The time until a scrub finds a defect.
+//! Time until a scrub finds a defect.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::Error;
 use crate::units::{Hours, PerHour};
 
-/// Mean time until a latent defect is found and repaired.
+/// Scrubbing of the drives, which determines how long a latent defect exists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scrub {
     /// The drives are not scrubbed.
@@ -16,7 +16,7 @@ pub enum Scrub {
 }
 
 impl Scrub {
-    /// The rate of the models.
+    /// Returns the scrub rate for the models.
     pub fn rate(self) -> Result<PerHour, Error> {
         match self {
             Scrub::Never => Ok(PerHour::NEVER),

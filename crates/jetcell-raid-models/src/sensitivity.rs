@@ -1,4 +1,4 @@
-//! The effect of each input on the result, and whether scrubs or restores govern it.
+//! Effect of each input on the result, and whether scrubs or restores dominate it.
 
 use serde::Serialize;
 
@@ -12,13 +12,13 @@ use crate::{Error, Rates};
 pub enum Lever {
     /// Failure rate of the drives.
     FailureRate,
-    /// Latent defects of the drives.
+    /// Rate of latent defects.
     LatentRate,
     /// Time to restore a failed drive.
     RestoreTime,
     /// Time to find a defect.
     ScrubInterval,
-    /// Length of the mission.
+    /// Mission time.
     Mission,
 }
 
@@ -27,7 +27,7 @@ impl Lever {
     pub const ALL: [Lever; 5] =
         [Lever::FailureRate, Lever::LatentRate, Lever::RestoreTime, Lever::ScrubInterval, Lever::Mission];
 
-    /// Its name in a sentence.
+    /// Returns the name for use in a sentence.
     pub fn name(self) -> &'static str {
         match self {
             Lever::FailureRate => "failure rate",
@@ -38,7 +38,8 @@ impl Lever {
         }
     }
 
-    /// Rates and hours with this input multiplied. `None` if the case does not have the input, as without scrub.
+    /// Returns rates and hours with this input multiplied by `factor`. Returns `None` if the case does not have the
+    /// input, for example without scrub.
     fn times(self, rates: &Rates, hours: f64, factor: f64) -> Result<Option<(Rates, f64)>, Error> {
         let rate = |rate: PerHour, factor: f64| PerHour::new(rate.get() * factor);
         let mut changed = *rates;
@@ -68,29 +69,29 @@ impl Lever {
 /// Effect of one input on the probability of loss of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The input.
+    /// Input whose effect is described.
     pub lever: Lever,
-    /// Per cent of change in the result for one per cent of change in the input: d ln F / d ln x.
+    /// Percentage change of the result per percent of change in the input: d ln F / d ln x.
     pub elasticity: f64,
-    /// The result with half of the input, as a fraction of the result without the change.
+    /// Result with half of the input, as a fraction of the unchanged result.
     pub halved: f64,
 }
 
-/// The repair process that governs the loss of a case.
+/// Repair process that dominates the probability of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Governor {
-    /// The scrub. Faster restores have little effect.
+    /// Scrub. Faster restores have little effect.
     Scrub,
-    /// The restore. More frequent scrubs have little effect.
+    /// Restore. More frequent scrubs have little effect.
     Restore,
-    /// Both.
+    /// Both scrub and restore.
     Both,
-    /// Neither. Only the drives themselves have an effect.
+    /// Neither. Only the failure and defect rates of the drives have an effect.
     Neither,
 }
 
-/// Every effect, the strongest first.
+/// Returns the effects of all inputs, the strongest first.
 pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
     const STEP: f64 = 1.01;
     let loss = |lever: Lever, factor: f64| -> Result<Option<f64>, Error> {
@@ -113,7 +114,8 @@ pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
     Ok(effects)
 }
 
-/// A lever governs the loss if half of its value reduces the result by at least a tenth.
+/// Returns the dominant repair process. A process is dominant if halving its time reduces the result by at least one
+/// tenth.
 pub fn governor(effects: &[Effect]) -> Governor {
     let counts = |lever| effects.iter().any(|effect| effect.lever == lever && effect.halved < 0.9);
     match (counts(Lever::ScrubInterval), counts(Lever::RestoreTime)) {

@@ -1,12 +1,12 @@
-//! Mean wait of a failed drive for a spare.
+//! Mean time that a failed drive waits for a spare.
 
 use crate::Error;
 use crate::units::{Hours, PerHour};
 
-/// Largest number of spares.
+/// Maximum number of spares.
 pub const MOST_SPARES: u32 = 1000;
 
-/// Spare drives. For each one that is used, a new one is ordered.
+/// Spare drives. A replacement is ordered for each spare that is used.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Spares {
     /// Number of spares when no drive has failed.
@@ -16,11 +16,12 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// Mean wait of a failed drive for a spare, in an array whose drives fail at `rate` together.
+    /// Returns the mean wait of a failed drive for a spare. `rate` is the total failure rate of all drives in the
+    /// array.
     ///
-    /// With one order per failure, the number of drives on order is Poisson with mean x = rate * delivery (Palm). The
-    /// orders above the number of spares are failed drives that wait: E = sum over k > s of (k - s) P(k). By Little's
-    /// law each of them waits E / rate. Without spares that is the delivery time.
+    /// With one order per failure, the number of drives on order is Poisson with mean x = rate * delivery (Palm).
+    /// Orders beyond the number of spares correspond to failed drives that wait: E = sum over k > s of (k - s) P(k).
+    /// By Little's law, each of them waits E / rate. Without spares, this is the delivery time.
     pub fn mean_wait(self, rate: PerHour) -> Result<Hours, Error> {
         if self.count > MOST_SPARES {
             return Err(Error::Count {
@@ -39,7 +40,7 @@ impl Spares {
                 "{ordered:.0} drives would be on order at any time; look at the failure rate and the delivery time"
             )));
         }
-        // The probabilities grow up to k = x. The sum stops only after that, when a term is negligible.
+        // The probabilities increase up to k = x, so the sum must not stop at a negligible term before that.
         let spares = f64::from(self.count);
         let mut log = -ordered;
         let mut waiting = 0.0;
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn with_one_spare_only_failures_during_a_delivery_wait() {
-        // x = 0.072: E = x - 1 + e^-x, by hand 0.00253; wait = E / rate.
+        // x = 0.072: E = x - 1 + e^-x, which is 0.00253; wait = E / rate.
         let x: f64 = 0.072;
         assert!((wait(1, 1e-3) / ((x - 1.0 + (-x).exp()) / 1e-3) - 1.0).abs() < 1e-10);
     }

@@ -1,4 +1,4 @@
-//! One step of a calculation, which a reviewer can check by hand.
+//! One step of a calculation that a reviewer can check by hand.
 
 use serde::Serialize;
 
@@ -9,18 +9,18 @@ pub struct Step {
     pub symbol: String,
     /// Description of the result.
     pub what: String,
-    /// The formula.
+    /// Formula with symbols.
     pub formula: String,
-    /// The formula with its numbers.
+    /// Formula with its numbers.
     pub numbers: String,
-    /// The result.
+    /// Value of the result.
     pub value: f64,
     /// Unit of the result.
     pub unit: &'static str,
 }
 
 impl Step {
-    /// A step from its parts.
+    /// Creates a step from its parts.
     pub fn new(
         symbol: impl Into<String>,
         what: impl Into<String>,
@@ -40,7 +40,7 @@ impl Step {
     }
 }
 
-/// Seven digits, as a plain number or, for very large and very small values, with a power of ten.
+/// Formats seven digits, as a plain number, or with a power of ten for very large and very small values.
 pub fn show(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || !value.is_finite() {

@@ -1,6 +1,6 @@
-//! Serialisation in TOML and JSON as the same text that the command line takes.
+//! Serialization in TOML and JSON, in the text form that the command line accepts.
 
-/// Serialises with `Display`, reads with `FromStr`.
+/// Implements serialization with `Display` and deserialization with `FromStr`.
 macro_rules! in_serde {
     ($kind:ty) => {
         impl serde::Serialize for $kind {

@@ -1,18 +1,18 @@
 //! Quantities as text with units: `12h`, `1.9%`, `1.08e-4/h`, `1e-14/bit`, `144GB`, `27MB/s`.
 //!
 //! A number without a unit is an error if the quantity has more than one common unit, because a wrong guess would not
-//! be noticed: `1e-14` per bit and per byte differ by a factor of 8. Every value is finite and not negative.
-//! Decimal prefixes are powers of 1000, binary ones (`GiB`) powers of 1024. A year has 8760 hours.
+//! be noticed: `1e-14` per bit and per byte differ by a factor of 8. Every value is finite and non-negative. Decimal
+//! prefixes are powers of 1000, binary prefixes (`GiB`) are powers of 1024. A year has 8760 hours.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// Hours in the year that all rates per year refer to.
+/// Hours in the year to which all annual rates refer.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
-/// A span of time, stored in hours.
+/// Time span in hours.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Hours(f64);
 
@@ -20,7 +20,7 @@ pub struct Hours(f64);
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct PerHour(f64);
 
-/// Operational failures of a drive per year of operation, as a fraction: `1.9%` is 0.019.
+/// Operational failures per drive and year of operation, as a fraction: `1.9%` is 0.019.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct AnnualFailure(f64);
 
@@ -28,7 +28,7 @@ pub struct AnnualFailure(f64);
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct ErrorsPerByte(f64);
 
-/// An amount of data in bytes.
+/// Amount of data in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Bytes(f64);
 
@@ -36,15 +36,15 @@ pub struct Bytes(f64);
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct BytesPerSecond(f64);
 
-/// A part of a whole between 0 and 1: `30%` or `0.3`.
+/// Fraction between 0 and 1: `30%` or `0.3`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Fraction(f64);
 
-/// The number at the start of `text`, and the unit after it.
+/// Splits `text` into the number at its start and the unit after it.
 fn split(text: &str) -> Result<(f64, &str), Error> {
     let text = text.trim();
     let digits = text.bytes().take_while(|b| b.is_ascii_digit() || b"+-.eE".contains(b)).count();
-    // "2e" could be the start of a unit or of an exponent. The longest prefix that is a number is taken.
+    // The "e" in "2e" could start a unit or an exponent, so the longest prefix that is a number is used.
     let number = (1..=digits).rev().find_map(|end| {
         let number = text.get(..end)?.parse::<f64>().ok()?;
         Some((number, text.get(end..)?.trim()))
@@ -87,50 +87,50 @@ fn bytes_per(unit: &str) -> Option<f64> {
     }
 }
 
-/// The text after the slash: `h` of `1/h` or `hour` of `1 per hour`.
+/// Returns the text after the slash: `h` for `1/h`, or `hour` for `1 per hour`.
 fn per(unit: &str) -> Option<&str> {
     unit.strip_prefix('/').or_else(|| unit.strip_prefix("per ")).map(str::trim)
 }
 
 impl Hours {
-    /// A span in hours. An error if the value is negative, infinite or not a number.
+    /// Creates a time span from hours. Returns an error if the value is negative, infinite, or not a number.
     pub fn new(hours: f64) -> Result<Hours, Error> {
         checked(hours).map(Hours)
     }
 
-    /// The span in hours.
+    /// Returns the time span in hours.
     pub fn get(self) -> f64 {
         self.0
     }
 }
 
 impl PerHour {
-    /// A rate per hour.
+    /// Creates a rate from events per hour.
     pub fn new(rate: f64) -> Result<PerHour, Error> {
         checked(rate).map(PerHour)
     }
 
-    /// One event per `mean`, which must not be zero.
+    /// Creates the rate of one event per `mean`, which must not be zero.
     pub fn once_per(mean: Hours) -> Result<PerHour, Error> {
         if mean.0 == 0.0 { Err(Error::Zero("a mean time")) } else { checked(1.0 / mean.0).map(PerHour) }
     }
 
-    /// Mean time between events. `None` if the event never happens.
+    /// Returns the mean time between events; `None` if the event never happens.
     pub fn mean(self) -> Option<Hours> {
         (self.0 > 0.0).then(|| Hours(1.0 / self.0))
     }
 
-    /// Whether the event never happens.
+    /// Rate of an event that never happens.
     pub const NEVER: PerHour = PerHour(0.0);
 
-    /// Events per hour.
+    /// Returns the events per hour.
     pub fn get(self) -> f64 {
         self.0
     }
 }
 
 impl AnnualFailure {
-    /// A fraction per year.
+    /// Creates an annual failure rate from a fraction per year.
     pub fn new(fraction: f64) -> Result<AnnualFailure, Error> {
         if fraction > 1.0 {
             Err(Error::AnnualFailureAboveOne(fraction))
@@ -139,75 +139,76 @@ impl AnnualFailure {
         }
     }
 
-    /// Failures per year.
+    /// Returns the failures per year.
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// The percentage as failures per drive and year of operation: rate = AFR / 8760 h. The paper uses this definition.
+    /// Interprets the percentage as failures per drive and year of operation: rate = AFR / 8760 h. The paper uses
+    /// this definition.
     pub fn as_rate(self) -> PerHour {
         PerHour(self.0 / HOURS_PER_YEAR)
     }
 
-    /// The percentage as the probability that a drive fails within a year: rate = -ln(1 - AFR) / 8760 h.
+    /// Interprets the percentage as the probability that a drive fails within a year: rate = -ln(1 - AFR) / 8760 h.
     pub fn as_probability(self) -> Result<PerHour, Error> {
         checked(-(-self.0).ln_1p() / HOURS_PER_YEAR).map(PerHour)
     }
 }
 
 impl ErrorsPerByte {
-    /// Errors per byte read.
+    /// Creates an error rate from errors per byte read.
     pub fn new(errors: f64) -> Result<ErrorsPerByte, Error> {
         checked(errors).map(ErrorsPerByte)
     }
 
-    /// Errors per byte read.
+    /// Returns the errors per byte read.
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// Errors per bit read.
+    /// Returns the errors per bit read.
     pub fn per_bit(self) -> f64 {
         self.0 / 8.0
     }
 
-    /// Latent defects per hour of a drive that reads `rate`.
+    /// Returns the latent defects per hour for a drive that reads at `rate`.
     pub fn at(self, rate: BytesPerSecond) -> Result<PerHour, Error> {
         PerHour::new(self.0 * rate.0 * 3600.0)
     }
 }
 
 impl Bytes {
-    /// An amount in bytes.
+    /// Creates an amount of data from bytes.
     pub fn new(bytes: f64) -> Result<Bytes, Error> {
         checked(bytes).map(Bytes)
     }
 
-    /// Bytes.
+    /// Returns the number of bytes.
     pub fn get(self) -> f64 {
         self.0
     }
 }
 
 impl BytesPerSecond {
-    /// Bytes per second.
+    /// Creates a transfer rate from bytes per second.
     pub fn new(rate: f64) -> Result<BytesPerSecond, Error> {
         checked(rate).map(BytesPerSecond)
     }
 
-    /// Bytes per second.
+    /// Returns the bytes per second.
     pub fn get(self) -> f64 {
         self.0
     }
 }
 
 impl Fraction {
-    /// A part of one.
+    /// Creates a fraction between 0 and 1.
     pub fn new(part: f64) -> Result<Fraction, Error> {
         if part > 1.0 { Err(Error::FractionAboveOne(part)) } else { checked(part).map(Fraction) }
     }
 
-    /// The part of one.
+    /// Returns the fraction.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -336,7 +337,7 @@ mod tests {
         let bit: ErrorsPerByte = "1e-14/bit".parse().unwrap();
         let byte: ErrorsPerByte = "1e-14 per byte".parse().unwrap();
         assert_eq!(bit.get() / byte.get(), 8.0);
-        // The paper's product: 8e-14 errors per byte x 1.35e9 byte per hour.
+        // Product in the paper: 8e-14 errors per byte x 1.35e9 bytes per hour.
         let rate = bit.at("1.35GB/h".parse().unwrap()).unwrap();
         assert!((rate.get() / 1.08e-4 - 1.0).abs() < 1e-12, "{rate}");
     }

@@ -1,23 +1,23 @@
 //! Addresses of directories on other hosts: `tls://HOST:PORT/NAME`.
 //!
-//! An address is also a path, whose first parts are those of the host. So whatever takes a path takes an address, too, if its file
-//! system is a [`MountedVfs`](jetcell_vfs::MountedVfs) with the host as a mount.
+//! An address is also a path whose first components identify the host. A function that takes a path therefore also
+//! accepts an address, if its file system is a [`MountedVfs`](jetcell_vfs::MountedVfs) with the host as a mount.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::error::RemoteError;
 
-/// How an address begins.
+/// Scheme of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheme {
-    /// TLS.
+    /// TLS connection.
     Tls,
-    /// No encryption; only to this machine.
+    /// Unencrypted connection. Only allowed within this host.
     Tcp,
 }
 
 impl Scheme {
-    /// The text in front of the host.
+    /// Returns the text before the host.
     pub const fn prefix(self) -> &'static str {
         match self {
             Scheme::Tls => "tls://",
@@ -26,24 +26,25 @@ impl Scheme {
     }
 }
 
-/// A host, and how it is reached.
+/// Address of a host: scheme, host and port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostAddress {
-    /// Whether the connection is encrypted.
+    /// Scheme, which determines whether the connection is encrypted.
     pub scheme: Scheme,
-    /// Name or address of the host, without brackets.
+    /// Name or IP address of the host, without brackets.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
 }
 
 impl HostAddress {
-    /// The host of an address. `None`: the path is no address, but one of this machine.
+    /// Parses the host from an address. Returns `None` if the path is a path of this host.
     ///
     /// # Errors
-    /// It is one, and has no host, no port or no name.
+    ///
+    /// Returns an error if the path is an address without a host, a port or a name.
     pub fn of(path: &Path) -> Option<Result<HostAddress, RemoteError>> {
-        // What is no text is a path of this machine.
+        // A path that is not valid UTF-8 is a path of this host.
         let text = path.to_str()?;
         let scheme =
             [Scheme::Tls, Scheme::Tcp].into_iter().find(|scheme| text.starts_with(scheme.prefix()))?;
@@ -80,7 +81,7 @@ impl HostAddress {
         }
     }
 
-    /// The host with its port.
+    /// Returns the host with its port.
     pub fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -88,7 +89,7 @@ impl HostAddress {
         }
     }
 
-    /// What all paths of the host begin with.
+    /// Returns the common prefix of all paths of the host.
     pub fn root(&self) -> PathBuf {
         PathBuf::from(format!("{}{}", self.scheme.prefix(), self.authority()))
     }
@@ -100,12 +101,13 @@ impl std::fmt::Display for HostAddress {
     }
 }
 
-/// Whether a path is an address, right or wrong.
+/// Returns true if a path is an address, even if the address is malformed.
 pub fn is_address(path: &Path) -> bool {
     HostAddress::of(path).is_some()
 }
 
-/// The parts of a path below the root of a host. `None`: it is not below it, or not a plain one.
+/// Returns the components of a path below the root of a host. Returns `None` if the path is not below the root, or
+/// contains components other than plain names.
 pub(crate) fn parts<'p>(root: &Path, path: &'p Path) -> Option<Vec<&'p str>> {
     let below = path.strip_prefix(root).ok()?;
     below

@@ -1,4 +1,4 @@
-//! Streams with a limit of time, so that no side waits for ever for one that is gone.
+//! Streams with a time limit. The limit prevents either side from waiting forever for a peer that has disappeared.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use jetcell_sync::Mutex;
 
-/// A stream of bytes in both directions.
+/// A bidirectional byte stream.
 pub trait Channel: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Channel for T {}
 
-/// When the other side must have sent, or taken, what is waited for.
+/// Time at which a pending transfer times out.
 #[derive(Clone)]
 pub(crate) struct Deadline(Arc<Mutex<Instant>>);
 
 impl Deadline {
-    /// So much time from now on.
+    /// Creates a deadline that expires after `time`.
     pub fn within(time: Duration) -> Deadline {
         Deadline(Arc::new(Mutex::new(Instant::now() + time)))
     }
 
-    /// So much time from now on, also for streams that have this deadline.
+    /// Sets the deadline to `time` from now, for all streams that share it.
     pub fn set(&self, time: Duration) {
         *self.0.lock() = Instant::now() + time;
     }
@@ -37,7 +37,7 @@ fn late() -> io::Error {
     io::Error::new(ErrorKind::TimedOut, "no answer in time")
 }
 
-/// A connection whose transfers end at a deadline, however slowly the bytes come.
+/// A TCP connection whose transfers time out at a deadline, even if bytes arrive slowly.
 pub(crate) struct TimedStream {
     stream: TcpStream,
     deadline: Deadline,
@@ -50,7 +50,7 @@ impl TimedStream {
     }
 }
 
-/// The kernel says so when the time of a transfer is over.
+/// Replaces the time-out error of the kernel.
 fn named(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => late(),

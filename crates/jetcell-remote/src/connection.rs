@@ -1,4 +1,4 @@
-//! A connection of a client: a greeting, then requests and their replies, in order.
+//! A client connection: a greeting, followed by requests and their replies in order.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -10,24 +10,24 @@ use crate::frame::{LONGEST, read_frame, write_frame};
 use crate::reply::Reply;
 use crate::request::{Request, VERSION};
 
-/// What the server says about itself.
+/// Information that the server sends in response to the greeting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
-    /// Clients may take the role of the active side.
+    /// True if clients may take over the role of the active side.
     pub allows_handover: bool,
-    /// The name of its host.
+    /// Host name of the server.
     pub host: String,
 }
 
 pub(crate) struct Connection {
     stream: Stream,
-    /// The number of the next request.
+    /// Number of the next request.
     next: u32,
     answer: Duration,
 }
 
 impl Connection {
-    /// Connects, and greets the server.
+    /// Connects and greets the server.
     pub fn open(
         connector: &dyn Connector,
         token: &Token,
@@ -67,7 +67,7 @@ impl Connection {
         Ok(number)
     }
 
-    /// The reply to the oldest request that has none yet.
+    /// Receives the reply to the oldest unanswered request, which has this number.
     pub fn receive(&mut self, number: u32) -> io::Result<Reply> {
         loop {
             self.stream.allow(self.answer);

@@ -1,4 +1,4 @@
-//! How a client gets a stream to its server.
+//! Connections from a client to its server.
 
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -9,14 +9,14 @@ use crate::channel::{Channel, Deadline, TimedStream};
 use crate::error::RemoteError;
 use crate::tls::{ClientFiles, ClientTls, explained};
 
-/// How long a client waits.
+/// Time-outs of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientLimits {
-    /// For a connection, with its handshake.
+    /// Time-out for a connection, including its handshake.
     pub connect: Duration,
-    /// For an answer.
+    /// Time-out for a reply.
     pub answer: Duration,
-    /// A connection without requests says so often that the client is there. `None`: never.
+    /// Interval between keepalive requests on an idle connection; `None` for no keepalive.
     pub keep_alive: Option<Duration>,
 }
 
@@ -30,16 +30,19 @@ impl Default for ClientLimits {
     }
 }
 
-/// Makes streams to one server.
+/// Opens streams to one server.
 pub trait Connector: Send + Sync {
-    /// A new stream, secured but without a greeting. `within` is the time for it; afterwards the client sets a time
-    /// for each answer.
+    /// Opens a new stream that is secured but has not exchanged a greeting.
+    ///
+    /// `within` is the time limit for opening the stream. Afterwards the client sets a time limit for each reply.
     ///
     /// # Errors
-    /// The server does not answer, or is another one.
+    ///
+    /// Returns an error if the server does not respond, or cannot be authenticated.
     fn connect(&self, within: Duration) -> Result<Stream, RemoteError>;
 
-    /// Why a stream failed in its greeting, if the way knows more than that.
+    /// Returns a more specific error for a stream that failed during its greeting, if the transport can determine
+    /// one.
     fn explain(&self, error: &std::io::Error) -> Option<RemoteError> {
         let _ = error;
         None
@@ -48,19 +51,19 @@ pub trait Connector: Send + Sync {
 
 /// A stream to a server.
 pub struct Stream {
-    /// The bytes.
+    /// The byte stream.
     pub channel: Box<dyn Channel>,
-    /// When they must have come; `None` if they always come at once.
+    /// Deadline for transfers; `None` if transfers never wait.
     pub(crate) deadline: Option<Deadline>,
 }
 
 impl Stream {
-    /// A stream that never makes its user wait.
+    /// Creates a stream whose transfers never wait.
     pub fn immediate(channel: Box<dyn Channel>) -> Stream {
         Stream { channel, deadline: None }
     }
 
-    /// The next transfers must end in this time.
+    /// Sets the time limit for the next transfers.
     pub(crate) fn allow(&self, time: Duration) {
         if let Some(deadline) = &self.deadline {
             deadline.set(time);
@@ -68,17 +71,18 @@ impl Stream {
     }
 }
 
-/// Makes connections over the network.
+/// Opens connections over the network.
 pub struct NetworkConnector {
     address: HostAddress,
     tls: Option<ClientTls>,
 }
 
 impl NetworkConnector {
-    /// The way to a server. Nothing is sent yet.
+    /// Creates a connector to a server. Nothing is sent yet.
     ///
     /// # Errors
-    /// A file of the client is missing, or has something else.
+    ///
+    /// Returns an error if a file of the client is missing or invalid.
     pub fn new(address: &HostAddress, files: &ClientFiles) -> Result<NetworkConnector, RemoteError> {
         let tls = match address.scheme {
             Scheme::Tls => Some(ClientTls::new(files)?),

@@ -1,4 +1,4 @@
-//! What files are by their content, where their names do not tell.
+//! Recognizes files by their content if their names are not sufficient.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use ese_format::header::DatabaseHeader;
 use ese_format::recognise::START_LEN;
 use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs};
 
-/// The start of a file, at most `max` bytes of it.
+/// Reads at most `max` bytes from the start of a file.
 fn start_of(vfs: &dyn Vfs, path: &Path, max: usize) -> io::Result<IoBuffer> {
     let file = vfs.open(path, OpenMode::Read)?;
     let len = file.len()?.min(max as u64) as usize / IoBuffer::ALIGNMENT * IoBuffer::ALIGNMENT;
@@ -17,14 +17,14 @@ fn start_of(vfs: &dyn Vfs, path: &Path, max: usize) -> io::Result<IoBuffer> {
     Ok(start)
 }
 
-/// Whether a file begins with the header of a database, or with the copy of one.
+/// Returns true if a file starts with a database header or with the copy of a database header.
 pub fn is_database(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
     Ok(DatabaseHeader::read_from_start(&start_of(vfs, path, START_LEN)?).is_ok())
 }
 
-/// Whether a file has the registration of a copy, as a copy stores it.
+/// Returns true if a file contains the registration of the copy `id`, in the format that a copy stores.
 pub fn is_registration(vfs: &dyn Vfs, path: &Path, id: &str) -> io::Result<bool> {
     let registration = CopyRegistration::parse(id, &start_of(vfs, path, CopyRegistration::BYTES)?);
-    // Only the side that keeps the logs finds that one cannot be read.
+    // Only the side that keeps the logs sets this field, so a registration from a copy does not contain it.
     Ok(registration.is_some_and(|registration| registration.unreadable_since.is_none()))
 }

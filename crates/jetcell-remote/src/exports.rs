@@ -1,4 +1,4 @@
-//! What a server offers: directories by name, what clients may do in them, and the secret that clients must know.
+//! Exports of a server: directories by name, the permissions of clients, and the token that clients must send.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,26 +12,27 @@ use crate::error::ServeError;
 use crate::open_writes::OpenWrites;
 use crate::rights::is_name;
 
-/// Minimum length of a token: a shorter one could be guessed.
+/// Minimum length of a token. A shorter token could be guessed.
 const MIN_TOKEN: usize = 16;
-/// Maximum length of a token: it must have room in a greeting.
+/// Maximum length of a token. It must fit into a greeting.
 const MAX_TOKEN: usize = 1024;
 
-/// Maximum number of files that a client may have open, unless the system allows fewer.
+/// Maximum number of open files per client, unless the system allows fewer.
 pub const MAX_FILES: usize = 256;
 
-/// Maximum number of databases whose recognition is remembered.
+/// Maximum number of cached paths of known databases.
 const MAX_KNOWN: usize = 1024;
 
-/// A secret that both sides know. It is not shown.
+/// A secret shared by server and client. Its `Debug` output does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// The content of a file, without white space around it.
+    /// Creates a token from the content of a file, without surrounding white space.
     ///
     /// # Errors
-    /// It is too short or too long; the text says so, and not what it is.
+    ///
+    /// Returns an error if the token is too short or too long. The message does not contain the token.
     pub fn from_text(text: &str) -> Result<Token, String> {
         let bytes = text.trim().as_bytes();
         match bytes.len() {
@@ -42,12 +43,12 @@ impl Token {
         }
     }
 
-    /// The bytes, to be sent over a connection that is secured.
+    /// Returns the bytes of the token. They may only be sent over a secured connection.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether a client has sent this token. The time does not depend on how much of it is right.
+    /// Returns true if a client has sent this token. The comparison runs in constant time.
     pub(crate) fn is(&self, sent: &[u8]) -> bool {
         self.0.ct_eq(sent).into()
     }
@@ -59,31 +60,34 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// What a server offers.
+/// The directories that a server exports, and their permissions.
 pub struct Exports {
-    /// The file system.
+    /// File system that contains the directories.
     pub vfs: Arc<dyn Vfs>,
-    /// The secret.
+    /// Token that clients must send.
     pub token: Token,
-    /// Whether clients may take the role of the active side from a stopped instance.
+    /// Whether clients may take over the role of the active side from a stopped instance.
     pub allow_handover: bool,
-    /// Maximum number of files that a client may have open. At most [`MAX_FILES`]. The same maximum is that of locks.
+    /// Maximum number of open files and maximum number of locks per client. At most [`MAX_FILES`].
     pub max_files: usize,
-    /// The host, for people.
+    /// Host name for messages.
     pub host: String,
     directories: BTreeMap<String, PathBuf>,
-    /// Files that clients write now.
+    /// Files that clients are currently writing.
     pub(crate) writes: OpenWrites,
-    /// Databases that were recognised by their content: a list of a directory must not read each of them again.
+    /// Databases that were recognized by their content. With this cache a directory listing need not read each of
+    /// them again.
     databases: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Exports {
-    /// Nothing but reading and messages of copies is allowed in these directories. The file system must confine paths in them
-    /// ([`Vfs::confines`]).
+    /// Exports directories by name. Clients may only read files and exchange messages of copies. The file system must
+    /// confine paths to the directories ([`Vfs::confines`]).
     ///
     /// # Errors
-    /// A name is none, or stands for two directories; the file system would follow links out of a directory.
+    ///
+    /// Returns an error if a name is invalid or identifies two directories, or if the file system would follow links
+    /// out of a directory.
     pub fn new(
         vfs: Arc<dyn Vfs>,
         token: Token,
@@ -117,12 +121,13 @@ impl Exports {
         })
     }
 
-    /// Whether a file is a database, by what was found when it was opened last, or by its content now.
+    /// Returns true if the file was recognized as a database earlier, or is a database according to its current
+    /// content.
     pub(crate) fn is_known_database(&self, path: &Path) -> bool {
         self.databases.lock().contains(path) || self.is_database(path)
     }
 
-    /// Whether a file is a database now, by its content. One that cannot be read is none.
+    /// Returns true if the current content of the file is a database. A file that cannot be read is not.
     pub(crate) fn is_database(&self, path: &Path) -> bool {
         let is = content::is_database(&*self.vfs, path).unwrap_or(false);
         let mut known = self.databases.lock();
@@ -134,12 +139,12 @@ impl Exports {
         is
     }
 
-    /// The names and their directories.
+    /// Returns the exported directories by name.
     pub fn directories(&self) -> &BTreeMap<String, PathBuf> {
         &self.directories
     }
 
-    /// The directory with this name.
+    /// Returns the directory with this name.
     pub(crate) fn directory(&self, name: &str) -> Option<&Path> {
         self.directories.get(name).map(PathBuf::as_path)
     }

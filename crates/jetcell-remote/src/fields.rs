@@ -1,4 +1,4 @@
-//! Numbers, texts and bytes of messages. A message is read from its begin to its end, and nothing may be left.
+//! Fields of messages: numbers, texts and bytes. A message is read from start to end, and no bytes may remain.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use std::io;
 pub struct FieldWriter(Vec<u8>);
 
 impl FieldWriter {
-    /// A message of this kind.
+    /// Starts a message of this kind.
     pub fn new(kind: u8) -> FieldWriter {
         FieldWriter(vec![kind])
     }
@@ -31,7 +31,7 @@ impl FieldWriter {
         self
     }
 
-    /// A short text: what is behind its first 65,535 bytes is left out.
+    /// Appends a short text. Text after the first 65,535 bytes is dropped.
     pub fn text(self, text: &str) -> FieldWriter {
         let mut len = text.len().min(usize::from(u16::MAX));
         while !text.is_char_boundary(len) {
@@ -42,7 +42,7 @@ impl FieldWriter {
         writer
     }
 
-    /// Bytes up to the end of the message.
+    /// Appends bytes that extend to the end of the message.
     pub fn rest(mut self, bytes: &[u8]) -> FieldWriter {
         self.0.extend_from_slice(bytes);
         self
@@ -56,7 +56,7 @@ impl FieldWriter {
 /// Reads the fields of a message.
 pub struct FieldReader<'m>(&'m [u8]);
 
-/// A message that has another layout than its kind demands.
+/// Returns the error for a message whose layout does not match its kind.
 pub fn garbled() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a message that cannot be read")
 }
@@ -110,12 +110,12 @@ impl<'m> FieldReader<'m> {
         std::mem::take(&mut self.0).to_vec()
     }
 
-    /// Whether nothing is left.
+    /// Returns true if no bytes remain.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Fails if anything is left.
+    /// Returns the message. Fails if bytes remain.
     pub fn end<T>(self, message: T) -> io::Result<T> {
         if self.0.is_empty() { Ok(message) } else { Err(garbled()) }
     }

@@ -1,29 +1,30 @@
-//! Frames: how messages are cut out of a stream of bytes.
+//! Frames that separate messages in a byte stream.
 //!
 //! ```text
 //! length of what follows: u32 | number of the request: u32 | message
 //! ```
 //!
-//! Numbers are little-endian. A reply has the number of its request. Memory is taken as bytes arrive, so that a length that is
-//! a lie costs nothing.
+//! Numbers are little-endian. A reply has the number of its request. Memory is allocated as bytes arrive, so a false
+//! length does not cause a large allocation.
 
 use std::io::{self, Read, Write};
 
-/// Most bytes of a file in one message.
+/// Maximum number of file bytes in one message.
 pub const CHUNK: usize = 1 << 20;
-/// Longest frame: a chunk, and what is around it.
+/// Maximum length of a frame: a chunk and its surrounding fields.
 pub const LONGEST: usize = CHUNK + 4096;
-/// Longest frame before the client is known.
+/// Maximum length of a frame from a client that has not sent the token.
 pub const LONGEST_GREETING: usize = 2048;
 
-/// Bytes of the number of a request.
+/// Size of a request number in bytes.
 const NUMBER: usize = 4;
 
-/// Reads a frame of at most `longest` bytes. `None`: the stream has ended in front of it.
+/// Reads a frame of at most `longest` bytes. Returns `None` if the stream ended before the frame.
 ///
 /// # Errors
-/// Besides those of the stream: the frame is longer, or too short for its number (`InvalidData`); the stream ends within it
-/// (`UnexpectedEof`).
+///
+/// Returns errors of the stream. In addition, returns `InvalidData` if the frame is too long or too short for its
+/// number, and `UnexpectedEof` if the stream ends within the frame.
 pub fn read_frame(stream: &mut dyn Read, longest: usize) -> io::Result<Option<(u32, Vec<u8>)>> {
     let mut length = [0; 4];
     let mut have = 0;
@@ -50,7 +51,7 @@ pub fn read_frame(stream: &mut dyn Read, longest: usize) -> io::Result<Option<(u
     Ok(Some((u32::from_le_bytes(number), message)))
 }
 
-/// Writes a frame, in one piece.
+/// Writes a frame with a single write.
 pub fn write_frame(stream: &mut dyn Write, number: u32, message: &[u8]) -> io::Result<()> {
     let length = u32::try_from(message.len() + NUMBER).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut frame = Vec::with_capacity(message.len() + 8);

@@ -1,7 +1,9 @@
-//! Another host, as a client sees it: one connection, which is made again when it was lost, and what depends on it.
+//! A remote host as seen by a client: one connection that is reopened after it was lost, and the state that depends
+//! on it.
 //!
-//! Locks belong to a connection. When it is lost, the server releases them, and another process may take them. So from then on every
-//! request of this client fails until it has dropped its locks: it does not go on with work that a lock was to protect.
+//! Locks belong to a connection. When it is lost, the server releases them, and another process may acquire them. All
+//! requests of this client then fail until it has dropped its locks. The client therefore cannot continue work that a
+//! lost lock was protecting.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -21,30 +23,31 @@ use crate::frame::CHUNK;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// Reads that are under way over one connection. More would only wait in buffers.
+/// Maximum number of reads in flight on one connection. More reads would only wait in buffers.
 const WINDOW: usize = 4;
-/// Longest pause before a lost connection is made again.
+/// Maximum delay before a lost connection is reopened.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Work for the thread that transfers in the background.
+/// A job for the background transfer thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// The settings of a client.
+/// Options of a client.
 pub struct RemoteOptions {
-    /// The secret of the server.
+    /// Token of the server.
     pub token: Token,
-    /// How long the client waits.
+    /// Time-outs of the client.
     pub limits: ClientLimits,
-    /// The pause after a failed try to connect. It doubles up to five seconds.
+    /// Delay after a failed connection attempt. It doubles with each failure, up to five seconds.
     pub retry: Duration,
-    /// Bytes of files that may come per second.
+    /// Maximum number of file bytes received per second.
     pub rate: Option<u64>,
-    /// Keep the connection alive, and transfer in the background. Without that, two runs are equal.
+    /// Whether threads keep the connection alive and transfer in the background. Without threads, runs are
+    /// deterministic.
     pub threads: bool,
 }
 
 impl RemoteOptions {
-    /// The usual settings.
+    /// Returns the default options.
     pub fn new(token: Token) -> RemoteOptions {
         let (limits, retry) = (ClientLimits::default(), Duration::from_millis(100));
         RemoteOptions { token, limits, retry, rate: None, threads: true }
@@ -52,29 +55,29 @@ impl RemoteOptions {
 }
 
 pub(crate) struct Host {
-    /// What the paths of the host begin with.
+    /// Common prefix of all paths of the host.
     pub root: PathBuf,
     connector: Box<dyn Connector>,
     options: RemoteOptions,
     pacer: Pacer,
     pub clock: Arc<RealClock>,
     state: Mutex<State>,
-    /// The thread that transfers in the background.
+    /// Queue of the background transfer thread.
     jobs: Mutex<Option<Sender<Job>>>,
 }
 
 #[derive(Default)]
 struct State {
     connection: Option<Connection>,
-    /// The number of the connection: files and locks of an earlier one are gone.
+    /// Number of the connection. Files and locks of earlier connections are no longer valid.
     epoch: u64,
-    /// When it was used last.
+    /// Time of the last use of the connection.
     used: Option<Instant>,
-    /// Locks that exist here, whether the server has them or not.
+    /// Number of locks held by the client, even if the server has released them.
     locks: usize,
-    /// Why the connection was lost over which they were taken.
+    /// Reason why the connection of these locks was lost.
     lost: Option<String>,
-    /// Why there is no connection, when the next try may be made, and the pause after that.
+    /// Error of the last connection attempt, the earliest time of the next attempt, and the current delay.
     failed: Option<(RemoteError, Instant, Duration)>,
     welcome: Option<Welcome>,
 }
@@ -86,7 +89,7 @@ impl Host {
         Host { root, connector, options, pacer, clock, state: Mutex::default(), jobs: Mutex::default() }
     }
 
-    /// The state, with a connection.
+    /// Returns the state with an open connection.
     fn connected(self: &Arc<Host>) -> Result<MutexGuard<'_, State>, RemoteError> {
         let mut state = self.state.lock();
         if let Some(why) = &state.lost {
@@ -120,13 +123,14 @@ impl Host {
         }
     }
 
-    /// What the server says about itself.
+    /// Returns the information that the server sent in response to the greeting.
     pub fn welcome(self: &Arc<Host>) -> Result<Welcome, RemoteError> {
         let state = self.connected()?;
         Ok(state.welcome.clone().unwrap_or_else(|| Welcome { allows_handover: false, host: String::new() }))
     }
 
-    /// Asks the server. `epoch`: the connection that the request needs. Returns the connection that was used, too.
+    /// Sends a request and receives its reply. `epoch` is the connection that the request requires. Also returns the
+    /// connection that was used.
     pub fn ask(self: &Arc<Host>, request: &Request, epoch: Option<u64>) -> io::Result<(Reply, u64)> {
         let mut state = self.connected().map_err(RemoteError::into_io)?;
         state.require(epoch)?;
@@ -139,7 +143,7 @@ impl Host {
         Ok((done(reply)?, used))
     }
 
-    /// Takes a lock. Returns its number, and that of the connection.
+    /// Acquires a lock. Returns its number and the number of the connection.
     pub fn lock(self: &Arc<Host>, request: &Request) -> io::Result<(u32, u64)> {
         let mut state = self.connected().map_err(RemoteError::into_io)?;
         let reply = state.transfer(|connection| {
@@ -155,12 +159,12 @@ impl Host {
         }
     }
 
-    /// Releases a lock, also one that the server does not have any more.
+    /// Releases a lock, even if the server has already released it.
     pub fn unlock(&self, lock: u32, epoch: u64) {
         let mut state = self.state.lock();
         state.locks -= 1;
         if state.epoch == epoch && state.connection.is_some() {
-            // If that fails, the connection is lost, and the lock with it.
+            // If the request fails, the connection is lost, and the server releases the lock.
             let _ = state.transfer(|connection| {
                 let number = connection.send(&Request::Unlock { lock })?;
                 connection.receive(number)
@@ -171,7 +175,7 @@ impl Host {
         }
     }
 
-    /// Tells the server that a file is not used any more.
+    /// Notifies the server that a file is no longer used.
     pub fn close(&self, file: u32, epoch: u64) {
         let mut state = self.state.lock();
         if state.epoch == epoch && state.connection.is_some() {
@@ -182,7 +186,7 @@ impl Host {
         }
     }
 
-    /// Reads a part of a file, with several requests under way.
+    /// Reads a part of a file with several requests in flight.
     pub fn read(self: &Arc<Host>, file: u32, epoch: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let piece = self.piece();
         let mut state = self.connected().map_err(RemoteError::into_io)?;
@@ -200,7 +204,8 @@ impl Host {
                     at += u64::from(len);
                     asked.push_back((number, place));
                 }
-                // Also after an error, so that no reply is left for the next request.
+                // The remaining replies are received even after an error. Otherwise the next request would receive
+                // one of them.
                 let Some((number, place)) = asked.pop_front() else { return Ok(()) };
                 match connection.receive(number)? {
                     Reply::Bytes(bytes) if bytes.len() == place.len() => place.copy_from_slice(&bytes),
@@ -212,7 +217,7 @@ impl Host {
         failed.map_or(Ok(()), |(kind, what)| Err(io::Error::new(kind, what)))
     }
 
-    /// Bytes of one request: at a low rate so few that the server sees the client often.
+    /// Returns the number of bytes per request. At a low rate the requests are small and therefore frequent.
     fn piece(&self) -> usize {
         let rate = self.options.rate.map_or(CHUNK, |rate| usize::try_from(rate / 4).unwrap_or(CHUNK));
         (rate / 4096 * 4096).clamp(4096, CHUNK)
@@ -224,7 +229,7 @@ impl Host {
         }
     }
 
-    /// Does a transfer in the background, or at once.
+    /// Runs a transfer in the background, or immediately without threads.
     pub fn transfer(&self, job: Job) {
         if !self.options.threads {
             return job();
@@ -237,13 +242,13 @@ impl Host {
         });
         let sent = sender.send(job);
         drop(jobs);
-        // The thread has ended with a panic of a job, which ends the process where that matters.
+        // A panic in a job has ended the thread. If panics abort the process, this point is not reached.
         if let Err(job) = sent {
             job.0();
         }
     }
 
-    /// Says now and then that this client is there, as long as it exists.
+    /// Starts a thread that sends keepalive requests as long as the client exists.
     fn keep_alive(self: &Arc<Host>) {
         let Some(every) = self.options.limits.keep_alive else { return };
         let host: Weak<Host> = Arc::downgrade(self);
@@ -251,7 +256,7 @@ impl Host {
             loop {
                 std::thread::sleep(every / 4);
                 let Some(host) = host.upgrade() else { return };
-                // A connection whose state is locked is in use.
+                // If the state is locked, the connection is in use.
                 let Some(mut state) = host.state.try_lock() else { continue };
                 let is_idle = state.used.is_some_and(|used| used.elapsed() >= every);
                 if is_idle && state.connection.is_some() {
@@ -266,7 +271,7 @@ impl Host {
 }
 
 impl State {
-    /// Fails unless the connection is the one that a request needs.
+    /// Fails unless the current connection is the one that a request requires.
     fn require(&self, epoch: Option<u64>) -> io::Result<()> {
         match epoch {
             Some(epoch) if epoch != self.epoch => {
@@ -277,7 +282,7 @@ impl State {
         }
     }
 
-    /// Uses the connection. If that fails, it is gone, and what belongs to it.
+    /// Uses the connection. After an error, drops the connection and its state.
     fn transfer<T>(&mut self, work: impl FnOnce(&mut Connection) -> io::Result<T>) -> io::Result<T> {
         let Some(connection) = &mut self.connection else {
             return Err(RemoteError::Unreachable("there is no connection".into()).into_io());
@@ -299,7 +304,7 @@ impl State {
     }
 }
 
-/// The reply, unless the request has failed.
+/// Returns the reply, or the error that it contains.
 fn done(reply: Reply) -> io::Result<Reply> {
     match reply {
         Reply::Failed { kind, what } => Err(io::Error::new(kind, what)),
@@ -307,7 +312,7 @@ fn done(reply: Reply) -> io::Result<Reply> {
     }
 }
 
-/// A reply that does not fit the request.
+/// Returns the error for a reply that does not match the request.
 pub(crate) fn unexpected() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "a reply that does not fit the request")
 }

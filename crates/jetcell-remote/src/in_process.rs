@@ -1,4 +1,4 @@
-//! A way to a server in the same process, without threads: for simulations, in which the way is cut at any byte.
+//! Connections to a server in the same process, without threads. Simulations can cut such a connection at any byte.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -12,22 +12,22 @@ use crate::exports::Exports;
 use crate::frame::{read_frame, write_frame};
 use crate::session::Session;
 
-/// What happens on the way.
+/// Behavior of a simulated connection.
 pub trait Wire: Send + Sync {
-    /// Whether a connection can be made now.
+    /// Returns true if a connection can be opened now.
     fn connects(&self) -> bool;
-    /// How many of so many bytes get through. If these are not all, the connection is cut behind them.
+    /// Returns how many of `bytes` are delivered. If this number is smaller, the connection is cut after it.
     fn carries(&self, bytes: usize) -> usize;
 }
 
-/// Makes streams whose other end answers within each write.
+/// Opens streams to a server that processes requests during each write.
 pub struct InProcess {
     exports: Arc<Exports>,
     wire: Arc<dyn Wire>,
 }
 
 impl InProcess {
-    /// The way to a server with these exports.
+    /// Creates a connector to a server with these exports.
     pub fn new(exports: &Arc<Exports>, wire: Arc<dyn Wire>) -> InProcess {
         InProcess { exports: exports.clone(), wire }
     }
@@ -48,7 +48,7 @@ impl Connector for InProcess {
 }
 
 struct Line {
-    /// The other end; `None`: the connection was cut, or the server has ended it.
+    /// The server side; `None` if the connection was cut or the server has closed it.
     session: Option<Session>,
     wire: Arc<dyn Wire>,
     requests: Vec<u8>,
@@ -56,14 +56,14 @@ struct Line {
 }
 
 impl Line {
-    /// Cuts the connection. The server notices it at once, and releases its locks.
+    /// Cuts the connection. The server immediately ends the session and releases its locks.
     fn cut(&mut self) -> io::Error {
         self.session = None;
         self.replies.clear();
         ErrorKind::ConnectionReset.into()
     }
 
-    /// Answers the requests that have arrived as a whole.
+    /// Processes the requests that have arrived completely.
     fn answer(&mut self) {
         while let Some(session) = &mut self.session {
             let Some(length) = self.requests.first_chunk::<4>() else { return };

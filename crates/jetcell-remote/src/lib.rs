@@ -1,4 +1,4 @@
-//! Directories of another host as a file system, so that copies of databases can follow an active side there.
+//! Directories of another host as a file system. Copies of databases use it to follow an active side on that host.
 //!
 //! ```text
 //!  host of the copy                                        host of the active side
@@ -6,11 +6,14 @@
 //!                                <── replies, in pieces
 //! ```
 //!
-//! A [`Server`] offers named directories. A [`RemoteVfs`] has them below `tls://HOST:PORT`. The client asks for each piece, so a slow one
-//! is never flooded, and what was interrupted goes on with the next question. See `docs/copies.md` for what clients may do.
+//! A [`Server`] exports named directories. A [`RemoteVfs`] provides them below `tls://HOST:PORT`. The client requests
+//! each chunk, so a slow client is never flooded, and an interrupted transfer continues with the next request.
+//! `docs/copies.md` describes the permissions of clients.
 //!
-//! Invariants: bytes from the network never make either side panic or take memory that did not arrive; a client touches only
-//! regular files of the kinds in `rights`, and never through a link; locks end with their connection.
+//! Invariants:
+//! - Bytes from the network never cause a panic, and never cause an allocation for bytes that did not arrive.
+//! - A client accesses only regular files of the kinds in `rights`, and never through a link.
+//! - Locks end with their connection.
 #![forbid(unsafe_code)]
 
 mod address;

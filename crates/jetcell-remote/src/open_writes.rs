@@ -1,7 +1,7 @@
 //! Files that clients are writing.
 //!
-//! Invariant: a file has no writer when it gets its name, and gets none afterwards. So its content stays as it was judged. A connection
-//! that still has the file open cannot write it any more.
+//! Invariant: a file has no writer when it is renamed to its final name, and gets no writer afterwards. Its content
+//! therefore cannot change after it was checked. A connection that still has the file open can no longer write it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use jetcell_sync::Mutex;
 
 use crate::request::Place;
 
-/// The files that were created and have not got their names yet, each with the number of its writer.
+/// Files that were created and not yet renamed to their final names, each with the number of its writer.
 #[derive(Default)]
 pub(crate) struct OpenWrites(Mutex<State>);
 
@@ -35,20 +35,20 @@ impl OpenWrites {
         Ok((created, writer))
     }
 
-    /// Writes a file, if the writer still is the one of the file. `None`: it is not.
+    /// Writes a file if `writer` is still its writer. Otherwise returns `None`.
     pub fn write<T>(&self, place: &Place, writer: u64, write: impl FnOnce() -> T) -> Option<T> {
         let state = self.0.lock();
         (state.writers.get(&key(place)) == Some(&writer)).then(write)
     }
 
-    /// Gives a file its name, or removes it: from now on no client writes it.
+    /// Renames a file to its final name, or removes it. Afterwards no client can write it.
     pub fn end<T>(&self, place: &Place, finish: impl FnOnce() -> T) -> T {
         let mut state = self.0.lock();
         state.writers.remove(&key(place));
         finish()
     }
 
-    /// Forgets a writer that has closed its file.
+    /// Removes the writer of a file that was closed.
     pub fn close(&self, place: &Place, writer: u64) {
         let mut state = self.0.lock();
         if state.writers.get(&key(place)) == Some(&writer) {

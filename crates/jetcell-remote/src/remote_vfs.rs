@@ -16,18 +16,20 @@ use crate::reply::Reply;
 use crate::request::{Place, Request};
 use crate::tls::ClientFiles;
 
-/// The directories that a server exports, below the address of the host. Only what copies need is there: other operations are
-/// `Unsupported`.
+/// The directories that a server exports, below the address of the host. Only operations that copies need are
+/// supported; other operations return `Unsupported`.
 ///
-/// An error of the kind `NotConnected` says nothing about the files: see [`jetcell_vfs::is_out_of_reach`].
+/// An error of the kind `NotConnected` does not describe the state of the files: see
+/// [`jetcell_vfs::is_out_of_reach`].
 #[derive(Clone)]
 pub struct RemoteVfs(Arc<Host>);
 
 impl RemoteVfs {
-    /// A client of a host. It connects when it is used first.
+    /// Creates a client of a host. The client connects on its first use.
     ///
     /// # Errors
-    /// A file of the client is missing, or has something else.
+    ///
+    /// Returns an error if a file of the client is missing or invalid.
     pub fn new(
         address: &HostAddress,
         files: &ClientFiles,
@@ -37,15 +39,16 @@ impl RemoteVfs {
         Ok(RemoteVfs::over(address.root(), Box::new(connector), options))
     }
 
-    /// A client over another way.
+    /// Creates a client that uses another transport.
     pub fn over(root: PathBuf, connector: Box<dyn Connector>, options: RemoteOptions) -> RemoteVfs {
         RemoteVfs(Arc::new(Host::new(root, connector, options)))
     }
 
-    /// Connects, if there is no connection. Returns what the server says about itself.
+    /// Connects if there is no connection. Returns the information that the server sent in response to the greeting.
     ///
     /// # Errors
-    /// There is none; the error says why.
+    ///
+    /// Returns an error with the reason if the connection cannot be opened.
     pub fn connect(&self) -> Result<Welcome, RemoteError> {
         self.0.welcome()
     }
@@ -113,7 +116,7 @@ impl Vfs for RemoteVfs {
             let request = Request::List { directory: place.clone(), after: after.clone() };
             let Reply::Names { names, more } = self.ask(&request)? else { return Err(unexpected()) };
             let last = names.last().cloned().unwrap_or_default();
-            // Names come in order, so that the list ends.
+            // The names must be in ascending order. This guarantees that the listing ends.
             if names.iter().any(|name| !crate::rights::is_name(name) || **name <= *after) {
                 return Err(unexpected());
             }
@@ -156,7 +159,7 @@ impl Drop for RemoteLock {
     }
 }
 
-/// An open file of the other host. It is lost with its connection.
+/// An open file of the other host. It becomes invalid when its connection is lost.
 struct Opened {
     host: Arc<Host>,
     path: PathBuf,

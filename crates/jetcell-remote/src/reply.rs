@@ -1,33 +1,34 @@
-//! What a server answers.
+//! Replies of a server.
 
 use std::io::{self, ErrorKind};
 
 use crate::fields::{FieldReader, FieldWriter, garbled};
 
-/// The answer to a request.
+/// A reply to a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// It was done.
+    /// The request succeeded.
     Done,
-    /// The client is known. Whether it may take the role of the active side, and on which host the server runs.
+    /// The server accepted the token. The reply contains the host name of the server, and whether the client may take
+    /// over the role of the active side.
     Welcome { allows_handover: bool, host: String },
-    /// A file or a lock, by a number of this connection.
+    /// A file or a lock, as a number that is valid on this connection.
     Handle(u32),
     /// A length in bytes.
     Number(u64),
-    /// Yes or no.
+    /// A Boolean result.
     Flag(bool),
     /// Bytes of a file.
     Bytes(Vec<u8>),
     /// Names of files, and whether there are more.
     Names { names: Vec<String>, more: bool },
-    /// The answer is not there yet, for example because of a limit of the rate. The same request gets another reply.
+    /// The reply is delayed, for example by a rate limit. Another reply to the same request follows.
     Working,
-    /// It failed. Nothing is known about its effect but what the kind says.
+    /// The request failed. Apart from the error kind, its effect is unknown.
     Failed { kind: ErrorKind, what: String },
 }
 
-/// Kinds of errors that cross the connection. Others arrive as `Other`.
+/// Error kinds that are transmitted. Other kinds are received as `Other`.
 const KINDS: [ErrorKind; 14] = [
     ErrorKind::Other,
     ErrorKind::NotFound,
@@ -46,12 +47,12 @@ const KINDS: [ErrorKind; 14] = [
 ];
 
 impl Reply {
-    /// The reply for a request that failed.
+    /// Creates the reply for a request that failed.
     pub fn failed(error: &io::Error) -> Reply {
         Reply::Failed { kind: error.kind(), what: error.to_string() }
     }
 
-    /// The bytes of the message.
+    /// Encodes the reply as a message.
     pub fn encode(&self) -> Vec<u8> {
         let writer = match self {
             Reply::Done => FieldWriter::new(0),
@@ -74,10 +75,11 @@ impl Reply {
         writer.end()
     }
 
-    /// The reply in a message.
+    /// Decodes a reply from a message.
     ///
     /// # Errors
-    /// It is none (`InvalidData`).
+    ///
+    /// Returns `InvalidData` if the message is not a valid reply.
     pub fn decode(message: &[u8]) -> io::Result<Reply> {
         let mut fields = FieldReader::new(message);
         let reply = match fields.u8()? {

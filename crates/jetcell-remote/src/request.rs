@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! Requests of a client.
 
 use std::io;
 
@@ -6,29 +6,29 @@ use jetcell_vfs::OpenMode;
 
 use crate::fields::{FieldReader, FieldWriter, garbled};
 
-/// The first bytes that a client sends.
+/// Magic number at the start of a connection.
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcellR");
-/// The version of the protocol. Both sides must have the same.
+/// Version of the protocol. Client and server must have the same version.
 pub const VERSION: u16 = 1;
 
-/// A file in an exported directory: the name of the export, and that of the file.
+/// A file in an exported directory, as the name of the export and the name of the file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// The export.
+    /// Name of the export.
     pub directory: String,
-    /// The file; empty for the directory itself.
+    /// Name of the file; empty for the directory itself.
     pub file: String,
 }
 
 /// A request of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Says which version the client has, and that it knows the token.
+    /// Sends the protocol version and the token of the client.
     Hello {
         version: u16,
         token: Vec<u8>,
     },
-    /// Only shows that the client is there.
+    /// Keeps the connection alive.
     Ping,
     Open {
         place: Place,
@@ -59,7 +59,7 @@ pub enum Request {
     Remove {
         place: Place,
     },
-    /// Within one directory.
+    /// Renames a file within one directory.
     Rename {
         from: Place,
         to: String,
@@ -67,7 +67,7 @@ pub enum Request {
     SyncDirectory {
         directory: String,
     },
-    /// The names behind `after`, in order.
+    /// Lists the names after `after`, in ascending order.
     List {
         directory: Place,
         after: String,
@@ -81,7 +81,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The bytes of the message.
+    /// Encodes the request as a message.
     pub fn encode(&self) -> Vec<u8> {
         let at = |kind: u8, place: &Place| FieldWriter::new(kind).text(&place.directory).text(&place.file);
         let writer = match self {
@@ -108,10 +108,11 @@ impl Request {
         writer.end()
     }
 
-    /// The request in a message.
+    /// Decodes a request from a message.
     ///
     /// # Errors
-    /// It is none (`InvalidData`).
+    ///
+    /// Returns `InvalidData` if the message is not a valid request.
     pub fn decode(message: &[u8]) -> io::Result<Request> {
         let mut fields = FieldReader::new(message);
         let request = match fields.u8()? {
@@ -119,7 +120,7 @@ impl Request {
                 if fields.u64()? != MAGIC {
                     return Err(garbled());
                 }
-                // Another version may have other fields behind it.
+                // Other versions may append other fields.
                 Request::Hello { version: fields.u16()?, token: fields.rest() }
             }
             1 => Request::Ping,

@@ -1,4 +1,4 @@
-//! Which files a client may touch, by their names.
+//! Files that a client may access, by name.
 //!
 //! | file | always | with handover, while the client holds the lock of the logs |
 //! | --- | --- | --- |
@@ -10,53 +10,54 @@
 //! | `E00.log`, `E00tmp.log` | | written within its length, renamed to a closed log, removed |
 //! | `copy.json` | | put |
 //!
-//! All other files do not exist for a client. A file is put by another one that gets its name, so a reader sees a whole one. A closed
-//! log is never changed, replaced or removed.
+//! All other files are hidden from clients. To put a file, a client writes a file with a temporary name and renames
+//! it. A reader therefore always sees a complete file. A closed log is never changed, replaced or removed.
 
 use jetcell_vfs::FileName;
 
-/// The only directory below an export: what a copy has received.
+/// Name of the only accessible subdirectory of an export. It contains files that a copy has received.
 pub const INCOMING: &str = "incoming";
 
-/// Letters of the names of logs in front of the number.
+/// Number of letters before the generation number in a log name.
 const BASE: usize = 3;
 
-/// Ending of a log that recovery gave up.
+/// Suffix of a log that recovery has set aside.
 const SET_ASIDE: &str = ".lost";
 
-/// What a file is, by its name.
+/// Kind of a file, determined by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A message of a copy.
     Message,
-    /// One that has not got its name yet.
+    /// A message that has not been renamed to its final name yet.
     MessageAside,
-    /// The page of the active side for which a copy has asked.
+    /// An image of a page of the active side that a copy has requested.
     PageImage,
-    /// The log that is being written, or the one that is prepared.
+    /// The log that is being written, or the prepared log.
     OpenLog,
     /// A closed log.
     ClosedLog,
-    /// A log that recovery gave up.
+    /// A log that recovery has set aside.
     LostLog,
-    /// In `incoming`: the part of a log that a copy has received.
+    /// The part of a log that a copy has received, in `incoming`.
     ReceivedLog,
     /// The checkpoint of a stream, or the flush map of a database.
     Companion,
-    /// What a copy knows about itself.
+    /// The state of a copy.
     CopyState,
-    /// One that has not got its name yet.
+    /// A state of a copy that has not been renamed to its final name yet.
     CopyStateAside,
-    /// Progress of the scan of a copy, or the pages that it has compared.
+    /// Progress of the scan of a copy, or the results of its page comparisons.
     CopyReport,
-    /// It is locked while an instance works on the logs.
+    /// The lock file that is locked while an instance uses the logs.
     LogLock,
-    /// Anything else. Its content decides: databases have any name.
+    /// Any other file. Its content determines whether it is a database, because databases can have any name.
     Other,
 }
 
 impl Kind {
-    /// The kind of the file at a place in an exported directory. `None`: no file there is for clients.
+    /// Returns the kind of a file by its path in an exported directory. Returns `None` if clients cannot access files
+    /// at this path.
     pub fn at(file: &str) -> Option<Kind> {
         match file.split_once('/') {
             None => Some(Kind::of(file)),
@@ -65,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// The kind of the file with this name.
+    /// Returns the kind of the file with this name.
     pub fn of(name: &str) -> Kind {
         match name {
             "copy.json" => return Kind::CopyState,
@@ -82,7 +83,7 @@ impl Kind {
         let Some((stem, ending)) = name.rsplit_once('.') else { return Kind::Other };
         let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let is_base = |text: &str| text.len() == BASE && is_word(text);
-        // `get` also guards against a character that is not ASCII.
+        // Slicing with `get` does not panic within a multi-byte character.
         let (base, rest) = (stem.get(..BASE).unwrap_or(""), stem.get(BASE..).unwrap_or(""));
         match ending {
             "copy" | "wants" | "patch" | "image" | "copy-new" | "message-new" => {
@@ -112,10 +113,11 @@ impl Kind {
         }
     }
 
-    /// Maximum length of a file of this kind that a client may create. `None`: it may create none.
+    /// Returns the maximum length of a file of this kind that a client creates. Returns `None` if clients cannot
+    /// create such files.
     pub fn max_created(self) -> Option<u64> {
         match self {
-            // A page, and a block in front of it.
+            // A page, preceded by a header block.
             Kind::MessageAside => Some(64 << 10),
             Kind::CopyStateAside => Some(1 << 20),
             _ => None,
@@ -123,22 +125,22 @@ impl Kind {
     }
 }
 
-/// A change that a client wants to make.
+/// A change that a client requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change<'n> {
-    /// Creates a file, and writes it.
+    /// Create and write a file.
     Create(&'n str),
-    /// Writes into a file that is there.
+    /// Write to an existing file.
     Write(&'n str),
-    /// Removes a file.
+    /// Remove a file.
     Remove(&'n str),
-    /// Gives a file another name.
+    /// Rename a file.
     Rename(&'n str, &'n str),
-    /// Creates a lock file.
+    /// Create a lock file.
     CreateLock(&'n str),
 }
 
-/// The base name of the stream of logs to which a file belongs, by its name: a log, a checkpoint or the lock of a stream.
+/// Returns the base name of the log stream to which a file belongs. The file must be a log or the lock of a stream.
 pub fn stream_of(name: &str) -> Option<&str> {
     match Kind::of(name) {
         Kind::OpenLog | Kind::ClosedLog | Kind::LogLock => name.get(..BASE),
@@ -146,19 +148,20 @@ pub fn stream_of(name: &str) -> Option<&str> {
     }
 }
 
-/// Whether a change is allowed.
+/// Decision whether a change is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It is.
+    /// The change is allowed.
     Allowed,
-    /// It is if the client holds the lock of the logs.
+    /// The change is allowed if the client holds the lock of the logs.
     UnderLock,
-    /// It is never.
+    /// The change is not allowed.
     Never,
 }
 
 impl Change<'_> {
-    /// The stream of logs that the change concerns. `None`: all streams of the directory, such as the state of a copy.
+    /// Returns the log stream that the change affects. `None` means all streams of the directory, for example for the
+    /// state of a copy.
     pub fn stream(&self) -> Option<&str> {
         match self {
             Change::Create(name)
@@ -169,7 +172,7 @@ impl Change<'_> {
         }
     }
 
-    /// Whether a client may make the change, if handovers are allowed.
+    /// Decides whether a client may make the change, provided that handovers are allowed.
     pub fn verdict(self) -> Verdict {
         use Kind::{ClosedLog, CopyState, CopyStateAside, LogLock, Message, MessageAside, OpenLog};
         match self {
@@ -194,7 +197,7 @@ impl Change<'_> {
                 _ => Verdict::Never,
             },
             Change::CreateLock(name) => match Kind::of(name) {
-                // Until it is held, nothing else may be changed.
+                // While the lock is not held, no other change is allowed.
                 LogLock => Verdict::UnderLock,
                 _ => Verdict::Never,
             },
@@ -202,7 +205,8 @@ impl Change<'_> {
     }
 }
 
-/// Whether a message gets its own name: a client must not replace one kind by another.
+/// Returns true if a rename gives a message its own final name. A client must not turn a message into one of another
+/// kind.
 fn same_message(from: &str, to: &str) -> bool {
     let parts =
         |name: &'_ str| name.rsplit_once('.').map(|(stem, ending)| (stem.to_string(), ending.to_string()));
@@ -211,14 +215,14 @@ fn same_message(from: &str, to: &str) -> bool {
     stem == other && fits
 }
 
-/// The copy whose registration gets this name, if it is the name of a registration.
+/// Returns the identifier of the copy if this is the name of a registration.
 pub fn registered_id(name: &str) -> Option<&str> {
     let (stem, ending) = name.rsplit_once('.')?;
     let id = stem.get(BASE..)?.strip_prefix('-')?;
     (ending == "copy" && Kind::of(name) == Kind::Message).then_some(id)
 }
 
-/// Whether a name stays in its directory, and has nothing that a terminal takes for more than text.
+/// Returns true if the name is a plain file name without control characters for a terminal.
 pub fn is_name(name: &str) -> bool {
     FileName::new(name).is_ok() && !name.chars().any(char::is_control)
 }

@@ -1,4 +1,4 @@
-//! Listening, the threads of the connections, and the end.
+//! The listener, the connection threads, and the shutdown of a server.
 
 mod connections;
 
@@ -22,27 +22,29 @@ use crate::reply::Reply;
 use crate::session::{End, Session};
 use crate::tls::{ServerFiles, ServerTls};
 
-/// Pause after a connection could not be accepted, for example for lack of descriptors.
+/// Pause after a connection could not be accepted, for example because there are no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// A client whose answer waits for the limit of the rate hears so often that it comes.
+/// Interval between `Working` replies to a client whose reply waits for the rate limit.
 const WORKING: Duration = Duration::from_secs(5);
-/// Time for the threads of connections to end after the server was stopped.
+/// Maximum time for connection threads to exit after the server was stopped.
 const LAST: Duration = Duration::from_secs(5);
 
-/// What clients may take.
+/// Limits on the resources that clients can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServerLimits {
-    /// Maximum number of connections of clients that know the token. Others are closed.
+    /// Maximum number of connections from clients with a valid token. Further connections are closed.
     pub connections: usize,
-    /// Maximum number of connections whose clients have not shown the token yet. For a new one, an older one is closed.
+    /// Maximum number of connections whose clients have not sent the token yet. If the maximum is exceeded, an older
+    /// connection is closed.
     pub unknown: usize,
-    /// Maximum number of these connections from one network: an IPv4 address, or 64 bits of an IPv6 address.
+    /// Maximum number of these connections from one network. A network is an IPv4 address or the first 64 bits of an
+    /// IPv6 address.
     pub unknown_per_network: usize,
-    /// Time for the handshake and the greeting.
+    /// Time-out for the handshake and the greeting.
     pub handshake: Duration,
-    /// Time in which the next request must have come. Clients that are there say so more often.
+    /// Time-out for the next request. Idle clients send keepalive requests more often.
     pub idle: Duration,
-    /// Bytes of files per second, of all clients together.
+    /// Maximum number of file bytes per second for all clients together.
     pub rate: Option<u64>,
 }
 
@@ -53,20 +55,20 @@ impl Default for ServerLimits {
     }
 }
 
-/// What has happened at a server.
+/// Event counters of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Clients that knew the token.
+    /// Number of clients with a valid token.
     pub clients: u64,
-    /// Connections that were closed because there were too many.
+    /// Number of connections that were closed because there were too many.
     pub too_many: u64,
-    /// Handshakes that failed or took too long.
+    /// Number of handshakes that failed or timed out.
     pub handshakes: u64,
-    /// Connections with something else than requests.
+    /// Number of connections that sent invalid requests.
     pub garbage: u64,
-    /// Clients with another token.
+    /// Number of clients with a wrong token.
     pub wrong_token: u64,
-    /// Clients with another version.
+    /// Number of clients with another protocol version.
     pub wrong_version: u64,
 }
 
@@ -91,11 +93,15 @@ pub struct Server(Arc<Shared>);
 pub struct Stopper(Arc<Shared>);
 
 impl Server {
-    /// Listens from now on; clients are served by [`Server::run`]. Without TLS only on a loopback address. `note` gets one line
-    /// for each thing that the owner of the server should know.
+    /// Listens on an address. [`Server::run`] then serves the clients.
+    ///
+    /// Without TLS, only a loopback address is allowed. `note` receives one line for each event that the operator of
+    /// the server should see.
     ///
     /// # Errors
-    /// The address cannot be used, or only with TLS; a file of the server is missing, or has something else.
+    ///
+    /// Returns an error if the address cannot be used or requires TLS, or if a file of the server is missing or
+    /// invalid.
     pub fn bind(
         address: SocketAddr,
         exports: Exports,
@@ -130,12 +136,12 @@ impl Server {
         })))
     }
 
-    /// Where it listens.
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
 
-    /// Stops the server.
+    /// Returns a handle that stops the server.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.0.clone())
     }
@@ -157,12 +163,12 @@ impl Server {
 }
 
 impl Stopper {
-    /// Ends all connections, and [`Server::run`].
+    /// Closes all connections and makes [`Server::run`] return.
     pub fn stop(&self) {
         let shared = &self.0;
         shared.is_stopped.store(true, Ordering::SeqCst);
         shared.connections.lock().end_all();
-        // The thread that accepts connections notices it with the next one.
+        // The accepting thread checks the flag after the next connection, so a connection is opened here.
         let ip = match shared.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -171,7 +177,7 @@ impl Stopper {
         let _ = TcpStream::connect_timeout(&(ip, shared.address.port()).into(), Duration::from_secs(1));
     }
 
-    /// What has happened so far.
+    /// Returns the current event counters.
     pub fn counts(&self) -> Counts {
         *self.0.counts.lock()
     }
@@ -190,7 +196,7 @@ impl Shared {
         }
         let shared = self.clone();
         let started = thread::Builder::new().name(format!("client {peer}")).spawn(move || {
-            // The session ends, and with it its locks, before the connection is counted as ended.
+            // The session is dropped, and its locks are released, before the connection is removed.
             shared.talk(id, stream, peer);
             shared.connections.lock().remove(id);
         });
@@ -199,7 +205,8 @@ impl Shared {
         }
     }
 
-    /// Counts a connection that was of no use, and says so when their number has doubled: a flood of them must not fill a log.
+    /// Counts a rejected connection. A message is logged only when the count has doubled, so a flood of connections
+    /// cannot fill the log.
     fn count(&self, peer: SocketAddr, what: &str, of: impl Fn(&mut Counts) -> &mut u64) {
         let number = {
             let mut counts = self.counts.lock();
@@ -243,13 +250,13 @@ impl Shared {
             Err(_) if !session.is_known() => {
                 ("closed: there was no greeting", |counts| &mut counts.handshakes)
             }
-            // A client that is known may go when it wants.
+            // A client with a valid token may disconnect at any time.
             Err(_) => return,
         };
         self.count(peer, what, of);
     }
 
-    /// Answers requests until the connection ends.
+    /// Processes requests until the connection ends.
     fn converse(
         &self,
         id: u64,
@@ -283,7 +290,7 @@ impl Shared {
         }
     }
 
-    /// Waits until so many bytes may go. The client hears meanwhile that its answer comes.
+    /// Waits until the rate limit allows `bytes`. Sends `Working` replies to the client while it waits.
     fn pace(
         &self,
         channel: &mut dyn Channel,

@@ -1,11 +1,11 @@
-//! One client of a server: its requests are answered one after the other, and its locks end with it.
+//! The session of one client on a server. Its requests are processed in order, and its locks end with it.
 //!
 //! Invariants:
-//! - Nothing is answered before the client has shown the token.
-//! - Every path is that of a regular file of a kind in `rights`, in an exported directory or in `incoming` of one. The file system
-//!   confines it, so no link is followed.
-//! - What an activation changes is changed only while this client holds the lock of those logs. So a client that lost its lock
-//!   cannot go on, also if it does not know that yet.
+//! - No request is served before the client has sent the token.
+//! - Every path refers to a regular file of a kind in `rights`, in an exported directory or its `incoming`
+//!   subdirectory. The file system confines the path, so no link is followed.
+//! - Files that an activation changes are changed only while this client holds the lock of these logs. A client that
+//!   has lost its lock therefore cannot continue, even if it has not detected the loss yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -21,31 +21,31 @@ use crate::reply::Reply;
 use crate::request::{Place, Request, VERSION};
 use crate::rights::{Change, INCOMING, Kind, Verdict, is_name, registered_id, stream_of};
 
-/// Maximum number of messages about pages in a directory, so that a client cannot fill it with files.
+/// Maximum number of page messages in a directory. The limit prevents a client from filling the directory with files.
 const MAX_PAGE_MESSAGES: usize = 4096;
-/// Maximum number of registrations in a directory. Messages about pages take nothing of their room.
+/// Maximum number of registrations in a directory. Page messages are counted separately.
 const MAX_REGISTRATIONS: usize = 1024;
-/// Maximum number of copies that one connection registers for the first time.
+/// Maximum number of copies that one connection can register for the first time.
 const MAX_NEW_COPIES: usize = 64;
-/// Maximum bytes of names in one reply.
+/// Maximum number of bytes of names in one reply.
 const NAMES: usize = 256 << 10;
 
-/// An answer, and whether the connection goes on.
+/// A reply, and whether the connection ends after it.
 pub(crate) struct Answer {
     pub reply: Reply,
     pub ends: Option<End>,
 }
 
-/// Why a connection ends with an answer.
+/// Reason why a connection ends after a reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// The client does not speak the protocol.
+    /// The client does not use the protocol.
     Garbage,
-    /// It does not know the token.
+    /// The client sent a wrong token.
     Token,
-    /// It has another version.
+    /// The client has another protocol version.
     Version,
-    /// The server has as many clients as it may have.
+    /// The server has reached its maximum number of clients.
     Full,
 }
 
@@ -53,7 +53,7 @@ struct OpenFile {
     file: Arc<dyn File>,
     place: Place,
     mode: OpenMode,
-    /// The number of the writer, if the client has created the file.
+    /// Number of the writer, if the client has created the file.
     writer: Option<u64>,
 }
 
@@ -62,13 +62,13 @@ struct HeldLock {
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// The state of a connection.
+/// State of a connection.
 pub(crate) struct Session {
     exports: Arc<Exports>,
     is_known: bool,
     files: BTreeMap<u32, OpenFile>,
     locks: BTreeMap<u32, HeldLock>,
-    /// Places of the registrations that were created on this connection.
+    /// Registrations that were created on this connection.
     new_copies: BTreeSet<Place>,
     next: u32,
 }
@@ -99,17 +99,17 @@ impl Session {
         }
     }
 
-    /// The longest frame that the client may send now.
+    /// Returns the maximum length of the next frame from the client.
     pub fn longest_frame(&self) -> usize {
         if self.is_known { LONGEST } else { LONGEST_GREETING }
     }
 
-    /// Whether the client has shown the token.
+    /// Returns true if the client has sent the token.
     pub fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// Answers one message.
+    /// Processes one message and returns the reply.
     pub fn answer(&mut self, message: &[u8]) -> Answer {
         let ending =
             |kind, what: String, end| Answer { reply: Reply::Failed { kind, what }, ends: Some(end) };
@@ -191,12 +191,12 @@ impl Session {
         self.exports.directory(name).ok_or_else(|| {
             let known: Vec<&str> = self.exports.directories().keys().map(String::as_str).collect();
             let what = format!("the server has no directory `{name}`; it has {}", known.join(", "));
-            // Not `NotFound`: that a file is gone would be a lie.
+            // `NotFound` would wrongly mean that a file does not exist.
             io::Error::other(what)
         })
     }
 
-    /// Where a file is, or could be. Its kind is one that clients may know.
+    /// Returns the path of an existing or new file. Fails if clients cannot access files of this kind.
     fn path(&self, place: &Place) -> io::Result<PathBuf> {
         let directory = self.directory(&place.directory)?;
         let name = place.file.rsplit_once('/').map_or(&*place.file, |(_, name)| name);
@@ -206,12 +206,12 @@ impl Session {
         Ok(directory.join(&place.file))
     }
 
-    /// Whether a file is one that copies need, by its name, or as a database by its content.
+    /// Returns true if copies need the file, by its name or because its content is a database.
     fn is_given(&self, place: &Place, path: &Path) -> bool {
         Kind::at(&place.file) != Some(Kind::Other) || self.exports.is_database(path)
     }
 
-    /// Where a file is that must be there, and that copies need.
+    /// Returns the path of an existing file that copies need.
     fn own_file(&self, place: &Place) -> io::Result<PathBuf> {
         let path = self.path(place)?;
         if self.exports.vfs.is_own_file(&path)? {
@@ -228,7 +228,7 @@ impl Session {
         }
     }
 
-    /// Whether the client holds the lock of a stream of logs in a directory.
+    /// Returns true if the client holds the lock of a log stream in a directory.
     fn holds_lock(&self, directory: &str, stream: &str) -> bool {
         self.locks.values().any(|held| {
             let place = &held.place;
@@ -237,7 +237,7 @@ impl Session {
         })
     }
 
-    /// The streams that have logs in a directory.
+    /// Returns the log streams with logs in a directory.
     fn streams(&self, directory: &str) -> io::Result<BTreeSet<String>> {
         let files = self.exports.vfs.list(self.directory(directory)?)?;
         let logs = files.iter().filter_map(|path| path.file_name()?.to_str());
@@ -245,7 +245,7 @@ impl Session {
         Ok(logs.filter_map(stream_of).map(str::to_string).collect())
     }
 
-    /// Whether the client holds the locks of all streams that a change concerns.
+    /// Returns true if the client holds the locks of all log streams that a change affects.
     fn holds_locks(&self, directory: &str, change: Change<'_>) -> io::Result<bool> {
         Ok(match change.stream() {
             Some(stream) => self.holds_lock(directory, stream),
@@ -304,7 +304,8 @@ impl Session {
         Ok(handle)
     }
 
-    /// Fails if the directory has too many files of the kind that a client wants to create. A copy that is registered always has room.
+    /// Fails if the directory contains too many files of the kind that a client wants to create. A copy that is
+    /// already registered is always allowed.
     fn require_room(&mut self, place: &Place) -> io::Result<()> {
         let directory = self.directory(&place.directory)?;
         let Some(aside) = registration_aside(&place.file) else {
@@ -333,7 +334,7 @@ impl Session {
         Ok(())
     }
 
-    /// The number of files in a directory whose names are of a kind.
+    /// Returns the number of files in a directory whose names are of a kind.
     fn count(&self, directory: &Path, is_kind: fn(&str) -> bool) -> io::Result<usize> {
         let files = self.exports.vfs.list(directory)?;
         let names = files.iter().filter_map(|path| path.file_name()?.to_str());
@@ -399,12 +400,13 @@ impl Session {
         let target = Place { directory: from.directory.clone(), file: to.to_string() };
         let (source, target_path) = (self.own_file(from)?, self.path(&target)?);
         let vfs = &*self.exports.vfs;
-        // Messages and states replace earlier ones; a log never does.
+        // Messages and states replace earlier ones, but a log never replaces another log.
         if vfs.exists(&target_path)? && Kind::of(to) == Kind::ClosedLog {
             return Err(ErrorKind::AlreadyExists.into());
         }
         self.exports.writes.end(from, || {
-            // Logs are kept for a registration, so what cannot be read as one must not become one.
+            // A registration makes the instance keep logs, so an invalid file must not get the name of a
+            // registration.
             if let Some(id) = registered_id(to)
                 && !is_registration(vfs, &source, id)?
             {
@@ -414,7 +416,7 @@ impl Session {
             }
             vfs.rename(&source, &target_path)
         })?;
-        // A log that is closed now is not written through a file that was opened before.
+        // A log that is closed now must not be written through a file that was opened earlier.
         for open in self.files.values_mut().filter(|open| open.place == *from) {
             open.mode = OpenMode::Read;
         }
@@ -444,7 +446,8 @@ impl Session {
         Ok(Reply::Names { names, more })
     }
 
-    /// Whether a file in a directory below an export, or in the export itself (`below` is empty), is for clients.
+    /// Returns true if clients can see a file. `below` is the subdirectory of the export, or empty for the export
+    /// itself.
     fn is_listed(&self, below: &str, name: &str, directory: &Path) -> bool {
         match below {
             "" => Kind::of(name) != Kind::Other || self.exports.is_known_database(&directory.join(name)),
@@ -457,11 +460,11 @@ impl Session {
             return Err(refused("the client holds too many locks"));
         }
         let mut path = self.path(&place)?;
-        // Other locks would stop the processes that follow, scan or back up a copy on this host.
+        // Other locks would block the processes that follow, scan or back up a copy on this host.
         if !matches!(Kind::at(&place.file), Some(Kind::LogLock | Kind::Other)) {
             return Err(refused("clients lock only databases and the lock file of the logs"));
         }
-        // A lock creates the file, and must not follow a link either.
+        // Acquiring a lock creates the file, and must not follow a link.
         if self.exports.vfs.exists(&path)? {
             path = self.own_file(&place)?;
         } else {
@@ -474,7 +477,7 @@ impl Session {
     }
 }
 
-/// The stem of a registration that has not got its name yet.
+/// Returns the stem of a registration that has not been renamed to its final name yet.
 fn registration_aside(name: &str) -> Option<&str> {
     name.strip_suffix(".copy-new").filter(|_| Kind::of(name) == Kind::MessageAside)
 }
@@ -491,7 +494,7 @@ fn refused(what: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, what)
 }
 
-/// Why the file is transferred, as far as its name says so.
+/// Returns the I/O reason for a transfer, derived from the file name.
 fn reason(name: &str) -> IoReason {
     match Kind::of(name) {
         Kind::OpenLog | Kind::ClosedLog => IoReason::LogRead,

@@ -1,4 +1,4 @@
-//! Advice for broken rules: one sentence for each, derived from the evidence in the result.
+//! Advice for broken rules: one sentence per cause, derived from the evidence in the result.
 
 use jetcell_workload::measurement::{InstanceSample, Limiter, Sample};
 use jetcell_workload::result::RunResult;
@@ -6,18 +6,19 @@ use jetcell_workload::{Rule, Verdict};
 
 use crate::number::{plain, three};
 
-/// Processors that are busier than this delay I/O themselves.
+/// Average CPU utilization in percent above which the CPUs are the likely cause of slow I/O.
 const BUSY_CPU_PERCENT: f64 = 80.0;
-/// A device with a longer average queue, or with a higher busy share, is the likely cause.
+/// Average queue length above which a device is the likely cause. A busy percentage above [`BUSY_DISK_PERCENT`] has
+/// the same meaning.
 const LONG_QUEUE: f64 = 2.0;
 const BUSY_DISK_PERCENT: f64 = 80.0;
-/// An interval that is this many times slower than the average is an incident.
+/// Factor over the average above which a slow interval is treated as an isolated incident.
 const INCIDENT: f64 = 3.0;
 
-/// Begin of the name of the rule about the measurement itself.
+/// Start of the name of the rule that checks the measurement itself.
 const MEASURED_ENOUGH: &str = "Measured enough";
 
-/// One sentence for each cause, with all broken rules that have it.
+/// Returns one sentence per cause, each with all broken rules that share the cause.
 pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     let mut doubted = None;
@@ -106,7 +107,7 @@ impl Evidence<'_> {
         self.mean(|row| row.log_writes_average_latency_ms)
     }
 
-    /// Why one kind of transfers was slow.
+    /// Explains why one kind of transfer was slow.
     fn slow(&self, what: &str, of_one: bool, value: fn(&InstanceSample) -> f64, average: f64) -> String {
         let slowest = self.samples.iter().flat_map(|sample| {
             sample.instances.iter().map(move |instance| (value(instance), sample.at_seconds))
@@ -126,7 +127,7 @@ impl Evidence<'_> {
         self.cause(what)
     }
 
-    /// The cause: the processors, a device, or a layer between them.
+    /// Finds the cause of slow transfers: the CPUs, a device, or a layer between them.
     fn cause(&self, what: &str) -> String {
         let host = &self.result.analysis.host;
         if host.seconds <= 0.0 {
@@ -165,7 +166,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// Why the run did not reach its target.
+    /// Explains why the run did not reach its target.
     fn too_few(&self) -> String {
         let Some(limit) = &self.result.analysis.limit else {
             return "the limiting factor is unknown".into();

@@ -1,10 +1,10 @@
-//! The charts of the arrays below the databases of a run, and the marks of what happened to them.
+//! Charts of the arrays that store the databases of a run, and marks for events on these arrays.
 
 use jetcell_workload::measurement::ArraySample;
 
 use crate::chart::{Chart, Series};
 
-/// Charts of samples; none of a run that is on no array.
+/// Returns charts of the samples, or none if the run does not use an array.
 pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
     if samples.is_empty() {
         return vec![];
@@ -42,7 +42,8 @@ pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
     charts
 }
 
-/// When members failed, and when rebuilds began and were complete, to the end of the interval.
+/// Returns a mark for each failure of a member and for each start and completion of a rebuild. The time of an event
+/// is the end of its interval.
 pub(crate) fn marks(samples: &[ArraySample]) -> Vec<(f64, String)> {
     let mut marks = vec![];
     for pair in samples.windows(2) {

@@ -1,4 +1,4 @@
-//! Horizontal bars with their values at their ends.
+//! Horizontal bars, each with its value at its end.
 
 use maud::{Markup, html};
 
@@ -8,42 +8,42 @@ use crate::standalone::standalone;
 
 const WIDTH: f64 = 480.0;
 const ROW: f64 = 38.0;
-/// Bars begin here, below their names, which have the whole width.
+/// Left edge of the bars. Names are printed above the bars and use the whole width.
 const LEFT: f64 = 4.0;
-/// The bars are left of this, so that values have room.
+/// Right limit of the bars, which leaves space for the values.
 const ENDS: f64 = 374.0;
 const BELOW: f64 = 22.0;
 
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Its name, above it.
+    /// Name of the bar, printed above it.
     pub name: String,
-    /// Its length.
+    /// Value that determines the length of the bar.
     pub value: f64,
-    /// Its value with its unit, at its end.
+    /// Value with its unit, printed at the end of the bar.
     pub label: String,
-    /// What it belongs to: bars of one series have one colour.
+    /// Series of the bar. Bars of one series have the same colour.
     pub series: usize,
 }
 
 /// Bars of one quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
-    /// What is drawn, and what there is to see.
+    /// Caption: the quantity, and the most important observation.
     pub title: String,
     /// Unit of the axis.
     pub unit: String,
-    /// Scale of the axis: linear from zero, or logarithmic over whole powers of ten.
+    /// Scale of the axis: linear from zero, or logarithmic in whole powers of ten.
     pub scale: Scale,
-    /// Series and what they are, where the names of the bars leave that open.
+    /// Series with their names, if the names of the bars do not identify them.
     pub legend: Vec<(usize, String)>,
     /// The bars from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 impl Bars {
-    /// The bars with their caption.
+    /// Returns the bars with their caption.
     pub fn figure(&self) -> Markup {
         html! {
             figure {
@@ -60,7 +60,7 @@ impl Bars {
         }
     }
 
-    /// The bars as an SVG file of their own.
+    /// Returns the bars as a standalone SVG file.
     pub fn standalone(&self) -> String {
         let names: Vec<&str> = self.legend.iter().map(|(_, name)| name.as_str()).collect();
         let legend = if names.is_empty() {
@@ -71,7 +71,7 @@ impl Bars {
         standalone(&self.svg().into_string(), &self.title, &format!("{}{legend}", self.unit))
     }
 
-    /// The lowest and the highest value of the axis, and where its labels are.
+    /// Returns the lowest and the highest value of the axis, and the positions of its labels.
     fn axis(&self) -> (f64, f64, Vec<f64>) {
         let values = || self.bars.iter().map(|bar| bar.value).filter(|value| value.is_finite());
         let high = values().fold(0.0, f64::max);
@@ -82,7 +82,7 @@ impl Bars {
             }
             Scale::Logarithmic => {
                 let low = values().filter(|value| *value > 0.0).fold(high, f64::min);
-                // A bar of the lowest value has a length, too.
+                // The axis starts below the lowest value, so its bar has a length, too.
                 let decade = |value: f64| value.clamp(1e-30, 1e30).log10();
                 let (low, high) = ((decade(low) - 0.2).floor(), decade(high).ceil());
                 let high = high.max(low + 1.0);
@@ -93,7 +93,7 @@ impl Bars {
         }
     }
 
-    /// The drawing, for a page with the style sheet of the reports.
+    /// Returns the drawing for a page that contains the style sheet of the reports.
     pub fn svg(&self) -> Markup {
         let (low, high, labels) = self.axis();
         let share = |value: f64| match self.scale {
@@ -124,7 +124,7 @@ impl Bars {
     }
 }
 
-/// A label of the axis.
+/// Formats a label of the axis.
 fn tick(value: f64) -> String {
     match value {
         value if value != 0.0 && value < 0.001 => format!("{value:.0e}"),

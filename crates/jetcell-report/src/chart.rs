@@ -1,9 +1,10 @@
-//! Line charts: a caption that says what there is to see, a drawing that scales with the page, a legend, and the values for a
-//! reader who points at the drawing or uses the arrow keys.
+//! Line charts. A chart has a caption with the most important observation, a drawing that scales with the page, and a
+//! legend. Values appear when the reader points at the drawing or uses the arrow keys.
 //!
-//! The colours of a drawing are custom properties of `report.css`, so that they follow the scheme of the page. A drawing
-//! contains no text from outside. A value that is not a number leaves a gap, and so does zero on a logarithmic scale. Of a
-//! long series, a drawing shows the lowest and the highest value of each interval, so that peaks stay visible.
+//! The colours of a drawing are custom properties of `report.css`, so they follow the colour scheme of the page. A
+//! drawing contains no external text. A value that is not a number leaves a gap, and so does zero on a logarithmic
+//! scale. For a long series, a drawing shows the lowest and the highest value of each interval, which keeps peaks
+//! visible.
 
 mod axis;
 mod drawing;
@@ -18,19 +19,19 @@ use self::drawing::{MOST_SERIES, swatch};
 use crate::number::significant;
 use crate::standalone::standalone;
 
-/// A limit that is further above the values is named and not drawn, because the values would be a flat line.
+/// Factor over the values above which a limit is named but not drawn, because the values would become a flat line.
 const LIMIT_IN_SIGHT: f64 = 5.0;
 
-/// A limit of the values: a horizontal line.
+/// A limit of the values, drawn as a horizontal line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitLine {
-    /// The limit.
+    /// Value of the limit.
     pub value: f64,
-    /// On which side of it the values should be.
+    /// Side of the limit on which the values should be.
     pub bound: Bound,
-    /// What it limits, for the legend.
+    /// Name of the limited quantity for the legend.
     pub name: String,
-    /// The number of the line that it limits.
+    /// Index of the series to which the limit applies.
     pub series: usize,
 }
 
@@ -39,62 +40,63 @@ pub struct LimitLine {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// From left to right.
+    /// Points from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// A line through `points`.
+    /// Creates a series from `points`.
     pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series { name: name.into(), points: points.into_iter().collect() }
     }
 
-    /// The values that are numbers.
+    /// Returns the values that are finite numbers.
     fn values(&self) -> impl Iterator<Item = f64> {
         self.points.iter().map(|(_, value)| *value).filter(|value| value.is_finite())
     }
 }
 
-/// Dots over the lines of a chart, of another quantity with an axis of its own at the right.
+/// Dots of another quantity, drawn over the lines of a chart with a separate axis on the right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cloud {
-    /// Unit of the values: its name, and behind a comma what else is to be known about them.
+    /// Unit of the values: its name, and details after a comma.
     pub unit: String,
-    /// Scale of the axis at the right.
+    /// Scale of the axis on the right.
     pub scale: Scale,
-    /// The dots, with names for the legend.
+    /// Dots, with names for the legend.
     pub series: Vec<Series>,
 }
 
 /// A line chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What is drawn.
+    /// Name of the charted quantity.
     pub title: String,
-    /// What there is to see, for the caption; by default the range of the first line beside its limit.
+    /// Most important observation, for the caption. The default is the range of the first series and how often it
+    /// exceeds its limit.
     pub finding: Option<String>,
-    /// Unit of the values: its name, and behind a comma what else is to be known about them.
+    /// Unit of the values: its name, and details after a comma.
     pub unit: String,
-    /// The quantity of the horizontal axis.
+    /// Quantity of the horizontal axis.
     pub along: Along,
     /// Scale of the vertical axis.
     pub scale: Scale,
-    /// Whether a value holds from its point to the next one, as in a histogram, so that the lines are steps.
+    /// True if a value applies from its point to the next point, as in a histogram. The lines are then steps.
     pub steps: bool,
-    /// Whether the values are dots without lines between them.
+    /// True if the values are drawn as dots without connecting lines.
     pub dots: bool,
     /// The lines.
     pub series: Vec<Series>,
-    /// Dots over them.
+    /// Dots drawn over the lines.
     pub cloud: Option<Cloud>,
-    /// Marked values of the horizontal axis, each with its name for the legend.
+    /// Marked positions on the horizontal axis, each with a name for the legend.
     pub marks: Vec<(f64, String)>,
     /// Limits of the values.
     pub limits: Vec<LimitLine>,
 }
 
 impl Chart {
-    /// A chart of values along a quantity.
+    /// Creates a chart of values along a quantity.
     pub fn new(
         title: impl Into<String>,
         unit: impl Into<String>,
@@ -117,24 +119,24 @@ impl Chart {
         }
     }
 
-    /// A chart of values over time.
+    /// Creates a chart of values over time.
     pub fn over_time(title: impl Into<String>, unit: impl Into<String>, series: Vec<Series>) -> Chart {
         Chart::new(title, unit, Along::Time, series)
     }
 
-    /// The chart with a logarithmic scale of the values.
+    /// Returns the chart with a logarithmic scale of the values.
     #[must_use]
     pub fn logarithmic(self) -> Chart {
         Chart { scale: Scale::Logarithmic, ..self }
     }
 
-    /// The chart with a caption that says what there is to see.
+    /// Returns the chart with this observation in its caption.
     #[must_use]
     pub fn showing(self, finding: impl Into<String>) -> Chart {
         Chart { finding: Some(finding.into()), ..self }
     }
 
-    /// The chart with a limit of the line with this number.
+    /// Returns the chart with a limit for series number `series`.
     pub(crate) fn limited(
         mut self,
         bound: Bound,
@@ -146,14 +148,14 @@ impl Chart {
         self
     }
 
-    /// The limits that the drawing shows.
+    /// Returns the limits that the drawing shows.
     fn limits_in_sight(&self) -> impl Iterator<Item = &LimitLine> {
         let highest = self.series.iter().flat_map(Series::values).fold(0.0, f64::max);
         let shown = move |limit: &&LimitLine| limit.value > 0.0 && limit.value <= highest * LIMIT_IN_SIGHT;
         self.limits.iter().filter(shown)
     }
 
-    /// What there is to see: `reads 12 to 20, never above 20`.
+    /// Returns the observation for the caption, such as `reads 12 to 20, never above 20`.
     fn seen(&self) -> Option<String> {
         if self.finding.is_some() {
             return self.finding.clone();
@@ -181,7 +183,7 @@ impl Chart {
         })
     }
 
-    /// The chart with caption and legend.
+    /// Returns the chart with caption and legend.
     pub fn figure(&self) -> Markup {
         let drawn = self.series.iter().any(|series| !series.points.is_empty());
         html! {
@@ -207,14 +209,14 @@ impl Chart {
         }
     }
 
-    /// The chart as an SVG file of its own. Its note has the names of the lines and marks.
+    /// Returns the chart as a standalone SVG file. Its note contains the names of the lines and marks.
     pub fn standalone(&self) -> String {
         let caption = self.seen().map_or(self.title.clone(), |seen| format!("{}: {seen}", self.title));
         let marks = self.marks.iter().map(|(_, name)| format!("; vertical line: {name}"));
         standalone(&self.svg(), &caption, &format!("{}{}", self.unit, marks.collect::<String>()))
     }
 
-    /// The dots that are drawn, each with the number of its colour.
+    /// Returns the series of dots that are drawn, each with its colour number.
     fn dotted<'c>(&self, cloud: &'c Cloud) -> impl Iterator<Item = (usize, &'c Series)> {
         (self.series.len().min(MOST_SERIES)..MOST_SERIES).zip(&cloud.series)
     }

@@ -1,4 +1,4 @@
-//! The report as CSV: one value per line, so that one file can hold all tables of several runs.
+//! Renders the report as CSV with one value per line. One file can therefore contain all tables of several runs.
 
 use jetcell_input::printable_lines;
 use jetcell_workload::measurement::Sample;
@@ -7,7 +7,7 @@ use jetcell_workload::result::RunResult;
 use crate::table::Table;
 use crate::tables;
 
-/// The report with the columns `run,table,row,column,value`.
+/// Returns the report with the columns `run,table,row,column,value`.
 pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Sample])>) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let mut add =
@@ -30,10 +30,10 @@ pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Samp
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// One table, a row on each line, for programs.
+/// Returns one table with one line per row, for programs.
 pub fn table_csv(table: &Table) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
-    // A write to memory cannot fail, and rows are as long as the heading.
+    // A write to memory cannot fail, and all rows have as many cells as the heading.
     let _ =
         writer.write_record(table.columns.iter().map(|column| printable_lines(&column.name).into_owned()));
     for row in &table.rows {

@@ -1,4 +1,5 @@
-//! `docs/report.md` and `docs/tests.md` define every name that a report shows: rules, tables, rows, columns, charts and their lines.
+//! Checks that `docs/report.md` and `docs/tests.md` define every name that a report shows: rules, tables, rows,
+//! columns, charts, and their lines.
 
 use jetcell_workload::Phase;
 use jetcell_workload::fragmentation::{FileMap, Fragmentation, FragmentationChange};
@@ -21,7 +22,7 @@ const DOCS: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tests.md"),
 ];
 
-/// Headings of columns with names that depend on the run, such as files.
+/// Headings of columns whose names depend on the run, such as files.
 const NAMED_BY_THE_RUN: [&str; 10] = [
     "Database Instance",
     "Part",
@@ -35,7 +36,7 @@ const NAMED_BY_THE_RUN: [&str; 10] = [
     "Target rate (operations/sec)",
 ];
 
-/// Copies of both kinds.
+/// Returns a replication test with both kinds of copies.
 fn replicated() -> Replication {
     Replication {
         copies: vec![
@@ -48,7 +49,7 @@ fn replicated() -> Replication {
     }
 }
 
-/// Sets what defragmentation and the turns of maintenance leave.
+/// Adds results of defragmentation and of the alternating maintenance tasks.
 fn maintained(result: &mut RunResult) {
     let configuration = &mut result.configuration;
     (configuration.defrag, configuration.layout, configuration.maintenance_impact) = (true, true, true);
@@ -57,7 +58,7 @@ fn maintained(result: &mut RunResult) {
     result.analysis.maintenance_impact = vec![TaskImpact::default()];
 }
 
-/// The reasons for transfers that have a distribution.
+/// I/O reasons for which latencies are recorded.
 const LATENCIES: [&str; 8] = [
     "database_read",
     "database_write",
@@ -69,7 +70,7 @@ const LATENCIES: [&str; 8] = [
     "backup_read",
 ];
 
-/// A result with everything that a report can show.
+/// Returns a result with everything that a report can show.
 pub(crate) fn everything() -> RunResult {
     let mut result = result();
     let phases = [
@@ -168,7 +169,7 @@ pub(crate) fn everything() -> RunResult {
     result
 }
 
-/// The text with one space between words, so that a name may be split between two lines.
+/// Joins the text with single spaces, so a name matches even if it is split across two lines.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

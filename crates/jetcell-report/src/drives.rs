@@ -1,4 +1,4 @@
-//! The summary of drives: for a terminal, as Markdown, as CSV, and as a page with charts.
+//! Renders the summary of drives for a terminal, as Markdown, as CSV, and as a page with charts.
 
 use jetcell_lab::drives::{Claim, Drive, Finding, Relation, Row, Summary};
 use jetcell_workload::measurement::Better;
@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// Tables and remarks, in lines of at most `width` characters.
+/// Renders tables and remarks, in lines of at most `width` characters.
 pub fn drives_text(summary: &Summary, width: usize) -> String {
     let mut out = String::new();
     for table in tables(summary) {
@@ -22,17 +22,17 @@ pub fn drives_text(summary: &Summary, width: usize) -> String {
     out
 }
 
-/// The same as Markdown, with tables of GitHub's dialect.
+/// Renders GitHub-flavored Markdown.
 pub fn drives_markdown(summary: &Summary) -> String {
     tables_markdown("comparison of drives", &tables(summary), &notes(summary))
 }
 
-/// The tables as CSV.
+/// Renders the tables as CSV.
 pub fn drives_csv(summary: &Summary) -> String {
     tables(summary).iter().map(table_csv).collect::<Vec<_>>().join("\n")
 }
 
-/// The same as a page, with figures as bars.
+/// Renders a page, with the figures as bars.
 pub fn drives_html(summary: &Summary) -> String {
     let page = notes(summary).iter().fold(Page::new("Drives"), |page, line| page.text(line));
     let page = page.bars(&bars(summary));
@@ -52,7 +52,7 @@ fn tables(summary: &Summary) -> Vec<Table> {
     [drives(summary), rows(summary)].into_iter().chain(claims).collect()
 }
 
-/// What the source of the figures prints, beside what follows from its figures.
+/// Returns a table of the percentages that the source prints, next to the percentages computed from its figures.
 fn claims(summary: &Summary) -> Table {
     let row = |claim: &Claim| {
         let Claim { drive, than, .. } = claim;
@@ -87,7 +87,7 @@ fn claims(summary: &Summary) -> Table {
 
 fn drives(summary: &Summary) -> Table {
     let currency = summary.currency.as_deref().unwrap_or("money");
-    // Of a file without its remarks, too, the base must be known.
+    // The name of the base must be part of each file, because a file may be read without its remarks.
     let first = summary.drives.first().map_or("", |drive| drive.name.as_str());
     let columns = [
         format!("Mean advantage (% of {first})"),

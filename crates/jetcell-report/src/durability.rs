@@ -1,4 +1,4 @@
-//! The verdict of a durability test: for a terminal, as Markdown, and as a page.
+//! Renders the verdict of a durability test for a terminal, as Markdown, and as a page.
 
 use jetcell_lab::durability::{Finding, KindTally, Level, Verification};
 
@@ -12,14 +12,15 @@ use crate::text_table::{table_text, wrapped};
 
 /// Heading of the reports.
 const TITLE: &str = "Durability test";
-/// Findings that are listed.
+/// Maximum number of findings that are listed.
 const MOST_FINDINGS: usize = 20;
 
 fn count(number: u64) -> String {
     grouped(number as f64)
 }
 
-/// Verdict, promises by kind of operation, findings and remarks, in lines of at most `width` characters.
+/// Renders the verdict, the promises by kind of operation, the findings, and remarks, in lines of at most `width`
+/// characters.
 pub fn durability_text(found: &Verification, width: usize) -> String {
     let mut out = wrapped("", &verdict(found), width);
     for table in tables(found) {
@@ -31,7 +32,7 @@ pub fn durability_text(found: &Verification, width: usize) -> String {
     out
 }
 
-/// The same as Markdown, with tables of GitHub's dialect.
+/// Renders GitHub-flavored Markdown.
 pub fn durability_markdown(found: &Verification) -> String {
     let mut out = format!("# Jetcell: {TITLE}\n\n{}\n\n", md::escaped(&verdict(found)));
     tables(found).iter().for_each(|table| out += &md::table(table));
@@ -39,7 +40,7 @@ pub fn durability_markdown(found: &Verification) -> String {
     out
 }
 
-/// The same as a page, with the damaged operations of each kind as bars.
+/// Renders a page with the damaged operations of each kind as bars.
 pub fn durability_html(found: &Verification) -> String {
     let page = Page::new(TITLE).text(&verdict(found));
     let page = if found.is_kept() { page } else { page.bars(&[damages(found)]) };
@@ -52,7 +53,7 @@ fn tables(found: &Verification) -> Vec<Table> {
     [Some(kinds(found)), findings(found)].into_iter().flatten().collect()
 }
 
-/// Operations that were acknowledged and are not there, by kind.
+/// Returns bars with the number of damaged operations by kind.
 fn damages(found: &Verification) -> Bars {
     let bar = |tally: &KindTally| {
         let bad = tally.lost + tally.torn + tally.reordered + tally.unreadable;

@@ -1,4 +1,4 @@
-//! What fragmentation costs on a drive: for a terminal, as Markdown, and as a page with charts.
+//! Renders the cost of fragmentation on a drive for a terminal, as Markdown, and as a page with charts.
 
 use jetcell_lab::fragmentation::Experiment;
 use jetcell_workload::units::human_bytes;
@@ -11,7 +11,7 @@ use crate::text_table::wrapped;
 
 const QUESTION: &str = "Should one defragment a database on this drive?";
 
-/// The answer, the pieces of both files, and the comparison, in lines of at most `width` characters.
+/// Renders the answer, the fragments of both files, and the comparison, in lines of at most `width` characters.
 pub fn experiment_text(found: &Experiment, width: usize) -> String {
     let answer = wrapped("", &format!("{QUESTION} {}", found.answer), width);
     let files = fragmentation_text(&found.files, &[], width);
@@ -22,7 +22,7 @@ pub fn experiment_text(found: &Experiment, width: usize) -> String {
     )
 }
 
-/// The same as Markdown.
+/// Renders the experiment as Markdown.
 pub fn experiment_markdown(found: &Experiment) -> String {
     let tables: Vec<_> =
         fragmentation_tables(&found.files).into_iter().chain(tables(&found.comparison)).collect();
@@ -31,7 +31,7 @@ pub fn experiment_markdown(found: &Experiment) -> String {
     tables_markdown(&format!("experiment: {}", found.comparison.title), &tables, &remarks)
 }
 
-/// The same as a page.
+/// Renders the experiment as a page.
 pub fn experiment_html(found: &Experiment) -> String {
     let page = Page::new(found.comparison.title).heading(QUESTION).text(&found.answer).text(&pieces(found));
     let page = comparison(page.heading("Measured"), &found.comparison);
@@ -39,7 +39,7 @@ pub fn experiment_html(found: &Experiment) -> String {
     page.finish()
 }
 
-/// What was compared.
+/// Describes the fragmentation of both files.
 fn pieces(found: &Experiment) -> String {
     let counts: Vec<String> = found.files.iter().map(|file| file.pieces.to_string()).collect();
     format!(

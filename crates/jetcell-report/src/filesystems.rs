@@ -1,4 +1,4 @@
-//! The comparison of file systems: for a terminal, as Markdown, and as a page with charts.
+//! Renders the comparison of file systems for a terminal, as Markdown, and as a page with charts.
 
 use jetcell_lab::filesystems::{FilesystemTest, RowResult, Signs, Specification, TestedDirectory};
 use jetcell_workload::measurement::Better;
@@ -13,7 +13,7 @@ use crate::page::Page;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// Rows that are drawn as bars.
+/// Names of the rows that are drawn as bars.
 const DRAWN: [&str; 6] = [
     "scan_mib_per_sec",
     "backup_mib_per_sec",
@@ -23,7 +23,7 @@ const DRAWN: [&str; 6] = [
     "avg_processor_time_pct",
 ];
 
-/// Figures, differences, directories and remarks, in lines of at most `width` characters.
+/// Renders figures, differences, directories, and remarks, in lines of at most `width` characters.
 pub fn filesystems_text(test: &FilesystemTest, width: usize) -> String {
     let mut out = String::new();
     for table in tables(test) {
@@ -33,7 +33,7 @@ pub fn filesystems_text(test: &FilesystemTest, width: usize) -> String {
     out
 }
 
-/// The same as Markdown, with tables of GitHub's dialect.
+/// Renders GitHub-flavored Markdown.
 pub fn filesystems_markdown(test: &FilesystemTest) -> String {
     let mut out = format!("# Jetcell comparison: {}\n\n", test.title);
     tables(test).iter().for_each(|table| out += &md::table(table));
@@ -41,12 +41,12 @@ pub fn filesystems_markdown(test: &FilesystemTest) -> String {
     out
 }
 
-/// The same as a page, with the turns and the most important rows as charts.
+/// Renders a page with charts of the turns and of the most important rows.
 pub fn filesystems_html(test: &FilesystemTest) -> String {
     comparison(Page::new(test.title), test).finish()
 }
 
-/// A page with the comparison on it.
+/// Adds the comparison to a page.
 pub(crate) fn comparison(page: Page, test: &FilesystemTest) -> Page {
     let page = notes(test).iter().fold(page, |page, line| page.text(line));
     let drawn = test.rows.iter().filter(|row| DRAWN.contains(&row.row.name));
@@ -164,7 +164,7 @@ pub(crate) fn notes(test: &FilesystemTest) -> Vec<String> {
     lines
 }
 
-/// How a file system was made, in a line.
+/// Describes in one line how a file system was made.
 fn made(name: &str, how: &Specification) -> String {
     let options = |options: &[String]| match options {
         [] => "no more options".to_string(),
@@ -232,7 +232,7 @@ mod tests {
         reported_delta_pct: Vec<Option<f64>>,
     }
 
-    /// A published test of three file systems, as if these runs had measured it.
+    /// Returns a published test of three file systems, converted to a result of this program.
     fn published() -> (Printed, FilesystemTest) {
         let text = include_str!("comparison/filesystem-comparison.json");
         let printed: Printed = serde_json::from_str(text).unwrap();

@@ -1,4 +1,4 @@
-//! The places of files on their device: for a terminal, as Markdown, and as a page.
+//! Renders the fragmentation of files on their device for a terminal, as Markdown, and as a page.
 
 use jetcell_lab::drive::ExpectedCost;
 use jetcell_lab::fragmentation::Fragmentation;
@@ -10,8 +10,8 @@ use crate::page::tables_html;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// Two tables, and remarks on what a read of the files would not find on the device and on what the pieces should cost, in lines of at
-/// most `width` characters. `costs` has one for each file, or is empty.
+/// Renders two tables and remarks, in lines of at most `width` characters. The remarks cover holes and unwritten
+/// ranges of the files, and the expected cost of the fragmentation. `costs` has one entry per file, or is empty.
 pub fn fragmentation_text(files: &[Fragmentation], costs: &[ExpectedCost], width: usize) -> String {
     let mut out = String::new();
     for (number, table) in fragmentation_tables(files).iter().enumerate() {
@@ -28,7 +28,7 @@ pub fn fragmentation_text(files: &[Fragmentation], costs: &[ExpectedCost], width
     out
 }
 
-/// The same as Markdown.
+/// Renders the fragmentation as Markdown.
 pub fn fragmentation_markdown(files: &[Fragmentation], costs: &[ExpectedCost]) -> String {
     tables_markdown(
         "fragmentation of files",
@@ -37,12 +37,12 @@ pub fn fragmentation_markdown(files: &[Fragmentation], costs: &[ExpectedCost]) -
     )
 }
 
-/// The same as a page.
+/// Renders the fragmentation as a page.
 pub fn fragmentation_html(files: &[Fragmentation], costs: &[ExpectedCost]) -> String {
     tables_html("Fragmentation of files", &fragmentation_tables(files), &fragmentation_remarks(files, costs))
 }
 
-/// Extents and distances of files.
+/// Returns tables of the extents and distances of files.
 pub(crate) fn fragmentation_tables(files: &[Fragmentation]) -> [Table; 2] {
     [extents(files), reads(files)]
 }
@@ -51,7 +51,7 @@ fn fragmentation_remarks(files: &[Fragmentation], costs: &[ExpectedCost]) -> Vec
     files.iter().flat_map(remarks).chain(expected(files, costs)).collect()
 }
 
-/// What the pieces should cost on a drive, a line for each file.
+/// Describes the expected cost of the fragmentation on a drive, one line per file.
 fn expected(files: &[Fragmentation], costs: &[ExpectedCost]) -> Vec<String> {
     let line = |(file, cost): (&Fragmentation, &ExpectedCost)| {
         let slower = match cost.contiguous_scan_seconds {

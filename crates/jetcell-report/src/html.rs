@@ -1,5 +1,6 @@
-//! `report.html`: the page of one run. Verdict, rules and advice come first, then charts, then the tables. The cells `td.success` and
-//! `th.grid_row_header` are those that scripts for Jetstress reports search for.
+//! Renders `report.html`, the page of one run. Verdict, rules, and advice come first, then charts, then tables.
+//! Scripts for Jetstress reports search for the cells `td.success` and `th.grid_row_header`, so this page contains
+//! them, too.
 
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
@@ -12,7 +13,7 @@ use crate::series::{charts, distributions, latency_over_rate, load_heading, test
 use crate::table::{Table, Tone};
 use crate::tables;
 
-/// The whole page.
+/// Renders the whole page.
 pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     let verdict = tables::verdict_word(result.verdict);
     let class = class_of(if result.verdict == Verdict::Pass { Tone::Good } else { Tone::Bad });
@@ -52,7 +53,7 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     )
 }
 
-/// The figures of the first screen.
+/// Renders the most important figures, for the first screen.
 fn figures(table: &Table) -> Markup {
     html! {
         @if !table.rows.is_empty() {

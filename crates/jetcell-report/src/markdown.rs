@@ -1,4 +1,4 @@
-//! The report as Markdown, with the tables of GitHub's dialect.
+//! Renders the report as GitHub-flavored Markdown.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::table::{Cell, Table};
 use crate::tables;
 use jetcell_input::{printable, printable_lines};
 
-/// The whole report.
+/// Renders the whole report.
 pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
     let mut out =
         format!("# Jetcell {} test: {}\n\n", result.test.name(), tables::verdict_word(result.verdict));
@@ -37,7 +37,7 @@ pub fn markdown(result: &RunResult, samples: &[Sample]) -> String {
     out
 }
 
-/// Tables and remarks below a heading, with tables of GitHub's dialect.
+/// Renders tables and remarks under a heading, as GitHub-flavored Markdown.
 pub fn tables_markdown(title: &str, tables: &[Table], remarks: &[String]) -> String {
     let mut out = format!("# Jetcell {}\n\n", escaped(title));
     tables.iter().for_each(|one| out += &table(one));
@@ -45,7 +45,7 @@ pub fn tables_markdown(title: &str, tables: &[Table], remarks: &[String]) -> Str
     out
 }
 
-/// A block of code, indented so that its content cannot end it.
+/// Renders a code block. It is indented rather than fenced, so its content cannot end it.
 fn indented(code: &str, out: &mut String) {
     for line in code.lines() {
         // Writing to a String cannot fail.
@@ -53,12 +53,12 @@ fn indented(code: &str, out: &mut String) {
     }
 }
 
-/// A table with its heading and its notes.
+/// Renders a table with its heading and notes.
 pub(crate) fn table(table: &Table) -> String {
     table_below(2, table)
 }
 
-/// A table with a heading of this level.
+/// Renders a table with a heading of this level.
 pub(crate) fn table_below(level: usize, table: &Table) -> String {
     let mut out = format!("{} {}\n\n", "#".repeat(level), escaped(&table.title));
     if !table.rows.is_empty() {

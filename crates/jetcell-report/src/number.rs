@@ -1,39 +1,42 @@
-//! Numbers as a report shows them.
+//! Formats numbers for reports.
 
 use jetcell_workload::result::three_decimals;
 use jetcell_workload::units::human_bytes;
 
 use crate::table::Cell;
 
-/// Three decimals, as Jetstress prints its tables.
+/// Formats three decimals, as Jetstress prints its tables.
 pub(crate) fn three(value: f64) -> String {
     format!("{:.3}", three_decimals(value))
 }
 
-/// Three decimals with thousands separated, as a document of results shows them. Programs get them without.
+/// Formats three decimals with thousands separators, for a document of results. The value for programs has no
+/// separators.
 pub(crate) fn three_grouped(value: f64) -> Cell {
     Cell::number(decimal(three_decimals(value), 3), three(value))
 }
 
-/// Rounds to so many decimals and halves away from zero. A decimal half that binary cannot represent exactly counts as a half.
+/// Rounds to a number of decimals, with ties away from zero. A decimal tie that has no exact binary representation is
+/// still treated as a tie.
 pub(crate) fn rounded(value: f64, decimals: usize) -> f64 {
     let scale = 10_f64.powi(decimals.min(15) as i32);
     (value * scale * (1.0 + 1e-12)).round() / scale
 }
 
-/// As few decimals as the value needs, at most three.
+/// Formats a value with as few decimals as necessary, at most three.
 pub(crate) fn plain(value: f64) -> String {
     let text = three(value);
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// The same with thousands separated.
+/// Formats a value like [`plain`], with thousands separators.
 pub(crate) fn plain_grouped(value: f64) -> String {
     let text = plain(value);
     decimal(value, text.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
 }
 
-/// Three digits, or all of a larger number with thousands separated: `0.123`, `1.23`, `12.3`, `123`, `12,345`.
+/// Formats three significant digits, or all integer digits with thousands separators: `0.123`, `1.23`, `12.3`, `123`,
+/// `12,345`.
 pub fn significant(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => return grouped(value),
@@ -45,7 +48,8 @@ pub fn significant(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// Four digits, for figures of any size such as probabilities: `0.002071`, `2.071e-6`, `461,100`, `2.95e9`.
+/// Formats four significant digits, for figures of any magnitude such as probabilities: `0.002071`, `2.071e-6`,
+/// `461,100`, `2.95e9`.
 pub fn four_digits(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || !value.is_finite() {
@@ -64,7 +68,7 @@ pub fn four_digits(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
-/// `2.950e7` as `2.95e7`.
+/// Removes trailing zeros: `2.950e7` becomes `2.95e7`.
 fn without_zeros(digits: &str) -> String {
     match digits.split_once('e') {
         Some((digits, power)) => format!("{}e{power}", digits.trim_end_matches('0').trim_end_matches('.')),
@@ -72,7 +76,8 @@ fn without_zeros(digits: &str) -> String {
     }
 }
 
-/// A figure in the precision of its unit. All figures of a unit have the same number of decimals, and so have their intervals.
+/// Formats a figure with the precision of its unit. All figures of a unit, and their intervals, have the same number
+/// of decimals.
 pub(crate) fn of_unit(unit: &str, value: f64) -> String {
     let decimals = match unit {
         "B" | "bytes" | "count" => 0,
@@ -82,12 +87,12 @@ pub(crate) fn of_unit(unit: &str, value: f64) -> String {
     if value.is_finite() { decimal(value, decimals) } else { plain(value) }
 }
 
-/// A whole number with thousands separated: `12,345`.
+/// Formats a whole number with thousands separators: `12,345`.
 pub fn grouped(value: f64) -> String {
     decimal(value, 0)
 }
 
-/// So many decimals, with thousands separated: `12,345.6`.
+/// Formats a number with this many decimals and thousands separators: `12,345.6`.
 pub fn decimal(value: f64, decimals: usize) -> String {
     let value = rounded(value, decimals);
     let text = format!("{:.decimals$}", value.abs());
@@ -101,12 +106,13 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     out + rest
 }
 
-/// A figure in the precision that all figures of its unit have, which `name` contains. Programs get three decimals.
+/// Formats a figure with the precision of its unit, which is part of `name`. The value for programs has three
+/// decimals.
 pub(crate) fn figure(name: &str, value: f64) -> Cell {
     Cell::number(figure_text(name, value), three(value))
 }
 
-/// The same for people only.
+/// Formats a figure like [`figure`], but returns only the text for people.
 pub(crate) fn figure_text(name: &str, value: f64) -> String {
     let has = |unit: &str| name.contains(unit);
     match () {
@@ -117,24 +123,24 @@ pub(crate) fn figure_text(name: &str, value: f64) -> String {
         () if has("/sec") || has("per second") || has("per Second") || has('%'.to_string().as_str()) => {
             decimal(value, 1)
         }
-        // A limit that is a share of a count.
+        // A limit that is a fraction of a count.
         () if value.abs() >= 100.0 => grouped(value),
         () => plain_grouped(value),
     }
 }
 
-/// A count with thousands separated.
+/// Formats a count with thousands separators.
 pub(crate) fn count(value: impl Into<u64>) -> Cell {
     let value = value.into();
     Cell::number(grouped(value as f64), value.to_string())
 }
 
-/// Microseconds in milliseconds.
+/// Converts microseconds to milliseconds and formats them.
 pub(crate) fn latency_ms(us: f64) -> Cell {
     figure("(msec)", us / 1_000.0)
 }
 
-/// Seconds as `1:02:03` or `12.3 s`.
+/// Formats seconds as `1:02:03` or `12.3 s`.
 pub(crate) fn span(seconds: f64) -> String {
     if seconds < 60.0 {
         return format!("{seconds:.1} s");
@@ -143,7 +149,7 @@ pub(crate) fn span(seconds: f64) -> String {
     format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
 }
 
-/// An exact number of bytes, with a rounded one as remark.
+/// Formats an exact number of bytes, with a rounded size as remark.
 pub(crate) fn bytes(bytes: u64) -> Cell {
     let remark = if bytes < 1024 { String::new() } else { human_bytes(bytes) };
     count(bytes).remarked(remark)

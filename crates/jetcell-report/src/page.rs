@@ -1,5 +1,5 @@
-//! The design of all pages: style sheet, script, tables, charts. One file without external resources; its script shows values of
-//! charts and nothing else.
+//! Common design of all pages: style sheet, script, tables, charts. A page is one file without external resources.
+//! Its script only shows the values of charts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -8,32 +8,34 @@ use crate::chart::Chart;
 use crate::table::{Cell, Column, Table, Tone};
 use jetcell_input::printable_lines;
 
-/// Colours for light and dark pages, and everything else.
+/// Style sheet: colours for light and dark pages, and the layout.
 pub(crate) const STYLE: &str = concat!(include_str!("colours.css"), include_str!("report.css"));
-/// Shows values of charts. A page without scripts is complete, because the tables have the figures.
+/// Script that shows the values of charts. A page is complete without scripts, because the tables contain the
+/// figures.
 pub(crate) const SCRIPT: &str = include_str!("report.js");
 
-/// Tables of numbers with more columns than this have a smaller font.
+/// Number of columns above which a table of numbers has a smaller font.
 const MANY_COLUMNS: usize = 8;
 
-/// Characters side by side, gaps included, that a printed page of A4 or US Letter has room for: in its font, and in the smaller one.
-/// Wider tables fold in print.
+/// Width of a printed A4 or US Letter page in characters, including gaps, in the normal font. [`PRINTED_SMALL`] is
+/// the width in the small font. Wider tables are folded in print.
 const PRINTED: usize = 80;
 const PRINTED_SMALL: usize = 105;
 
-/// Characters between two columns.
+/// Number of characters between two columns.
 const GAP: usize = 2;
 
-/// Words with more characters may continue on the next line.
+/// Length of a word in characters above which it may be broken across lines.
 const LONG_WORD: usize = 16;
 
-/// A word without a place to break continues on the next line after so many characters, for which the narrowest cell of a page has room.
+/// Maximum length in characters of an unbreakable part of a word. A longer part is broken; this length fits into the
+/// narrowest cell of a page.
 const LONGEST_PART: usize = 24;
 
-/// In print, tables with more rows than this may continue on the next page.
+/// Number of rows above which a table may continue on the next printed page.
 pub(crate) const MANY_ROWS: usize = 20;
 
-/// A page of a command that renders no run.
+/// A page of a command that does not render a run.
 #[derive(Debug)]
 pub struct Page {
     title: String,
@@ -41,7 +43,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with this heading.
+    /// Creates a page with this heading.
     pub fn new(title: impl Into<String>) -> Page {
         let title = title.into();
         Page { body: vec![html! { h1 { (title) } }], title }
@@ -70,31 +72,32 @@ impl Page {
         self.with(table(one))
     }
 
-    /// Adds charts beside each other.
+    /// Adds charts side by side.
     #[must_use]
     pub fn charts(self, charts: &[Chart]) -> Page {
         self.with(html! { div class="charts" { @for chart in charts { (chart.figure()) } } })
     }
 
-    /// Adds bars beside each other.
+    /// Adds bars side by side.
     #[must_use]
     pub fn bars(self, bars: &[Bars]) -> Page {
         self.with(html! { div class="charts" { @for one in bars { (one.figure()) } } })
     }
 
-    /// The page as text.
+    /// Returns the HTML text of the page.
     pub fn finish(self) -> String {
         page(&format!("Jetcell: {}", self.title), &html! { @for part in &self.body { (part) } })
     }
 }
 
-/// A page of tables, with the remarks above them.
+/// Renders a page of tables with remarks above them.
 pub fn tables_html(title: &str, tables: &[Table], remarks: &[String]) -> String {
     let page = remarks.iter().fold(Page::new(title), |page, line| page.text(line));
     tables.iter().fold(page, Page::table).finish()
 }
 
-/// A complete page with its style sheet. Every page comes from here, so text from files is prepared here for all of them.
+/// Renders a complete page with its style sheet. Every page is created here, so text from files is sanitized here for
+/// all pages.
 pub(crate) fn page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -122,18 +125,18 @@ pub(crate) const fn class_of(tone: Tone) -> Option<&'static str> {
     }
 }
 
-/// A table with its heading and its notes.
+/// Renders a table with its heading and notes.
 pub(crate) fn table(table: &Table) -> Markup {
     section(table, &html! { h2 { (table.title) } })
 }
 
-/// A table below the headings of a document.
+/// Renders a table with a lower heading level, for a document.
 pub(crate) fn captioned(table: &Table) -> Markup {
     section(table, &html! { h4 { (table.title) } })
 }
 
 fn section(table: &Table, heading: &Markup) -> Markup {
-    // The answer needs all rows, and every row needs the answer.
+    // This is computed once, because it depends on all rows and each row needs it.
     let has_labels = folds(table) || folds_in_print(table);
     html! {
         section class=[(table.rows.len() > MANY_ROWS).then_some("long")] {
@@ -151,23 +154,25 @@ fn section(table: &Table, heading: &Markup) -> Markup {
     }
 }
 
-/// Tables of text fold on narrow screens: each cell stands on a line of its own, with the name of its column.
+/// Returns true if a table is folded on narrow screens. Tables of text are: each cell is then on a separate line,
+/// labelled with its column name.
 fn folds(table: &Table) -> bool {
     !table.facts && table.columns.iter().skip(1).any(|column| !column.number)
 }
 
-/// Tables of many numbers have a smaller font.
+/// Returns true if a table has a smaller font. Tables with many columns of numbers have.
 fn is_wide(table: &Table) -> bool {
     table.columns.len() > MANY_COLUMNS && !folds(table)
 }
 
-/// Tables that are wider than a printed page fold there: the cells of a row stand below its name, each with the name of its column.
+/// Returns true if a table is folded in print because it is wider than a printed page. The cells of a row are then
+/// below its name, each labelled with its column name.
 fn folds_in_print(table: &Table) -> bool {
     let room = if is_wide(table) { PRINTED_SMALL } else { PRINTED };
     !table.facts && narrowest(table) > room
 }
 
-/// Characters of the widest line of a table whose lines break wherever they may.
+/// Returns the minimum width of a table in characters, with line breaks at all permitted positions.
 fn narrowest(table: &Table) -> usize {
     let longest = |text: &str| words(text).flatten().map(|part| part.chars().count()).max().unwrap_or(0);
     let column = |(at, column): (usize, &Column)| {
@@ -203,8 +208,8 @@ fn row(row: &[Cell], table: &Table, has_labels: bool) -> Markup {
     }
 }
 
-/// Text that lines break only where a reader expects it: not within `--option` nor between a number and its percent sign, but in a long
-/// list or path behind a comma, a slash, an equals sign or an underscore.
+/// Renders text with controlled line breaks. A line is not broken within `--option` or between a number and its
+/// percent sign. A long list or path may be broken after a comma, a slash, an equals sign, or an underscore.
 pub(crate) fn breakable(text: &str) -> Markup {
     let text = text.replace(" %", "\u{a0}%");
     html! {
@@ -219,7 +224,7 @@ pub(crate) fn breakable(text: &str) -> Markup {
     }
 }
 
-/// The words of a text, each in the parts between which a line may end.
+/// Returns the words of a text, each split at the positions where a line may end.
 fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.split(' ').map(|word| match word.chars().count() > LONG_WORD && !word.starts_with("--") {
         true => word.split_inclusive([',', '/', ';', '=', '_']).flat_map(pieces).collect(),
@@ -227,7 +232,7 @@ fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
     })
 }
 
-/// A part of a word in pieces of at most [`LONGEST_PART`] characters.
+/// Splits a part of a word into pieces of at most [`LONGEST_PART`] characters.
 fn pieces(part: &str) -> Vec<&str> {
     let mut ends: Vec<usize> = part.char_indices().step_by(LONGEST_PART).map(|(at, _)| at).collect();
     ends.push(part.len());

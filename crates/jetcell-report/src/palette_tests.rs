@@ -1,10 +1,11 @@
-//! The colours of series differ for every kind of colour vision, and stand out from the page.
+//! Tests that the colours of series differ for every kind of colour vision, and contrast with the page.
 
-/// Rows of a matrix for linear red, green and blue.
+/// Rows of a matrix for linear red, green, and blue.
 type Matrix = [[f64; 3]; 3];
 
-/// What people see without one kind of cones: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A Physiologically-based Model for
-/// Simulation of Color Vision Deficiency, IEEE Transactions on Visualization and Computer Graphics 15 (6), 2009, severity 1.0.
+/// Matrices that simulate the absence of one kind of cones: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A
+/// Physiologically-based Model for Simulation of Color Vision Deficiency, IEEE Transactions on Visualization and
+/// Computer Graphics 15 (6), 2009, severity 1.0.
 const VISIONS: [(&str, Matrix); 4] = [
     ("full vision", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
     (
@@ -21,14 +22,15 @@ const VISIONS: [(&str, Matrix); 4] = [
     ),
 ];
 
-/// sRGB in linear red, green and blue (IEC 61966-2-1), which are D65 tristimulus values with this matrix.
+/// Matrix from linear sRGB (IEC 61966-2-1) to D65 tristimulus values.
 const XYZ: Matrix =
     [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]];
 const WHITE: [f64; 3] = [0.95047, 1.0, 1.08883];
 
-/// Least distance of two colours in CIE L*a*b* of 1976. From about 2 on a distance can be seen; thin lines need ten times that.
+/// Minimum distance of two colours in CIE L*a*b* of 1976. A distance is visible from about 2; thin lines need ten
+/// times as much.
 const DISTANCE: f64 = 20.0;
-/// Least contrast of graphical objects with the page (WCAG 2.2, 1.4.11).
+/// Minimum contrast of graphical objects with the page (WCAG 2.2, 1.4.11).
 const CONTRAST: f64 = 3.0;
 
 fn times(matrix: &Matrix, v: [f64; 3]) -> [f64; 3] {
@@ -57,7 +59,7 @@ fn luminance(colour: &str) -> f64 {
     times(&XYZ, linear(colour))[1]
 }
 
-/// The values of a property: of the light page, and of the dark one.
+/// Returns the values of a property for the light page and for the dark page.
 fn property(name: &str) -> [String; 2] {
     let style = include_str!("colours.css");
     let found: Vec<&str> =
@@ -110,7 +112,7 @@ fn the_simulation_agrees_with_what_is_known() {
     let apart = |matrix: &Matrix, a: &str, b: &str| {
         distance(lab(times(matrix, linear(a))), lab(times(matrix, linear(b))))
     };
-    // Greys stay grey, and colours of one line of confusion come close.
+    // Greys stay grey, and colours on the same confusion line become similar.
     for (_, matrix) in &VISIONS {
         assert!(apart(matrix, "#808080", "#808080") < 1e-9);
         let [_, a, b] = lab(times(matrix, linear("#808080")));

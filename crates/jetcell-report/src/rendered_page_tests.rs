@@ -1,5 +1,5 @@
-//! Pages as a browser shows them: nothing is clipped on a telephone or on paper, no word of a cell is broken, and charts show their values
-//! by key and pointer. Without a browser these tests say so and pass.
+//! Tests pages in a browser: nothing is clipped on a phone or on paper, no word in a cell is broken, and charts show
+//! their values by keyboard and mouse. Without a browser, these tests print a message and pass.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,16 +13,16 @@ use crate::documented_rule_tests::everything;
 use crate::example::{repetitions, samples};
 use crate::{Comparison, Stored};
 
-/// Looks at the page, and sends what it finds to the page around it.
+/// Script that examines the page in a frame and sends the result to the enclosing page.
 const LOOK: &str = include_str!("rendered.js");
 
-/// Width of a telephone in CSS pixels.
+/// Width of a phone screen in CSS pixels.
 const TELEPHONE: u32 = 390;
-/// Width of a printed A4 page between the margins of Chromium, which is less than that of US Letter.
+/// Width in CSS pixels of a printed A4 page between Chromium's margins, which is less than that of US Letter.
 const PAPER: u32 = 717;
 const SCREEN: u32 = 1400;
 
-/// Longest time that a browser takes, in seconds.
+/// Maximum run time of the browser in seconds.
 const PATIENCE: &str = "120";
 
 fn browser() -> Option<PathBuf> {
@@ -37,7 +37,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// What each page sends, looked at in a frame of its width.
+/// Opens each page in a frame of its width, and returns the messages that the pages send.
 fn looks(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let mut outside = String::from(
@@ -82,13 +82,13 @@ fn looks(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
     found
 }
 
-/// A page under the rules for paper.
+/// Returns a page with its print styles enabled.
 fn printed(page: &str) -> String {
     assert!(page.contains("@media print {"));
     page.replace("@media print {", "@media all {")
 }
 
-/// Every table and chart, with large figures, long names and intervals.
+/// Returns a run with every table and chart, large figures, long names, and intervals.
 fn full() -> RunResult {
     let mut result = everything();
     result.analysis.repetitions = Some(repetitions());

@@ -1,4 +1,4 @@
-//! A list of runs, one line each.
+//! Renders a list of runs, one line each.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{RunResult, SideIo};
@@ -9,7 +9,7 @@ use crate::table::{Cell, Column, Table};
 use crate::tables::verdict_with_doubts;
 use crate::text_table::table_text;
 
-/// A table of runs, given with their names, in lines of at most `width` characters.
+/// Renders a table of named runs, in lines of at most `width` characters.
 pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
     let column = |(name, number): (&str, bool)| Column { name: name.into(), number };
     let columns = [
@@ -45,7 +45,7 @@ pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
     table_text(&table, width)
 }
 
-/// The one figure that a test is for.
+/// Returns the most important figure of the test.
 fn headline(run: &RunResult) -> String {
     match run.test {
         TestKind::Performance | TestKind::Stress => {

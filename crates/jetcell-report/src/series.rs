@@ -1,4 +1,4 @@
-//! The time series of a run, and the curve of a search, as charts.
+//! Time series of a run, and the curve of a search, as charts.
 
 use jetcell_workload::measurement::{InstanceSample, Latencies, Sample, SamplePercentiles, Saturation, Step};
 use jetcell_workload::result::{
@@ -13,7 +13,7 @@ use crate::number::significant;
 
 const MIB: f64 = 1_048_576.0;
 
-/// The charts of a page, from the samples. Charts of the machine need samples of the machine.
+/// Returns the charts of the samples. Charts of the machine are included only if the machine was sampled.
 pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     let over = |name: &str, value: &dyn Fn(&Sample) -> f64| {
         Series::new(name, samples.iter().map(|sample| (sample.at_seconds, value(sample))))
@@ -82,7 +82,7 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
             vec![over("cache", &|sample| sample.cache_used_bytes as f64 / MIB)],
         ),
     ];
-    // Samples of older builds have no percentiles.
+    // Samples of older builds contain no percentiles.
     let some = |chart: &Chart| chart.along != Along::Time || chart.series.iter().any(has_values);
     let mut charts: Vec<Chart> = charts.into_iter().filter(some).collect();
     if samples.iter().any(|sample| sample.page_fault_stalls > 0) {
@@ -111,18 +111,18 @@ fn has_values(series: &Series) -> bool {
     series.points.is_empty() || series.points.iter().any(|(_, value)| value.is_finite())
 }
 
-/// The percentiles of one kind of transfers in each interval. An interval without transfers is a gap.
+/// Returns a chart of the percentiles of one kind of transfer over time. An interval without transfers is a gap.
 fn percentiles(title: &str, samples: &[Sample], kind: fn(&Sample) -> SamplePercentiles) -> Chart {
     let line = |name: &str, value: fn(SamplePercentiles) -> f64| {
         let of = |sample: &Sample| Some(value(kind(sample))).filter(|ms| *ms > 0.0).unwrap_or(f64::NAN);
         Series::new(name, samples.iter().map(|sample| (sample.at_seconds, of(sample))))
     };
-    // The line that tells most comes first, because the caption speaks of it.
+    // The most informative line comes first, because the caption describes the first line.
     let lines = vec![line("p99", |all| all.p99), line("p95", |all| all.p95), line("p50", |all| all.p50)];
     Chart::over_time(title, "milliseconds, all instances", lines).logarithmic()
 }
 
-/// The charts of the part of a run that only one kind of test has, with their heading.
+/// Returns the charts that are specific to one kind of test, with their heading.
 pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart>)> {
     if let Some(replication) = &result.replication {
         return Some(("Replication over time", replication_charts(replication)));
@@ -131,7 +131,7 @@ pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart
     recovery.or_else(|| Some(("Backup over time", vec![backup_rate(result.backup.as_ref()?)])))
 }
 
-/// Heading of the charts of the load.
+/// Returns the heading of the charts of the load.
 pub(crate) fn load_heading(result: &RunResult) -> &'static str {
     match result.test {
         TestKind::Performance | TestKind::Stress => "Over time",
@@ -175,7 +175,8 @@ fn replay_charts(recovery: &Recovery) -> Vec<Chart> {
     ]
 }
 
-/// Both sides over time: the load alone with copies that follow, the time in which they are held, and catching up.
+/// Returns charts of both sides over time: the load with copies that follow, the time in which the copies are
+/// suspended, and the catch-up.
 fn replication_charts(replication: &Replication) -> Vec<Chart> {
     let name = |at: usize| {
         let copy = &replication.copies[at];
@@ -233,7 +234,7 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
     charts
 }
 
-/// What one side has done, as a rate between samples.
+/// Returns a counter of one side as a rate between samples.
 pub(crate) fn side_over_time(
     replication: &Replication,
     total: impl Fn(&ReplicationSample) -> f64,
@@ -241,18 +242,18 @@ pub(crate) fn side_over_time(
     rate_of(replication.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
-/// What grows in a backup, as a rate between its samples.
+/// Returns a counter of a backup as a rate between its samples.
 pub(crate) fn backup_over_time(backup: &Backup, total: impl Fn(&BackupSample) -> f64) -> Vec<(f64, f64)> {
     rate_of(backup.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
-/// What grows in a replay, as a rate between its samples.
+/// Returns a counter of a replay as a rate between its samples.
 pub(crate) fn replay_over_time(recovery: &Recovery, total: impl Fn(&ReplaySample) -> f64) -> Vec<(f64, f64)> {
     rate_of(recovery.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
-/// The rate per second of a sum that grows, at the end of each interval. A short rest at the end is part of the last interval,
-/// because its own rate would be noise.
+/// Returns the rate per second of an increasing total, at the end of each interval. A short remainder at the end is
+/// merged into the last interval, because its separate rate would be noise.
 fn rate_of(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if let [.., (before, _), (from, _), (to, _)] = totals.as_slice()
         && (to - from) * 2.0 < from - before
@@ -270,13 +271,13 @@ fn rate_of(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 const KINDS: [(&str, &str); 3] =
     [("database reads", "database_read"), ("database writes", "database_write"), ("log writes", "log_write")];
 
-/// A place and a value.
+/// Position and value.
 pub(crate) type Point = (f64, f64);
 
-/// Steps of the histogram in a factor of ten, and of the cumulative curve.
+/// Number of steps per decade in the histogram and the cumulative curve.
 pub(crate) const PER_DECADE: u32 = 10;
 
-/// The distribution of latencies: histogram, cumulative curve, and how long all but the slowest transfers took.
+/// Returns the charts of the latency distribution: histogram, cumulative curve, and latency by percentile.
 pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
     let shares = |kind: &str| result.histograms.get(kind).map(|all: &Latencies| all.shares(PER_DECADE));
     let known: Vec<(&str, Vec<(f64, f64)>)> =
@@ -313,7 +314,7 @@ pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
     all.filter(|chart| !chart.series.is_empty()).collect()
 }
 
-/// The highest step of a histogram: shares of the transfers by microseconds.
+/// Describes the highest bar of a histogram, given the fraction of transfers by microseconds.
 pub(crate) fn commonest(name: &str, shares: &[Point]) -> Option<String> {
     let (us, share) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let from = us / 1_000.0;
@@ -322,11 +323,11 @@ pub(crate) fn commonest(name: &str, shares: &[Point]) -> Option<String> {
     Some(format!("most {name} took {} to {} ms ({percent:.0} %)", significant(from), significant(to)))
 }
 
-/// How long all but the slowest transfers took.
+/// Returns a chart of latency by percentile.
 fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
     let line = |(name, kind): (&str, &str)| {
         let all = result.latency.get(kind).filter(|all| all.count > 0)?;
-        // A percentile needs transfers above it.
+        // A percentile is shown only if there are enough transfers for at least one transfer above it.
         let shares = [
             (2, all.p50),
             (10, all.p90),
@@ -344,12 +345,13 @@ fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
         .then(|| Chart::new("Latency by percentile", unit, Along::Percentile, series).logarithmic())
 }
 
-/// An interval without transfers has no latency.
+/// Returns the average latency; `None` if the interval has no transfers.
 fn some_io(rates: jetcell_workload::measurement::IoRates) -> Option<f64> {
     (rates.per_second > 0.0).then_some(rates.average_ms)
 }
 
-/// The curve of latency over rate. Each rate has its last measurement, which is the confirmation if there was one.
+/// Returns the curve of latency over rate. Each rate is shown with its last measurement, which is the confirmation if
+/// there was one.
 pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
     let mut steps = saturation.curve();
     steps.reverse();
@@ -421,7 +423,7 @@ mod tests {
         let chart = latency_by_percentile(&result()).expect("there are latencies");
         let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["database reads", "database writes", "log writes"]);
-        // Of 1000 transfers, one is slower than 99.9 %, and none than 99.99 %.
+        // Of 1000 transfers, one is slower than the 99.9th percentile, and none is slower than the 99.99th.
         assert_eq!(chart.series[0].points.last(), Some(&(3.0, 30.0)));
         let svg = chart.svg();
         for label in ["0", "90", "99", "99.9"] {
@@ -476,7 +478,7 @@ mod tests {
         assert_eq!(*line("operations p99.9"), [(600.0, 12.34), (1200.0, 12.34)]);
         assert_eq!(*line("database reads, mean"), [(600.0, 0.5), (1200.0, 0.5)]);
         assert_eq!(chart.marks, [(600.0, "highest sustained rate: 600".into())]);
-        // Two points of each of the lines above, none of those without latencies.
+        // Two points on each of the lines above, and none on lines without latencies.
         assert_eq!(chart.svg().matches("<circle").count(), 6);
 
         let none = latency_over_rate(&Saturation::default());

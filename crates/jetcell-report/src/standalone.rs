@@ -1,11 +1,11 @@
-//! Drawings as files of their own.
+//! Writes drawings as standalone files.
 
 use jetcell_input::printable_lines;
 use maud::{PreEscaped, html};
 
 const COLOURS: &str = include_str!("colours.css");
 
-/// A drawing as a file of its own, with the colours of the reports, below its caption.
+/// Returns a drawing as a standalone file, with the colours of the reports, below its caption.
 pub(crate) fn standalone(drawing: &str, caption: &str, note: &str) -> String {
     const LINE: f64 = 17.0;
     let lines: Vec<(String, bool)> = [(caption, true), (note, false)]

@@ -1,4 +1,4 @@
-//! A stored run: reads `result.json` and `samples.csv` from a directory, and changes nothing there.
+//! Reads a stored run, `result.json` and `samples.csv`, from a directory without modifying the directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,26 +12,26 @@ use serde::Deserialize;
 /// Maximum size of a stored result in bytes. A result with a thousand databases has a few megabytes.
 pub const MAX_RESULT_BYTES: u64 = 32 << 20;
 
-/// Why a run cannot be read.
+/// Reason why a run cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The directory has no run.
+    /// The directory does not contain a run.
     #[error("{}: no run is stored here: {error}; give the directory that contains result.json", path.display())]
     Missing {
         /// The missing file.
         path: PathBuf,
-        /// The error of the system.
+        /// Error that the system returned.
         error: io::Error,
     },
-    /// The result has another layout.
+    /// The result has an unsupported version.
     #[error("{}: schema version {found}, but this program reads version {SCHEMA_VERSION}; use the jetcell that wrote it", path.display())]
     Version {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Version in the file.
         found: u64,
     },
-    /// The result of a command that does not run the load.
+    /// The result belongs to a command that does not run the load.
     #[error("{}: not a run of jetcell test, but the result of another command; its report.html and report.md show it", path.display())]
     OtherCommand {
         /// The file.
@@ -42,7 +42,7 @@ pub enum Unreadable {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the damage.
         what: String,
     },
     /// The samples cannot be read.
@@ -50,7 +50,7 @@ pub enum Unreadable {
     Samples {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Error of the read.
         error: io::Error,
     },
 }
@@ -58,16 +58,16 @@ pub enum Unreadable {
 #[derive(Deserialize)]
 struct Version {
     schema_version: Option<u64>,
-    /// Present in results of tests of disks, file systems and durability.
+    /// Version; only present in results of tests of disks, file systems, and durability.
     schema: Option<u64>,
 }
 
-/// A run with its samples.
+/// A stored run with its samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// The content of `result.json`; after a kill, the figures are computed from the samples.
+    /// Content of `result.json`. If the run was killed, the figures are computed from the samples.
     pub result: RunResult,
-    /// The content of `samples.csv`.
+    /// Content of `samples.csv`.
     pub samples: Vec<Sample>,
 }
 
@@ -77,7 +77,7 @@ impl Stored {
         let path = directory.join("result.json");
         let damaged = |what: String| Unreadable::Damaged { path: path.clone(), what };
         let text = result_text(&path)?;
-        // The version comes first, because an error about a field of another version would be misleading.
+        // The version is checked first. Otherwise an error about a field of another version would be misleading.
         let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error_line(&error)))?;
         match (version.schema_version, version.schema) {
             (Some(found), _) if found != u64::from(SCHEMA_VERSION) => {
@@ -97,7 +97,7 @@ impl Stored {
     }
 }
 
-/// The text of a stored result.
+/// Reads the text of a stored result.
 pub(crate) fn result_text(path: &Path) -> Result<String, Unreadable> {
     read_input(path, MAX_RESULT_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => {

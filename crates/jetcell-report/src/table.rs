@@ -1,4 +1,4 @@
-//! A table of a report, independent of the format: HTML, Markdown, CSV and text show the same tables.
+//! A table of a report, independent of the format: HTML, Markdown, CSV, and text show the same tables.
 
 /// Judgement of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,53 +12,53 @@ pub enum Tone {
     Bad,
 }
 
-/// One value, as text.
+/// A value as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// The value, for people.
+    /// Value for people.
     pub text: String,
-    /// The value for programs, if it is another text: a number without separators, with three decimals.
+    /// Value for programs, if its text differs: a number without separators, with three decimals.
     pub exact: String,
-    /// The value in another form, such as `1.00 GiB` for bytes; CSV omits it.
+    /// Value in another form, such as `1.00 GiB` for bytes. CSV omits the remark.
     pub remark: String,
     /// Judgement of the value.
     pub(crate) tone: Tone,
 }
 
 impl Cell {
-    /// A value with a remark.
+    /// Creates a value with a remark.
     pub fn with_remark(text: impl Into<String>, remark: impl Into<String>) -> Cell {
         Cell { text: text.into(), remark: remark.into(), ..Cell::default() }
     }
 
-    /// A value with a judgement.
+    /// Creates a value with a judgement.
     pub fn judged(text: impl Into<String>, good: bool) -> Cell {
         Cell { text: text.into(), tone: if good { Tone::Good } else { Tone::Bad }, ..Cell::default() }
     }
 
-    /// A number: as people read it, and as programs do.
+    /// Creates a number from its text for people and its text for programs.
     pub fn number(text: impl Into<String>, exact: impl Into<String>) -> Cell {
         Cell { text: text.into(), exact: exact.into(), ..Cell::default() }
     }
 
-    /// The cell with a remark.
+    /// Returns the cell with a remark.
     #[must_use]
     pub fn remarked(self, remark: impl Into<String>) -> Cell {
         Cell { remark: remark.into(), ..self }
     }
 
-    /// The cell marked as bad if it is.
+    /// Returns the cell, marked as bad if `bad` is true.
     #[must_use]
     pub fn bad_if(self, bad: bool) -> Cell {
         Cell { tone: if bad { Tone::Bad } else { self.tone }, ..self }
     }
 
-    /// The value for programs.
+    /// Returns the value for programs.
     pub fn for_programs(&self) -> &str {
         if self.exact.is_empty() { &self.text } else { &self.exact }
     }
 
-    /// Value and remark on one line.
+    /// Returns value and remark on one line.
     pub fn line(&self) -> String {
         let line = match self.remark.as_str() {
             "" => self.text.clone(),
@@ -74,19 +74,19 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its heading, with the unit.
+    /// Heading, with the unit.
     pub name: String,
-    /// Whether the column has numbers, which are aligned right.
+    /// True if the column contains numbers, which are right-aligned.
     pub number: bool,
 }
 
 /// A table. The first cell of a row names the row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Heading.
+    /// Heading of the table.
     pub title: String,
     /// Columns.
     pub columns: Vec<Column>,
@@ -94,12 +94,12 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
     /// Notes on the table, or the reason why it has no rows.
     pub notes: Vec<String>,
-    /// Whether the table has names and values only, without headings of columns.
+    /// True if the table contains only names and values, without column headings.
     pub facts: bool,
 }
 
 impl Table {
-    /// A table whose first column is text and whose other columns are numbers.
+    /// Creates a table whose first column is text and whose other columns are numbers.
     pub fn numbers<'a>(title: &str, first: &str, others: impl IntoIterator<Item = &'a str>) -> Table {
         let column = |name: &str, number| Column { name: name.into(), number };
         let columns =
@@ -107,13 +107,13 @@ impl Table {
         Table { title: title.into(), columns: columns.collect(), ..Table::default() }
     }
 
-    /// A table of text.
+    /// Creates a table of text.
     pub fn words(title: &str, columns: &[&str]) -> Table {
         let columns = columns.iter().map(|name| Column { name: (*name).into(), number: false }).collect();
         Table { title: title.into(), columns, ..Table::default() }
     }
 
-    /// Names and values.
+    /// Creates a table of names and values.
     pub fn facts(title: &str) -> Table {
         Table { facts: true, ..Table::words(title, &["Name", "Value"]) }
     }
@@ -130,7 +130,7 @@ impl Table {
         self.row(vec![name.into(), value.into()])
     }
 
-    /// Adds a name with its value, if there is one.
+    /// Adds a name with its value, if there is a value.
     pub fn fact_if(self, name: &str, value: Option<impl Into<Cell>>) -> Table {
         match value {
             Some(value) => self.fact(name, value),
@@ -149,7 +149,7 @@ impl Table {
         self
     }
 
-    /// Replaces the notes by `why`, if the table has no rows.
+    /// Replaces the notes with `why` if the table has no rows.
     pub fn or_say(mut self, why: &str) -> Table {
         if self.rows.is_empty() {
             self.notes = vec![why.into()];

@@ -1,4 +1,4 @@
-//! The summary of a run for a terminal.
+//! Renders the summary of a run for a terminal.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::number::{figure_text, plain, span};
 use crate::tables;
 use crate::text_table::{table_text, wrapped};
 
-/// Verdict, rules, advice, throughput and latencies on one screen, in lines of at most `width` characters.
+/// Renders verdict, rules, advice, throughput, and latencies on one screen, in lines of at most `width` characters.
 pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> String {
     let mut out = String::new();
     // A write to a String cannot fail.
@@ -25,7 +25,7 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample], width
     }
     writeln!(out)?;
     let mut rules = tables::rules(result);
-    // Remarks have no room.
+    // There is no space for remarks.
     rules.columns.truncate(4);
     rules.rows.iter_mut().for_each(|row| row.truncate(4));
     *out += &table_text(&rules, width);
@@ -77,7 +77,7 @@ fn databases(count: usize) -> String {
     if count == 1 { "1 database".into() } else { format!("{count} databases") }
 }
 
-/// What the test found, apart from the load.
+/// Describes the results of the test, other than the load.
 fn result_lines(result: &RunResult) -> Vec<String> {
     let recovery = result.recovery.as_ref().map(|recovery| {
         format!(

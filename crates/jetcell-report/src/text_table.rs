@@ -1,17 +1,17 @@
-//! Tables and paragraphs for a terminal.
+//! Renders tables and paragraphs for a terminal.
 
 use crate::table::{Cell, Table, Tone};
 use jetcell_input::printable;
 
-/// Two spaces before the first column and between columns.
+/// Number of spaces before the first column and between columns.
 const GAP: usize = 2;
-/// Columns are not made narrower than this.
+/// Minimum width of a column in characters.
 const NARROWEST: usize = 12;
-/// A line that goes on is that much further to the right.
+/// Additional indentation of continuation lines.
 const HANGING: usize = 4;
 
-/// A table in aligned columns, in lines of at most `width` characters. Columns that do not fit beside the others follow below them, under
-/// the names of the rows again. Notes are shown if there are no rows.
+/// Renders a table in aligned columns, in lines of at most `width` characters. Columns that do not fit are printed
+/// below the others, with the names of the rows repeated. Notes are shown if there are no rows.
 pub fn table_text(table: &Table, width: usize) -> String {
     if table.rows.is_empty() {
         return table.notes.iter().map(|note| wrapped("  ", note, width)).collect();
@@ -38,7 +38,8 @@ pub fn table_text(table: &Table, width: usize) -> String {
     }
 }
 
-/// The widths of the columns: as wide as their widest text, but never so wide that the first one and another one have no room.
+/// Computes the widths of the columns: the width of the widest text, limited such that the first column and one other
+/// column fit.
 fn widths(table: &Table, width: usize) -> Vec<usize> {
     let natural = |(at, name): (usize, &str)| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
@@ -88,7 +89,7 @@ fn block(table: &Table, columns: &[usize], widths: &[usize]) -> String {
     out
 }
 
-/// The text of a cell, with its confidence interval. Other remarks have no room.
+/// Formats a cell with its confidence interval. There is no space for other remarks.
 fn shown(cell: &Cell) -> String {
     let text = match cell.remark.starts_with('±') {
         true => format!("{} {}", cell.text, cell.remark),
@@ -98,7 +99,8 @@ fn shown(cell: &Cell) -> String {
     if cell.tone == Tone::Bad { text.to_uppercase() } else { text.into_owned() }
 }
 
-/// A paragraph in lines of at most `width` characters: the first one begins with `mark`, the others with spaces.
+/// Wraps a paragraph in lines of at most `width` characters. The first line begins with `mark`, and the other lines
+/// with spaces.
 pub fn wrapped(mark: &str, text: &str, width: usize) -> String {
     let indent = mark.chars().count();
     let mut out = String::new();
@@ -111,8 +113,8 @@ pub fn wrapped(mark: &str, text: &str, width: usize) -> String {
     out
 }
 
-/// A text whose longer lines go on between words on the next one, further to the right. A line that fits stays as it is, so that its
-/// columns keep their places.
+/// Wraps the long lines of a text between words, with indented continuation lines. Lines that fit are unchanged,
+/// which preserves their columns.
 pub fn folded(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for whole in text.split_inclusive('\n') {

@@ -1,7 +1,9 @@
-//! Number of disks that an array needs, in each state and for capacity, and which requirement is the largest.
+//! Calculates the number of disks that an array needs for each state and for capacity, and determines the largest
+//! requirement.
 //!
-//! The load of a disk is measured as the share of its time. A random operation takes `1 / iops` of a second, a long
-//! transfer takes `MB / sequential`. An array has enough groups if no disk is busier than its latency allows.
+//! The load of a disk is the share of time in which it is busy. A random operation takes `1 / iops` of a second, and
+//! a long transfer takes `MB / sequential`. An array has enough groups if no disk is busier than the required latency
+//! allows.
 
 use std::fmt;
 
@@ -17,7 +19,7 @@ use crate::states::State;
 /// Load of an array in one state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// The state.
+    /// State of the system.
     pub state: State,
     /// Host reads per second.
     pub reads: f64,
@@ -27,30 +29,30 @@ pub struct Work {
     pub sequential_mb_s: f64,
 }
 
-/// Disks of an array, in total and for each requirement.
+/// Number of disks in an array, in total and for each requirement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Array {
-    /// Disks to buy, without spares.
+    /// Number of disks to buy, without spares.
     pub disks: f64,
-    /// Disks for capacity alone.
+    /// Number of disks required for capacity.
     pub disks_for_capacity: f64,
-    /// Disks for the load of each state alone.
+    /// Number of disks required for the load of each state.
     pub disks_for_load: Vec<StateDisks>,
     /// The largest requirement.
     pub constraint: Constraint,
-    /// The state of the largest requirement; `None` for capacity.
+    /// State with the largest requirement, or `None` if it is capacity.
     pub state: Option<State>,
-    /// Time of a rebuild of one drive, hours.
+    /// Time to rebuild one drive, hours.
     pub rebuild_hours: f64,
 }
 
-/// The requirement that determines the number of disks.
+/// Requirement that determines the number of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Constraint {
-    /// Space.
+    /// Disk space.
     Capacity,
-    /// Random operations within the latency.
+    /// Random operations within the maximum latency.
     Iops,
     /// Long transfers.
     Throughput,
@@ -66,24 +68,25 @@ impl fmt::Display for Constraint {
     }
 }
 
-/// Disks for the load of one state.
+/// Number of disks required for the load of one state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StateDisks {
-    /// The state.
+    /// State of the system.
     pub state: State,
-    /// The disks.
+    /// Number of disks.
     pub disks: f64,
-    /// Random disk operations per second that the host's operations cause.
+    /// Random disk operations per second that are caused by the host's operations.
     pub disk_iops: f64,
-    /// The larger load of the disks: random operations or long transfers.
+    /// Larger part of the disk load: random operations or long transfers.
     pub busier_with: Constraint,
 }
 
-/// A need for more disks than this is an input error.
+/// Maximum number of disks. A larger requirement is treated as an input error.
 const MOST_DISKS: f64 = 1e7;
 
 impl Array {
-    /// The smallest array of whole groups that holds `capacity_gib` and bears the load of every state that counts.
+    /// Calculates the smallest array of whole groups that provides `capacity_gib` and supports the load in every
+    /// state of `storage.states`.
     pub fn of(
         layout: &Layout,
         disk: &Disk,
@@ -113,7 +116,7 @@ impl Array {
         formula!(sheet, rebuild_hours = disk_mb / (sequential_mb_s * rebuild_share) / 3600.0, "h");
 
         let counted = disks_for_load.iter().filter(|need| storage.states.contains(&need.state));
-        // Of equal states, the first one is reported: it is the simplest.
+        // If several states have the same requirement, the first state is reported, because it is the simplest.
         let worst = counted.fold(None::<&StateDisks>, |worst, need| match worst {
             Some(worst) if need.disks <= worst.disks => Some(worst),
             _ => Some(need),

@@ -1,20 +1,20 @@
-//! The catalogue of disks, a TOML file. Users can add entries or replace entries by name.
+//! The catalogue of disks, a TOML file. Users can add entries, or replace entries by name.
 
 use serde::{Deserialize, Serialize};
 
 use crate::mistake::{Mistake, parse};
 use crate::units::{Rate, Share, Size};
 
-/// The catalogue that comes with Jetcell. Its comments document the format.
+/// Built-in catalogue. Its comments document the format.
 pub const DEFAULT_DISKS: &str = include_str!("disks.toml");
 
-/// One kind of disk.
+/// A kind of disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
-    /// Name in configurations.
+    /// Name that is used in configurations.
     pub name: String,
-    /// Rotating disk or flash.
+    /// Storage technology: rotating disk or flash.
     pub kind: Kind,
     /// Nominal capacity.
     pub capacity: Size,
@@ -22,7 +22,7 @@ pub struct Disk {
     pub random_iops: f64,
     /// Rate of long transfers.
     pub sequential: Rate,
-    /// Power of the drive alone under load.
+    /// Power of the drive alone under load, W.
     pub watts: f64,
     /// Price, in the same currency for all disks.
     pub price: f64,
@@ -37,9 +37,9 @@ pub struct Disk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Rotating.
+    /// Rotating disk.
     Hdd,
-    /// Flash.
+    /// Flash drive.
     Ssd,
 }
 
@@ -57,7 +57,7 @@ struct File {
 }
 
 impl Catalogue {
-    /// The disks that come with Jetcell.
+    /// Returns the built-in catalogue.
     pub fn built_in() -> Catalogue {
         let mut catalogue = Catalogue { disks: Vec::new() };
         catalogue.add_file("built-in catalogue", DEFAULT_DISKS).expect("the built-in catalogue is tested");
@@ -80,7 +80,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// The disk of this name.
+    /// Returns the disk with this name.
     pub fn find(&self, name: &str) -> Result<&Disk, Mistake> {
         self.disks.iter().find(|disk| disk.name == name).ok_or_else(|| {
             let known: Vec<_> = self.disks.iter().map(|disk| format!("\"{}\"", disk.name)).collect();
@@ -88,7 +88,7 @@ impl Catalogue {
         })
     }
 
-    /// All disks.
+    /// Returns all disks.
     pub fn disks(&self) -> &[Disk] {
         &self.disks
     }
@@ -116,9 +116,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Random I/O per second at another average latency. In a queue with one server and random arrivals, the mean
-    /// response time is `1 / (1/service - rate)`, so the rate for a response time of `latency` is `1/service -
-    /// 1/latency`. Negative if the disk cannot reach the latency at any rate.
+    /// Returns the random I/O per second at another average latency. In a queue with one server and random arrivals,
+    /// the mean response time is `1 / (1/service - rate)`. The rate for a response time of `latency` is therefore
+    /// `1/service - 1/latency`. The result is negative if the disk cannot reach the latency at any rate.
     pub fn iops_at(&self, latency_s: f64) -> f64 {
         self.random_iops + 1.0 / 0.020 - 1.0 / latency_s
     }

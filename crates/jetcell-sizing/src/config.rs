@@ -1,6 +1,6 @@
-//! The configuration: mailboxes, servers and disks. `example.toml` documents every key.
+//! The configuration of a sizing: mailboxes, servers and disks. `example.toml` documents every key.
 //!
-//! An error in a configuration is one line: the place, the mistake, and what to write instead.
+//! A configuration error is a single line with the location, the mistake, and what to write instead.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,41 +11,41 @@ use crate::raid::Layout;
 use crate::states::State;
 use crate::units::{Rate, Share, Size, Span};
 
-/// A complete configuration with comments. It is also the worked example of the documentation.
+/// A complete configuration with comments. The documentation uses it as a worked example.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// All inputs of a sizing.
+/// Input data of a sizing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Name of the platform whose coefficients apply.
     pub platform: String,
-    /// Coefficients that differ from those of the platform.
+    /// Coefficients that override those of the platform.
     #[serde(default)]
     pub platform_changes: PlatformChanges,
-    /// The mailboxes and their load.
+    /// Mailboxes and their load.
     pub mailboxes: Mailboxes,
-    /// The servers.
+    /// Number of servers and their redundancy.
     #[serde(default)]
     pub servers: Servers,
-    /// The division of mailboxes into databases.
+    /// Distribution of mailboxes over databases.
     #[serde(default)]
     pub databases: Databases,
-    /// Logs.
+    /// Placement, retention and growth of logs.
     #[serde(default)]
     pub logs: Logs,
-    /// Replication.
+    /// Network traffic of the replication.
     #[serde(default)]
     pub network: Network,
-    /// Backup and restore.
+    /// Rates of backup and restore.
     #[serde(default)]
     pub backup: Backup,
     /// Disks and arrays to compare.
     pub storage: Storage,
-    /// Prices and energy.
+    /// Prices, energy cost and service life.
     #[serde(default)]
     pub cost: Cost,
-    /// The performance test of the design.
+    /// Performance test of the design.
     #[serde(default)]
     pub test: TestRun,
     /// Disks in addition to the catalogue.
@@ -53,7 +53,7 @@ pub struct Config {
     pub disk: Vec<Disk>,
 }
 
-/// The mailboxes and their load.
+/// Mailboxes and their load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mailboxes {
@@ -61,27 +61,27 @@ pub struct Mailboxes {
     pub count: u64,
     /// Messages sent and received per mailbox and day.
     pub messages_per_day: f64,
-    /// Measured database reads and writes per second and mailbox. If absent, they are computed from the messages.
+    /// Measured database reads and writes per second and mailbox. If absent, the I/O is computed from the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<f64>,
-    /// Share of writes in the measured I/O. If absent, that of the platform.
+    /// Share of writes in the measured I/O. If absent, the share of the platform is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_share: Option<Share>,
     /// Average size of a message.
     #[serde(default = "default_message_size")]
     pub message_size: Size,
-    /// Largest size of a mailbox.
+    /// Maximum size of a mailbox.
     pub quota: Size,
-    /// Growth of the mailboxes to plan for.
+    /// Expected growth of the mailboxes.
     #[serde(default = "default_growth")]
     pub growth: Share,
-    /// Time for which deleted messages are kept.
+    /// Time for which deleted messages are retained.
     #[serde(default = "default_retention")]
     pub retention: Span,
     /// Share of the mailboxes with additional clients, such as mobile devices.
     #[serde(default)]
     pub busier_share: Share,
-    /// I/O of these mailboxes, as a multiple of that of the others.
+    /// I/O of these mailboxes, as a multiple of the I/O of other mailboxes.
     #[serde(default = "one")]
     pub busier_factor: f64,
 }
@@ -104,26 +104,27 @@ macro_rules! part {
 }
 
 part!(
-    /// The servers.
+    /// Number of servers and their redundancy.
     Servers {
-        /// Servers that share the mailboxes.
+        /// Number of servers that share the mailboxes.
         count: u32 = 1,
-        /// Copies of each database, the active one included.
+        /// Number of copies of each database, including the active copy.
         copies: u32 = 1,
         /// Number of servers that fail at the same time in the failure scenario.
         lost: u32 = 1,
-        /// Additional I/O above the average that the storage must bear.
+        /// I/O headroom above the average that the storage must support.
         headroom: Share = Share(0.2),
     }
 );
 
 part!(
-    /// The division of mailboxes into databases.
+    /// Distribution of mailboxes over databases.
     Databases {
-        /// Number of databases. If absent, as few as `largest` allows, with the same number on every server.
+        /// Number of databases. If absent, the minimum number that `largest` allows, with the same number on every
+        /// server.
         #[serde(skip_serializing_if = "Option::is_none")]
         count: Option<u32> = None,
-        /// Largest size of a database. If absent, the limit of the platform.
+        /// Maximum size of a database. If absent, the limit of the platform.
         #[serde(skip_serializing_if = "Option::is_none")]
         largest: Option<Size> = None,
         /// Number of databases on a volume.
@@ -136,31 +137,31 @@ part!(
 );
 
 part!(
-    /// Logs.
+    /// Placement, retention and growth of logs.
     Logs {
-        /// Whether logs have dedicated disks.
+        /// Whether logs are on dedicated disks.
         apart: bool = true,
-        /// Time for which logs are kept if backups fail.
+        /// Time for which logs are retained if backups fail.
         without_truncation: Span = Span(3.0 * 86400.0),
         /// Time for which a copy may be unreachable.
         outage: Span = Span(86400.0),
         /// Replay delay of a lagged copy.
         lag: Span = Span(0.0),
-        /// Share of the mailboxes that is moved in a week. Every byte of a moved mailbox is logged.
+        /// Share of the mailboxes that are moved in a week. Every byte of a moved mailbox is logged.
         moved: Share = Share(0.01),
-        /// Number of sequential log transfers that take a disk as long as one random operation.
+        /// Number of sequential log transfers that take as long as one random operation.
         sequential_credit: f64 = 2.0,
     }
 );
 
 part!(
-    /// Replication.
+    /// Network traffic of the replication.
     Network {
-        /// Share of a day's logs in the busiest hour.
+        /// Share of a day's logs that is written in the busiest hour.
         peak_hour: Share = Share(0.12),
-        /// Share that compression saves.
+        /// Reduction in size by compression.
         compression: Share = Share(0.3),
-        /// Share that the protocol adds.
+        /// Protocol overhead.
         protocol: Share = Share(0.1),
         /// Round-trip time between the sites of two copies.
         round_trip: Span = Span(0.02),
@@ -168,19 +169,19 @@ part!(
 );
 
 part!(
-    /// Backup and restore.
+    /// Rates of backup and restore.
     Backup {
-        /// Rate of each stream.
+        /// Transfer rate of each stream.
         stream: Rate = Rate(1e8),
         /// Number of concurrent streams.
         streams: u32 = 2,
-        /// Rate of the server's connection to its disks.
+        /// Transfer rate of the server's connection to its disks.
         bus: Rate = Rate(1e9),
         /// Time to replay one log file.
         replay: Span = Span(2.9),
         /// Number of databases that are replayed concurrently.
         parallel_replay: u32 = 4,
-        /// Age of the backup, which determines the logs to replay after a restore.
+        /// Age of the backup. It determines the number of logs to replay after a restore.
         age: Span = Span(86400.0),
     }
 );
@@ -193,47 +194,47 @@ pub struct Storage {
     pub disks: Vec<String>,
     /// Arrays to compare.
     pub layouts: Vec<Layout>,
-    /// Array of the log disks.
+    /// Array for the log disks.
     #[serde(default = "Layout::raid10")]
     pub log_layout: Layout,
-    /// Highest average latency.
+    /// Maximum average latency.
     #[serde(default = "default_latency")]
     pub latency: Span,
-    /// Highest average latency while an array is degraded.
+    /// Maximum average latency while an array is degraded.
     #[serde(default = "default_latency")]
     pub degraded_latency: Span,
-    /// Share of each surviving disk's time that a rebuild may take.
+    /// Share of the time of each surviving disk that a rebuild may use.
     #[serde(default = "default_rebuild_share")]
     pub rebuild_share: Share,
-    /// Capacity left after formatting and right-sizing.
+    /// Share of the capacity that remains after formatting and right-sizing.
     #[serde(default = "default_formatted")]
     pub formatted: Share,
-    /// Number of disks for each spare; 0 for no spares.
+    /// Number of disks per spare, or 0 for no spares.
     #[serde(default = "default_disks_per_spare")]
     pub disks_per_spare: u32,
-    /// States whose load the storage must bear.
+    /// States whose load the storage must support.
     #[serde(default = "default_states")]
     pub states: Vec<State>,
 }
 
 part!(
-    /// Prices and energy.
+    /// Prices, energy cost and service life.
     Cost {
-        /// Currency of all prices, as text. Nothing is converted.
+        /// Currency of all prices, as text. Currencies are not converted.
         currency: String = "EUR".into(),
-        /// Price of a kWh.
+        /// Price per kWh.
         tariff: f64 = 0.185,
-        /// Power including the building, as a multiple of the power of the disks (PUE).
+        /// Total power including the building, as a multiple of the power of the disks (PUE).
         pue: f64 = 1.6,
-        /// Service life.
+        /// Service life in years.
         years: f64 = 5.0,
-        /// Cost of the work to replace a drive.
+        /// Labor cost of replacing a drive.
         replacement_work: f64 = 0.0,
     }
 );
 
 part!(
-    /// The performance test of the design.
+    /// Performance test of the design.
     TestRun {
         /// Directories of the databases.
         dirs: Vec<String> = vec!["/mnt/db1".into()],
@@ -280,21 +281,21 @@ impl Default for Share {
 }
 
 impl Config {
-    /// Reads and checks a configuration. `file` is its name in error texts.
+    /// Reads and checks a configuration. `file` is the name used in error messages.
     pub fn read(file: &str, text: &str) -> Result<Config, Mistake> {
         let config: Config = parse(file, text)?;
         config.check().map_err(|mistake| Mistake(format!("{file}: {mistake}")))?;
         Ok(config)
     }
 
-    /// The platform with the configuration's changes.
+    /// Returns the platform with the changes of the configuration applied.
     pub fn platform(&self) -> Result<Platform, Mistake> {
         let platform = Platform::named(&self.platform)?.with(&self.platform_changes);
         platform.check()?;
         Ok(platform)
     }
 
-    /// Returns an error for inputs that cannot be sized, before the calculation.
+    /// Returns an error for inputs that cannot be sized. Called before the calculation.
     pub fn check(&self) -> Result<(), Mistake> {
         let (m, s, d) = (&self.mailboxes, &self.servers, &self.databases);
         let rule = |good: bool, what: String| if good { Ok(()) } else { Err(Mistake(what)) };

@@ -1,4 +1,4 @@
-//! The requirements of one server: I/O in each state, space, memory, network, and the time of backups.
+//! Requirements of one server: I/O in each state, space, memory, network, and backup time.
 //!
 //! All servers are equal and share the load evenly. If a server is lost, its databases become active on the servers
 //! that have copies of them. Without copies, the mailboxes of the lost server are unavailable and the load of the
@@ -23,12 +23,12 @@ use crate::platform::Platform;
 use crate::sheet::{Sheet, max};
 use crate::states::State;
 
-/// I/O of one server in one state, with headroom.
+/// I/O of one server in one state, including headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Load {
-    /// The state.
+    /// State of the system.
     pub state: State,
-    /// Mailboxes whose active copy is on the server.
+    /// Number of mailboxes whose active copy is on the server.
     pub active_mailboxes: f64,
     /// Database reads per second.
     pub database_reads: f64,
@@ -38,22 +38,22 @@ pub struct Load {
     pub log_reads: f64,
     /// Log writes per second.
     pub log_writes: f64,
-    /// Background maintenance, MB/s.
+    /// Background maintenance I/O, MB/s.
     pub maintenance_mb_s: f64,
-    /// Backup, MB/s.
+    /// Backup I/O, MB/s.
     pub backup_mb_s: f64,
 }
 
-/// The requirements of one server.
+/// Requirements of one server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Demand {
-    /// I/O by state.
+    /// I/O in each state.
     pub loads: Vec<Load>,
-    /// Databases of the system, copies not counted.
+    /// Number of databases in the system, not counting copies.
     pub databases: f64,
-    /// Copies of databases on a server.
+    /// Number of database copies on a server.
     pub database_copies_per_server: f64,
-    /// Mailboxes in a database.
+    /// Number of mailboxes in a database.
     pub mailboxes_per_database: f64,
     /// Size of one database, GiB.
     pub database_gib: f64,
@@ -61,30 +61,30 @@ pub struct Demand {
     pub database_volumes_per_server: f64,
     /// Size of one database volume, GiB.
     pub database_volume_gib: f64,
-    /// Size of all database volumes of a server, including the restore volume, GiB.
+    /// Total size of all database volumes of a server, including the restore volume, GiB.
     pub database_capacity_gib: f64,
-    /// Size of the logs of a server, GiB; 0 if the logs are on the database volumes.
+    /// Total size of the logs of a server, GiB. Zero if the logs are on the database volumes.
     pub log_capacity_gib: f64,
     /// Memory for the database cache of a server, GiB.
     pub cache_gib: f64,
-    /// Memory of a server, GiB.
+    /// Memory size of a server, GiB.
     pub memory_gib: f64,
     /// Background maintenance in reads of 256 KiB, per second and server.
     pub maintenance_reads: f64,
     /// Replication traffic from a server to all target copies in the busiest hour, Mbit/s.
     pub replication_mbit_s: f64,
-    /// Data in flight on a connection between sites, KiB: the window that a single stream needs.
+    /// Data in flight on a connection between sites, KiB. This is the window size that a single stream needs.
     pub replication_window_kib: f64,
-    /// Time of a backup of a server, hours.
+    /// Time to back up a server, hours.
     pub backup_hours: f64,
-    /// Time of a restore of a server, including replay, hours.
+    /// Time to restore a server, including replay, hours.
     pub restore_hours: f64,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 impl Demand {
-    /// Calculates the requirements of each server.
+    /// Calculates the requirements of one server.
     pub fn of(
         config: &Config,
         platform: &Platform,
@@ -131,14 +131,14 @@ impl Demand {
         })
     }
 
-    /// The load in this state.
+    /// Returns the load in this state.
     pub fn load(&self, state: State) -> &Load {
-        // `loads` has every state, in order.
+        // `loads` contains every state in order.
         &self.loads[state as usize]
     }
 }
 
-/// I/O of a server in one state, without maintenance and backup.
+/// Calculates the I/O of a server in one state, without maintenance and backup.
 fn load(
     state: State,
     config: &Config,
@@ -196,13 +196,14 @@ fn warn_of_missing_copies(config: &Config, warnings: &mut Vec<String>) {
     }
 }
 
-/// Largest database on a single disk: `formatted_gib` without the free share and the content index.
+/// Returns the maximum size of a database on a single disk, GiB: `formatted_gib` without the free share and the
+/// content index.
 pub fn largest_on_disk_gib(formatted_gib: f64, free: f64, content_index: f64) -> f64 {
     formatted_gib * (1.0 - free) / (1.0 + content_index)
 }
 
-/// Queue database of message transport, GiB: messages that wait and messages kept to be sent again, each stored
-/// on several servers.
+/// Returns the size of the queue database of message transport, GiB. It contains queued messages, and messages that
+/// are retained for redelivery. Each message is stored on several servers.
 pub fn transport_gib(
     mailboxes: f64,
     messages_per_day: f64,

@@ -1,7 +1,7 @@
 //! Prices, power and energy of disks, and the comparison of two drives.
 //!
-//! Every percentage names its base: a premium or gain of B over A is `B/A - 1`, a discount or deficit of A under B
-//! is `1 - A/B`. The two differ: +36 % corresponds to -27 %.
+//! Every percentage has a stated base. A premium or gain of B over A is `B/A - 1`. A discount or deficit of A
+//! relative to B is `1 - A/B`. The two values differ: +36 % corresponds to -27 %.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::catalogue::Disk;
 use crate::config::Cost;
 use crate::sheet::Sheet;
 
-/// Hours of a year of 365 days.
+/// Number of hours in a year of 365 days.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
 /// Costs of a number of disks.
@@ -19,18 +19,18 @@ pub struct Economy {
     pub price: f64,
     /// Power of the disks alone, W.
     pub watts: f64,
-    /// Energy of the disks and the building, kWh per year.
+    /// Energy used by the disks and the building, kWh per year.
     pub kwh_per_year: f64,
     /// Cost of the energy per year.
     pub energy_cost_per_year: f64,
-    /// Drives that fail in a year.
+    /// Expected number of drive failures per year.
     pub failures_per_year: f64,
-    /// Price, energy and replacements over the service life.
+    /// Total cost of purchase, energy and replacements over the service life.
     pub total_cost: f64,
 }
 
 impl Economy {
-    /// Costs of `disks` of this kind.
+    /// Calculates the costs of `disks` disks of this kind.
     pub fn of(disks: f64, disk: &Disk, cost: &Cost, sheet: &mut Sheet) -> Economy {
         sheet.heading(format!("Cost of {disks} x {}", disk.name));
         input!(sheet, disks = disks, "spares included");
@@ -57,69 +57,69 @@ impl Economy {
     }
 }
 
-/// Gain of `b` over `a`, as a fraction of `a`.
+/// Returns the gain of `b` over `a`, as a fraction of `a`.
 pub fn gain(b: f64, a: f64) -> f64 {
     b / a - 1.0
 }
 
-/// Deficit of `a` under `b`, as a fraction of `b`.
+/// Returns the deficit of `a` relative to `b`, as a fraction of `b`.
 pub fn deficit(a: f64, b: f64) -> f64 {
     1.0 - a / b
 }
 
-/// The gain that corresponds to a deficit.
+/// Returns the gain that corresponds to a deficit.
 pub fn gain_of_deficit(deficit: f64) -> f64 {
     deficit / (1.0 - deficit)
 }
 
-/// Average power over a measured time, W.
+/// Returns the average power over a measured time, W.
 pub fn average_watts(kwh: f64, hours: f64) -> f64 {
     kwh * 1000.0 / hours
 }
 
-/// Energy of a year at this power, kWh.
+/// Returns the energy per year at this power, kWh.
 pub fn kwh_per_year(watts: f64) -> f64 {
     watts * HOURS_PER_YEAR / 1000.0
 }
 
-/// Mean number of operations in flight (Little's law).
+/// Returns the mean number of operations in flight (Little's law).
 pub fn outstanding(iops: f64, latency_ms: f64) -> f64 {
     iops * latency_ms / 1000.0
 }
 
-/// Energy of one operation, J.
+/// Returns the energy per operation, J.
 pub fn joules_per_operation(watts: f64, iops: f64) -> f64 {
     watts / iops
 }
 
-/// Comparison of a drive with another one, which is the base of every percentage.
+/// Comparison of a drive with a base drive. All percentages are relative to the base drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The drive.
+    /// Name of the drive.
     pub disk: String,
-    /// The base.
+    /// Name of the base drive.
     pub base: String,
-    /// Price divided by that of the base, minus 1.
+    /// Price divided by the price of the base drive, minus 1.
     pub price_gain: f64,
-    /// Random operations per second divided by those of the base, minus 1.
+    /// Random operations per second divided by those of the base drive, minus 1.
     pub iops_gain: f64,
-    /// Price of one operation per second.
+    /// Price per operation per second.
     pub price_per_iops: f64,
-    /// The same of the base.
+    /// Price per operation per second of the base drive.
     pub base_price_per_iops: f64,
     /// Operations per second and watt of the drive alone.
     pub iops_per_watt: f64,
-    /// The same of the base.
+    /// Operations per second and watt of the base drive.
     pub base_iops_per_watt: f64,
-    /// Price of a GiB.
+    /// Price per GiB.
     pub price_per_gib: f64,
-    /// The same of the base.
+    /// Price per GiB of the base drive.
     pub base_price_per_gib: f64,
 }
 
 impl Comparison {
-    /// Compares two drives. `None` if the price or the power of the base is zero, because percentages then do not
-    /// exist.
+    /// Compares two drives. Returns `None` if the price or the power of the base drive is zero, because the
+    /// percentages are then undefined.
     pub fn of(disk: &Disk, base: &Disk) -> Option<Comparison> {
         let comparison = Comparison {
             disk: disk.name.clone(),

@@ -1,11 +1,11 @@
-//! Sizes mailbox servers: IOPS, capacity, memory, network, backup, arrays and cost. The crate does no I/O.
+//! Sizes mailbox servers: IOPS, capacity, memory, network, backup, arrays and cost. The crate performs no I/O.
 //!
-//! [`Config`] describes mailboxes, servers and disks. [`size`] calculates. [`Sizing`] is the result: plain values, and
-//! the [`Sheet`] with every formula and its numbers. The coefficients of platforms and disks are in files
-//! ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]) with their evidence. A configuration can replace each of
-//! them.
+//! [`Config`] describes mailboxes, servers and disks. [`size`] performs the calculation. [`Sizing`] is the result:
+//! plain values, and the [`Sheet`] with every formula and its numbers. The coefficients of platforms and disks are in
+//! files ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]) together with their evidence. A configuration can
+//! override each of them.
 //!
-//! Processors are not sized, nor anything that only a measurement can determine.
+//! The crate does not size processors, or anything else that only a measurement can determine.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ pub use mistake::Mistake;
 pub use sheet::Sheet;
 pub use sizing::{Design, Sizing, size};
 
-/// The example of the README, as a test.
+/// Compiles the example of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeExample;

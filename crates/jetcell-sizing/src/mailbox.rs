@@ -1,4 +1,4 @@
-//! The requirements of one mailbox: reads, writes, cache, logs and space.
+//! Requirements of one mailbox: reads, writes, cache, logs and space.
 
 use serde::Serialize;
 
@@ -6,27 +6,27 @@ use crate::config::Mailboxes;
 use crate::platform::Platform;
 use crate::sheet::{Sheet, max, min, power};
 
-/// The requirements of one mailbox.
+/// Requirements of one mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Mailbox {
-    /// Database reads per second, active copy.
+    /// Database reads per second of the active copy.
     pub reads: f64,
-    /// Database writes per second, active copy.
+    /// Database writes per second of the active copy.
     pub writes: f64,
     /// Database cache, MiB.
     pub cache_mib: f64,
-    /// Logs of 1 MiB per day.
+    /// Number of logs of 1 MiB per day.
     pub logs_per_day: f64,
-    /// Freed space that waits for reuse, MiB.
+    /// Freed space that is not reused yet, MiB.
     pub whitespace_mib: f64,
-    /// Deleted messages that are kept, MiB.
+    /// Size of the retained deleted messages, MiB.
     pub dumpster_mib: f64,
     /// Total space on disk, MiB.
     pub on_disk_mib: f64,
 }
 
 impl Mailbox {
-    /// Calculates the requirements from the profile of the mailboxes.
+    /// Calculates the requirements from the mailbox profile.
     pub fn of(mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> Mailbox {
         sheet.heading("One mailbox");
         input!(sheet, messages_per_day = mailboxes.messages_per_day, "messages sent and received per day");
@@ -68,13 +68,14 @@ impl Mailbox {
         Mailbox { reads, writes, cache_mib, logs_per_day, whitespace_mib, dumpster_mib, on_disk_mib }
     }
 
-    /// Database reads and writes per second.
+    /// Returns the database reads and writes per second.
     pub fn iops(&self) -> f64 {
         self.reads + self.writes
     }
 }
 
-/// Reads and writes from a measured total. The share of writes is given, or is that of the platform.
+/// Divides a measured total into reads and writes. The share of writes is taken from the mailboxes, or from the
+/// platform if it is not given.
 fn measured(iops: f64, mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> (f64, f64) {
     let usual = platform.writes_per_message / (platform.reads_per_message + platform.writes_per_message);
     input!(sheet, iops = iops, "reads and writes/s, given");

@@ -1,11 +1,11 @@
-//! The error of a configuration file, in one line: the place, the mistake, and what to write instead.
+//! Error for a configuration file: a single line with the location, the mistake, and what to write instead.
 
 use std::fmt;
 
 use jetcell_input::{error_line, shortened_name};
 use serde::de::DeserializeOwned;
 
-/// One mistake, and what to write instead.
+/// A mistake in a configuration, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake(pub String);
 
@@ -17,7 +17,8 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// Reads TOML. An error names file and line, and for an unknown key the most similar known one.
+/// Parses TOML. An error contains the file and the line. For an unknown key, it also contains the most similar known
+/// key.
 pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let place = match error.span() {
@@ -31,7 +32,8 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Mistake> 
     })
 }
 
-/// The parser's message in one line. For an unknown key, the most similar known key replaces the list of all keys.
+/// Converts the parser's message to a single line. For an unknown key, the list of all keys is replaced by the most
+/// similar known key.
 fn explain(message: &str) -> String {
     let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match (message.starts_with("unknown field"), named.split_first()) {
@@ -46,7 +48,7 @@ fn explain(message: &str) -> String {
     }
 }
 
-/// The known word with the smallest edit distance, unless a large part of it would change.
+/// Returns the known word with the smallest edit distance, unless a large part of the word would change.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = known.iter().map(|name| (strsim::osa_distance(word, name), *name)).min()?;
     (near.0 <= near.1.chars().count().div_ceil(2)).then_some(near.1)

@@ -1,5 +1,5 @@
-//! Coefficients of the mailbox platforms. `platforms.toml` has them with their evidence. A configuration names one
-//! platform and may change any value.
+//! Coefficients of the mailbox platforms. `platforms.toml` contains them with their evidence. A configuration selects
+//! a platform and can override any value.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mistake::{Mistake, nearest, parse};
 
-/// The platforms that come with Jetcell, with the evidence of every coefficient.
+/// Built-in platforms, with the evidence for every coefficient.
 pub const PLATFORMS: &str = include_str!("platforms.toml");
 
 macro_rules! coefficients {
@@ -19,7 +19,7 @@ macro_rules! coefficients {
             $($(#[$doc])* pub $name: f64,)+
         }
 
-        /// Values that a configuration changes.
+        /// Coefficients that a configuration overrides.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct PlatformChanges {
@@ -27,7 +27,7 @@ macro_rules! coefficients {
         }
 
         impl Platform {
-            /// The coefficients with these values changed.
+            /// Returns the coefficients with these overrides applied.
             pub fn with(mut self, changes: &PlatformChanges) -> Platform {
                 $(self.$name = changes.$name.unwrap_or(self.$name);)+
                 self
@@ -43,48 +43,49 @@ macro_rules! coefficients {
 coefficients!(
     /// Database reads per second, per message per day.
     reads_per_message,
-    /// Reads fall with the cache (MiB per mailbox) to this power.
+    /// Exponent of the cache size (MiB per mailbox) in the number of reads. It is negative or zero, so a larger cache
+    /// reduces the reads.
     read_cache_exponent,
     /// Database writes per second, per message per day.
     writes_per_message,
-    /// Cache per mailbox without any message, MiB.
+    /// Cache per mailbox at zero messages per day, MiB.
     cache_base_mib,
     /// Cache per message per day, MiB.
     cache_per_message_mib,
-    /// Most cache per mailbox, MiB.
+    /// Maximum cache per mailbox, MiB.
     cache_most_mib,
     /// Log files of 1 MiB per message.
     logs_per_message,
     /// Log writes per database write.
     log_writes_per_write,
-    /// Log reads per log write, with copies.
+    /// Log reads per log write if databases have copies.
     log_reads_per_log_write,
-    /// I/O of a passive copy, as a fraction of that of the active one.
+    /// I/O of a passive copy, as a fraction of the I/O of the active copy.
     passive_io,
-    /// Background maintenance of one database copy, MB/s.
+    /// Background maintenance I/O of one database copy, MB/s.
     maintenance_mb_s,
-    /// Share of the quota kept for single item recovery.
+    /// Share of the quota that is reserved for single item recovery.
     item_recovery,
-    /// Share of the quota kept for calendar logging.
+    /// Share of the quota that is reserved for calendar logging.
     calendar_logging,
     /// Size of the content index, as a fraction of the database.
     content_index,
-    /// Largest database without copies, GiB.
+    /// Maximum size of a database without copies, GiB.
     largest_database_gib,
-    /// Largest database with copies, GiB.
+    /// Maximum size of a database with copies, GiB.
     largest_replicated_gib,
-    /// Memory besides the cache, GiB.
+    /// Memory in addition to the cache, GiB.
     memory_base_gib,
-    /// Share of the memory above the base that the cache may take.
+    /// Share of the memory above the base that the cache may use.
     cache_share_of_memory,
     /// Minimum memory, GiB.
     least_memory_gib,
-    /// Database page, KiB.
+    /// Database page size, KiB.
     page_kib,
 );
 
 impl Platform {
-    /// The built-in platform of this name.
+    /// Returns the built-in platform with this name.
     pub fn named(name: &str) -> Result<Platform, Mistake> {
         let platforms = all();
         platforms.get(name).cloned().ok_or_else(|| {
@@ -95,7 +96,7 @@ impl Platform {
         })
     }
 
-    /// Returns an error for values that no platform can have.
+    /// Returns an error for values that are not valid for any platform.
     pub fn check(&self) -> Result<(), Mistake> {
         for (name, value) in self.values() {
             let good = match name {
@@ -114,7 +115,7 @@ impl Platform {
     }
 }
 
-/// Every built-in platform.
+/// Returns all built-in platforms.
 pub fn all() -> BTreeMap<String, Platform> {
     parse("built-in platforms", PLATFORMS).expect("the built-in platforms are tested")
 }

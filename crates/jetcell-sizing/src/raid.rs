@@ -1,8 +1,8 @@
-//! Disk operations for a host read and a small host write on each kind of array, with all drives and with one drive
-//! lost.
+//! Number of disk operations for a host read and for a small host write on each kind of array, with all drives and
+//! with one drive lost.
 //!
-//! The formulas assume rotated parity, so that every drive serves data, unless `parity_serves = false`. They are for
-//! small random writes of one block. Larger writes cost less; measure them and set `write_ratio`.
+//! Unless `parity_serves = false`, the formulas assume rotated parity, in which every drive serves data. They apply
+//! to small random writes of one block. Larger writes cost less. Measure them and set `write_ratio`.
 
 use std::fmt;
 
@@ -14,33 +14,33 @@ use crate::mistake::Mistake;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Raid {
-    /// Single disks. The copies on other servers are the redundancy.
+    /// Single disks. Redundancy is provided by copies on other servers.
     Jbod,
-    /// Pairs.
+    /// Mirrored pairs.
     Raid10,
-    /// Three copies of everything.
+    /// Three-way mirrors.
     Mirror3,
-    /// One parity.
+    /// Single parity.
     Raid5,
-    /// Two parities, read-modify-write.
+    /// Double parity with read-modify-write.
     Raid6,
-    /// Two parities, row and diagonal.
+    /// Double parity: row and diagonal.
     RaidDp,
 }
 
-/// An array to consider.
+/// An array configuration to evaluate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
-    /// Its kind.
+    /// Kind of the array.
     pub raid: Raid,
-    /// Data drives of a parity group.
+    /// Number of data drives in a parity group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_disks: Option<u32>,
-    /// Measured disk writes per host write, which replace the write penalty.
+    /// Measured disk writes per host write. Replaces the write penalty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_ratio: Option<f64>,
-    /// Whether parity drives serve reads and writes of data, as with rotated parity.
+    /// Whether parity drives also serve data, as with rotated parity.
     #[serde(default = "yes")]
     pub parity_serves: bool,
 }
@@ -49,19 +49,19 @@ fn yes() -> bool {
     true
 }
 
-/// Disk operations per host operation, and the drives of a group that share them.
+/// Disk operations per host operation, and the number of drives that share them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// Disk operations per host read.
     pub read: f64,
     /// Disk operations per small host write.
     pub write: f64,
-    /// Drives of the group that share them.
+    /// Number of drives in the group that share the operations.
     pub serving: f64,
 }
 
 impl Raid {
-    /// Drives of a group that hold no data of their own. For mirrors: the further copies.
+    /// Returns the number of redundant drives in a group. For mirrors, this is the number of additional copies.
     pub fn redundant_disks(self) -> u32 {
         match self {
             Raid::Jbod => 0,
@@ -74,7 +74,7 @@ impl Raid {
         matches!(self, Raid::Jbod | Raid::Raid10 | Raid::Mirror3)
     }
 
-    /// Disk operations for one small write on an array with all drives.
+    /// Returns the number of disk operations for one small write on an array with all drives.
     pub fn write_penalty(self) -> f64 {
         match self {
             Raid::Jbod => 1.0,
@@ -87,17 +87,18 @@ impl Raid {
 }
 
 impl Layout {
-    /// An array of this kind with its defaults.
+    /// Creates an array of this kind with default settings.
     pub fn new(raid: Raid) -> Layout {
         Layout { raid, data_disks: None, write_ratio: None, parity_serves: true }
     }
 
-    /// Mirrored pairs.
+    /// Creates an array of mirrored pairs.
     pub fn raid10() -> Layout {
         Layout::new(Raid::Raid10)
     }
 
-    /// Data drives of a group: as configured, or by default 1 for mirrors, 7 for RAID 5, 14 for two parities.
+    /// Returns the number of data drives in a group. The defaults are 1 for mirrors, 7 for RAID 5, and 14 for double
+    /// parity.
     pub fn data_disks(&self) -> u32 {
         match self.raid {
             raid if raid.mirrors() => 1,
@@ -106,12 +107,12 @@ impl Layout {
         }
     }
 
-    /// Drives of a group.
+    /// Returns the number of drives in a group.
     pub fn group_disks(&self) -> u32 {
         self.data_disks() + self.raid.redundant_disks()
     }
 
-    /// Returns an error for impossible groups.
+    /// Returns an error if the group is not possible.
     pub fn check(&self) -> Result<(), Mistake> {
         if self.raid.mirrors() && self.data_disks.is_some_and(|disks| disks != 1) {
             return Err(Mistake(format!("{}: data_disks is for parity groups; leave it out", self.raid)));
@@ -129,7 +130,7 @@ impl Layout {
         }
     }
 
-    /// Costs with all drives.
+    /// Returns the costs with all drives.
     pub fn whole(&self) -> Costs {
         let serving = match self.raid.mirrors() || self.parity_serves {
             true => self.group_disks(),
@@ -139,7 +140,7 @@ impl Layout {
         Costs { read: 1.0, write, serving: f64::from(serving) }
     }
 
-    /// Costs with one drive of the group lost. For single disks they are the same as with all drives, because the
+    /// Returns the costs with one drive of the group lost. For single disks, the costs are unchanged, because the
     /// copies on other servers take over.
     pub fn degraded(&self) -> Costs {
         let whole = self.whole();
@@ -159,19 +160,20 @@ fn max_one(serving: f64) -> f64 {
     serving.max(1.0)
 }
 
-/// Two drives of a two-parity group of `n` lost: disk operations per host read and per small write.
+/// Returns the disk operations per host read and per small write if two drives of a double-parity group of `n` are
+/// lost.
 ///
 /// Other data drives are those that the write does not address. A small write takes six operations if two other data
-/// drives are lost, `n` with the target and another data drive, four with another data drive and a parity, `n - 2` with
-/// the target and a parity, and one with both parities.
+/// drives are lost, `n` with the target and another data drive, four with another data drive and a parity, `n - 2`
+/// with the target and a parity, and one with both parities.
 pub fn two_lost(n: f64) -> (f64, f64) {
     let pairs = |k: f64| k * (k - 1.0) / 2.0;
     let writes = 6.0 * pairs(n - 3.0) + n * (n - 3.0) + 8.0 * (n - 3.0) + 2.0 * (n - 2.0) + 1.0;
     (3.0 * (n - 2.0) / n, writes / pairs(n))
 }
 
-/// Disk operations to write `w` of `n` data blocks of a stripe with `m` parities. The array reads the old blocks or the
-/// other blocks, whichever are fewer.
+/// Returns the number of disk operations to write `w` of `n` data blocks of a stripe with `m` parities. The array
+/// reads either the old blocks or the other blocks, whichever are fewer.
 pub fn partial_stripe(n: u32, m: u32, w: u32) -> u32 {
     (2 * (w + m)).min(n + m)
 }

@@ -1,8 +1,9 @@
-//! The sheet: every input and every formula of a calculation, in order and with numbers, so that a person can check it.
+//! The calculation sheet. It lists every input and every formula of a calculation in order and with numbers, so a
+//! person can check the calculation.
 //!
-//! A formula is written once. `formula!` evaluates it and records its source text, so the printed formula is the one
-//! that was calculated. The names in a formula are looked up in the lines above. A formula uses only `+ - * /` and the
-//! functions of this module. A result that is not finite makes the sheet invalid, so no overflow stays unnoticed.
+//! A formula is written only once. `formula!` evaluates it and records its source text, so the printed formula is the
+//! formula that was evaluated. The names in a formula refer to earlier lines. A formula uses only `+ - * /` and the
+//! functions of this module. A result that is not finite makes the sheet invalid, so an overflow is always detected.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,88 +16,88 @@ pub struct Sheet {
     spoilt: Option<String>,
 }
 
-/// One line of the sheet.
+/// A line of the sheet.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
-    /// Heading of the next lines.
+    /// Heading of the following lines.
     Heading(String),
-    /// A number that was given.
+    /// A given number.
     Input {
-        /// Its name in the formulas.
+        /// Name in the formulas.
         name: String,
-        /// The number.
+        /// Value of the number.
         value: f64,
-        /// Its unit.
+        /// Unit of the number.
         unit: String,
     },
-    /// A number that was calculated.
+    /// A calculated number.
     Formula {
-        /// Its name in later formulas.
+        /// Name in later formulas.
         name: String,
-        /// The formula with names.
+        /// Formula with names.
         formula: String,
-        /// The formula with numbers in place of the names.
+        /// Formula with the names replaced by numbers.
         numbers: String,
-        /// The result.
+        /// Result of the formula.
         value: f64,
-        /// Its unit.
+        /// Unit of the result.
         unit: String,
     },
 }
 
-/// Records a number that was given and binds its name.
+/// Records a given number and binds its name.
 macro_rules! input {
     ($sheet:expr, $name:ident = $value:expr, $unit:literal) => {
         let $name: f64 = $sheet.input(stringify!($name), $value, $unit);
     };
 }
 
-/// Calculates, records the formula and binds its name.
+/// Evaluates and records a formula, and binds the name of its result.
 macro_rules! formula {
     ($sheet:expr, $name:ident = $value:expr, $unit:literal) => {
         let $name: f64 = $sheet.calculated(stringify!($name), stringify!($value), $value, $unit);
     };
 }
 
-/// The smallest whole number that is not less. Tolerates rounding errors in the last digits.
+/// Returns the smallest integer that is not less than `x`. Tolerates rounding errors in the last digits.
 pub fn ceil(x: f64) -> f64 {
     (x - x.abs() * 1e-12).ceil()
 }
 
-/// The largest whole number that is not more. Tolerates rounding errors in the last digits.
+/// Returns the largest integer that is not greater than `x`. Tolerates rounding errors in the last digits.
 pub fn floor(x: f64) -> f64 {
     (x + x.abs() * 1e-12).floor()
 }
 
-/// The larger one.
+/// Returns the larger number.
 pub fn max(a: f64, b: f64) -> f64 {
     a.max(b)
 }
 
-/// The smaller one.
+/// Returns the smaller number.
 pub fn min(a: f64, b: f64) -> f64 {
     a.min(b)
 }
 
-/// `base` to the power of `exponent`.
+/// Returns `base` to the power of `exponent`.
 pub fn power(base: f64, exponent: f64) -> f64 {
     base.powf(exponent)
 }
 
 impl Sheet {
-    /// Starts a part of the sheet.
+    /// Starts a section of the sheet.
     pub fn heading(&mut self, text: impl Into<String>) {
         self.lines.push(Line::Heading(text.into()));
     }
 
-    /// Records a given number; see `input!`.
+    /// Records a given number. See `input!`.
     pub fn input(&mut self, name: &str, value: f64, unit: &str) -> f64 {
         self.remember(name, value);
         self.lines.push(Line::Input { name: name.into(), value, unit: unit.into() });
         value
     }
 
-    /// Records a calculated number; see `formula!`.
+    /// Records a calculated number. See `formula!`.
     pub fn calculated(&mut self, name: &str, formula: &str, value: f64, unit: &str) -> f64 {
         let formula = tidy(formula);
         let numbers = self.with_numbers(&formula);
@@ -112,12 +113,12 @@ impl Sheet {
         self.latest.insert(name.to_string(), value);
     }
 
-    /// The first result that is not finite, which is the cause of later ones.
+    /// Returns the name of the first result that is not finite. It is the cause of all later ones.
     pub fn spoilt(&self) -> Option<&str> {
         self.spoilt.as_deref()
     }
 
-    /// Every line so far.
+    /// Returns all lines recorded so far.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }
@@ -140,7 +141,7 @@ impl Sheet {
     }
 }
 
-/// Source text without line breaks, and `1024` for `1024.0`.
+/// Removes line breaks from source text, and replaces `1024.0` by `1024`.
 fn tidy(source: &str) -> String {
     let mut out =
         source.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(").replace(",)", ")");
@@ -156,7 +157,7 @@ fn tidy(source: &str) -> String {
     out
 }
 
-/// Formats at most eight significant digits, without an exponent for the values that occur.
+/// Formats a number with at most eight significant digits. No exponent is used for the values that occur.
 pub fn short(value: f64) -> String {
     let magnitude = value.abs().max(1e-12).log10().floor() as i32;
     let decimals = (7 - magnitude).clamp(0, 12) as usize;

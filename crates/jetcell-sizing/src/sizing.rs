@@ -1,4 +1,4 @@
-//! The whole calculation, from configuration to designs.
+//! The complete calculation, from the configuration to the designs.
 
 use serde::Serialize;
 
@@ -13,48 +13,48 @@ use crate::raid::Layout;
 use crate::sheet::{Sheet, ceil};
 use crate::test_config::test_config;
 
-/// The result.
+/// Result of a sizing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sizing {
-    /// The configuration.
+    /// Configuration on which the sizing is based.
     pub inputs: Config,
     /// Requirements of one mailbox.
     pub mailbox: Mailbox,
     /// Requirements of one server.
     pub server: Demand,
-    /// Every disk in every array, cheapest first.
+    /// Designs for every combination of disk and array, cheapest first.
     pub designs: Vec<Design>,
-    /// Comparison of each disk with the first one.
+    /// Comparison of each disk with the first disk.
     pub comparisons: Vec<Comparison>,
-    /// Configuration of a performance test of the design.
+    /// Configuration of a performance test for the design.
     pub test_config: String,
-    /// Every formula with its numbers.
+    /// Calculation sheet with every formula and its numbers.
     #[serde(skip)]
     pub sheet: Sheet,
 }
 
-/// One kind of disk in one kind of array.
+/// A design: one kind of disk in one kind of array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Design {
     /// Name of the disk.
     pub disk: String,
-    /// The array as text.
+    /// Description of the array.
     pub array: String,
-    /// The array.
+    /// Layout of the array.
     pub layout: Layout,
-    /// Database disks of a server.
+    /// Array of the database disks of a server.
     pub database: Array,
-    /// Log disks of a server, if logs have dedicated disks.
+    /// Array of the log disks of a server, if logs have dedicated disks.
     pub log: Option<Array>,
-    /// Spares of all servers.
+    /// Number of spares for all servers.
     pub spares: f64,
-    /// Disks of all servers, including spares.
+    /// Number of disks in all servers, including spares.
     pub disks: f64,
-    /// Capacity of the database disks of a server after redundancy, GiB.
+    /// Usable capacity of the database disks of a server, after redundancy, GiB.
     pub usable_gib: f64,
-    /// Total number of mailboxes that fit on these disks before capacity requires another group.
+    /// Number of mailboxes that fit on these disks before capacity requires another group.
     pub mailboxes_by_capacity: f64,
-    /// Costs of the disks.
+    /// Cost of the disks.
     pub economy: Economy,
 }
 
@@ -93,7 +93,7 @@ fn sound(sheet: &Sheet) -> Result<(), Mistake> {
     }
 }
 
-/// Log disks of a server, when logs have their own.
+/// Calculates the log disks of a server, if logs have dedicated disks.
 fn log_array(
     config: &Config,
     server: &Demand,

@@ -1,4 +1,4 @@
-//! The five states in which the storage must bear its load.
+//! The five states in which the storage must support its load.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// All parts work.
+    /// All drives and servers work.
     Normal,
-    /// One array has lost a drive.
+    /// An array has lost a drive.
     DriveLost,
     /// The content of the lost drive is being rebuilt on a spare.
     Rebuilding,
@@ -21,11 +21,11 @@ pub enum State {
 }
 
 impl State {
-    /// All states, in the order of tables.
+    /// All states, in the order used in tables.
     pub const ALL: [State; 5] =
         [State::Normal, State::DriveLost, State::Rebuilding, State::ServerLost, State::BackupRunning];
 
-    /// What happens in the state, in a sentence without its full stop.
+    /// Returns a description of the state: a sentence without a period.
     pub fn meaning(self) -> &'static str {
         match self {
             State::Normal => "all drives and servers work",
@@ -40,7 +40,7 @@ impl State {
         }
     }
 
-    /// Whether a drive is missing.
+    /// Returns true if a drive is missing in this state.
     pub fn degraded(self) -> bool {
         matches!(self, State::DriveLost | State::Rebuilding)
     }

@@ -1,4 +1,4 @@
-//! The configuration of a performance test of the design: the storage of one server in its worst state.
+//! Configuration of a performance test for the design. The test covers the storage of one server in its worst state.
 
 use crate::config::Config;
 use crate::demand::Demand;
@@ -6,13 +6,14 @@ use crate::mistake::Mistake;
 use crate::platform::Platform;
 use crate::states::State;
 
-/// Most databases of a test.
+/// Maximum number of databases in a test.
 const MOST_DATABASES: f64 = 999.0;
 
-/// TOML for `jetcell test performance --config`.
+/// Returns the TOML configuration for `jetcell test performance --config`.
 ///
-/// The databases are those on one server, including passive copies. Each has the size of a full database after growth.
-/// The target is the database I/O of the server when another server is lost, including headroom, without tolerance.
+/// The databases are those on one server, including passive copies. Each has the size of a full database after
+/// growth. The target is the database I/O of the server when another server is lost, including headroom, without
+/// tolerance.
 pub fn test_config(config: &Config, platform: &Platform, demand: &Demand) -> Result<String, Mistake> {
     let load = demand.load(State::ServerLost);
     let databases = demand.database_copies_per_server;
@@ -70,7 +71,7 @@ average_database_read_ms = {latency}
     ))
 }
 
-/// With a decimal point, as TOML wants of a float.
+/// Formats a number with a decimal point, as TOML requires for a float.
 fn toml_float(value: f64) -> String {
     format!("{:?}", (value * 1e6).round() / 1e6)
 }

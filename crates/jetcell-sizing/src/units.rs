@@ -1,14 +1,15 @@
-//! Quantities as text with a unit: sizes, rates, times and shares.
+//! Quantities with a unit in text form: sizes, rates, times and shares.
 //!
-//! A number without a unit is an error, because 300 GB and 300 GiB differ by 7 % of all disks. All quantities are
-//! finite and not negative. Inside the crate quantities are `f64`; the end of the variable's name is the unit.
+//! A number without a unit is an error, because 300 GB and 300 GiB differ by 7 %, which would change the number of
+//! disks. All quantities are finite and not negative. Inside the crate, quantities are `f64`, and the suffix of a
+//! variable name is the unit.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// In a file a quantity is text. A number is read only to report that the unit is missing.
+/// A quantity in a file, which must be text. A number is accepted only to report that its unit is missing.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -17,14 +18,14 @@ enum Written {
     Text(String),
 }
 
-/// Why a text is not a valid quantity.
+/// Reason why a text is not a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
     text: String,
     what: QuantityFault,
 }
 
-/// The texts are examples of how to write the quantity.
+/// Faults in the text of a quantity. The fields are examples of the correct form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum QuantityFault {
     NotUnderstood(String),
@@ -50,7 +51,7 @@ impl std::error::Error for QuantityError {}
 const GIB: f64 = (1u64 << 30) as f64;
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// Splits `12.5GiB` into 12.5 and the factor of its unit.
+/// Splits text such as `12.5GiB` into 12.5 and the factor of its unit, and returns the product.
 fn scale(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, QuantityError> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -66,7 +67,7 @@ fn scale(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, Quanti
     if value <= MOST { Ok(value) } else { Err(error(QuantityFault::TooLarge)) }
 }
 
-/// Limit of all quantities: an exabyte, or 30 thousand million years. Larger values are input errors.
+/// Maximum of all quantities: an exabyte, or 30 billion years. Larger values are input errors.
 const MOST: f64 = 1e18;
 
 macro_rules! quantity {
@@ -98,8 +99,8 @@ macro_rules! quantity {
             }
         }
 
-        /// The largest unit of which the value is a whole multiple, or else the smallest unit. So reading the text
-        /// gives the same value again.
+        /// Formats the value with the largest unit of which it is a whole multiple, or else with the smallest unit.
+        /// Parsing the text therefore returns the same value.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let whole = Self::UNITS.iter().find(|(_, factor)| self.0 != 0.0 && self.0 % factor == 0.0);
@@ -117,7 +118,7 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// Bytes: `75KiB`, `2GiB`, `300GB`.
+    /// A number of bytes: `75KiB`, `2GiB`, `300GB`.
     Size,
     "2GiB or 300GB",
     [
@@ -134,7 +135,7 @@ quantity!(
 );
 
 quantity!(
-    /// Bytes per second: `200MB/s`, `1Gbit/s`.
+    /// A number of bytes per second: `200MB/s`, `1Gbit/s`.
     Rate,
     "200MB/s or 1Gbit/s",
     [
@@ -150,7 +151,7 @@ quantity!(
 );
 
 quantity!(
-    /// Seconds: `14d`, `8h`, `20ms`.
+    /// A time in seconds: `14d`, `8h`, `20ms`.
     Span,
     "14d, 8h or 2.9s",
     [("y", 365.0 * 86400.0), ("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)]
@@ -164,41 +165,41 @@ quantity!(
 );
 
 impl Size {
-    /// Kibibytes.
+    /// Returns the size in kibibytes.
     pub fn kib(self) -> f64 {
         self.0 / 1024.0
     }
-    /// Mebibytes.
+    /// Returns the size in mebibytes.
     pub fn mib(self) -> f64 {
         self.0 / MIB
     }
-    /// Gibibytes.
+    /// Returns the size in gibibytes.
     pub fn gib(self) -> f64 {
         self.0 / GIB
     }
-    /// A number of gibibytes.
+    /// Creates a size from a number of gibibytes.
     pub fn from_gib(gib: f64) -> Size {
         Size(gib * GIB)
     }
 }
 
 impl Rate {
-    /// Megabytes (powers of ten) per second.
+    /// Returns the rate in megabytes (powers of ten) per second.
     pub fn mb_s(self) -> f64 {
         self.0 / 1e6
     }
 }
 
 impl Span {
-    /// Days of 24 hours.
+    /// Returns the time in days of 24 hours.
     pub fn days(self) -> f64 {
         self.0 / 86400.0
     }
-    /// Hours.
+    /// Returns the time in hours.
     pub fn hours(self) -> f64 {
         self.0 / 3600.0
     }
-    /// Milliseconds.
+    /// Returns the time in milliseconds.
     pub fn ms(self) -> f64 {
         self.0 * 1e3
     }

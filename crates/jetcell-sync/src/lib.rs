@@ -1,7 +1,7 @@
 //! Locks, condition variables, atomics, channels and threads of Jetcell, in one place.
 //!
-//! The virtual file system and the engine take every primitive from this crate and never from `std` or `parking_lot`.
-//! A test can therefore replace all of them at once:
+//! The virtual file system and the engine use only the primitives of this crate and never those of `std` or
+//! `parking_lot`. A test build can therefore replace all primitives at once:
 //!
 //! | built with | primitives | for |
 //! | --- | --- | --- |

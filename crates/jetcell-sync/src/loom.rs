@@ -1,11 +1,12 @@
-//! Atomics and threads of `loom`, for modules that are nothing but a few words of memory.
+//! Atomics and threads of `loom`, for modules that consist only of a few words of memory.
 //!
-//! Loom allows few threads and operations, and knows no `parking_lot`: what locks is tested under shuttle.
+//! Loom supports few threads and operations, and does not support `parking_lot`. Code that uses locks is tested under
+//! shuttle.
 
 pub use ::loom::sync::Arc;
 pub use ::loom::thread_local;
 
-/// Atomic integers with the orderings that they are used with.
+/// Atomic integers that loom models with the orderings given in the code.
 pub mod atomic {
     pub use ::loom::sync::atomic::*;
 }

@@ -1,4 +1,4 @@
-//! The primitives that ship.
+//! Primitives of production builds.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub mod thread {
     use std::sync::atomic::{AtomicUsize, Ordering};
     pub use std::thread::*;
 
-    /// The place of the calling thread in the order in which threads first asked for theirs.
+    /// Returns the number of the calling thread, in the order in which threads first called this function.
     #[inline]
     pub fn ordinal() -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -27,17 +27,17 @@ pub mod thread {
     }
 }
 
-/// The moment at which a timed wait ends, for waits that may be interrupted and have to go on.
+/// End of a timed wait, for waits that can be interrupted and must be resumed.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// The moment that is `timeout` from now.
+    /// Creates the deadline that is `timeout` from now.
     pub fn after(timeout: Duration) -> Deadline {
         Deadline(Instant::now() + timeout)
     }
 
-    /// The time until then; zero once it has come.
+    /// Returns the time until the deadline, or zero if it has passed.
     pub fn remaining(&self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }

@@ -1,44 +1,46 @@
-//! How many threads use an object, and whether its last user frees it, in one word.
+//! A pin count and a retired flag in one word. The last user of a retired object frees it.
 
 use crate::atomic::{AtomicU32, Ordering};
 
-/// Mark of a retired object.
+/// Flag that marks a retired object.
 const RETIRED: u32 = 1 << 31;
 
-/// Counts the pins of an object. What a thread did with the object before it unpinned it is visible to the thread that
-/// frees it, and to a thread that finds no pin left.
+/// Pin count of an object.
+///
+/// Everything that a thread did with the object before it unpinned it is visible to the thread that frees the object,
+/// and to a thread that reads a pin count of zero.
 #[derive(Debug)]
 pub struct PinCount(AtomicU32);
 
 impl PinCount {
-    /// Without pins.
+    /// Creates a count without pins.
     pub fn new() -> PinCount {
         PinCount(AtomicU32::new(0))
     }
 
-    /// Starts again with one pin. No other thread knows the object.
+    /// Resets the count to one pin. No other thread may have access to the object.
     pub fn start(&self) {
         self.0.store(1, Ordering::Relaxed);
     }
 
-    /// Adds a pin. The caller has one, or holds a lock without which no first pin is added.
+    /// Adds a pin. The caller already has a pin, or holds the lock that protects the addition of the first pin.
     pub fn pin(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends a pin. Returns whether it was the last one of a retired object: then the object belongs to the caller.
-    /// Otherwise another thread may have the object at once.
+    /// Removes a pin. Returns true if it was the last pin of a retired object; the caller then owns the object.
+    /// Otherwise another thread may already have changed the object when this returns.
     #[must_use]
     pub fn unpin(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == RETIRED | 1
     }
 
-    /// The last pin, which may be the caller's, frees the object.
+    /// Retires the object. The thread that removes the last pin frees it; this may be the caller.
     pub fn retire(&self) {
         self.0.fetch_or(RETIRED, Ordering::AcqRel);
     }
 
-    /// Pins at this moment.
+    /// Returns the current number of pins.
     pub fn get(&self) -> u32 {
         self.0.load(Ordering::Acquire) & !RETIRED
     }
@@ -59,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// Loom reports accesses to the content that no ordering keeps apart.
+    /// An object whose content loom monitors. Loom reports accesses to the content that are not ordered.
     struct Object {
         pins: PinCount,
         content: UnsafeCell<u32>,

@@ -1,5 +1,5 @@
-//! Random 32 KiB reads through `submit` at several queue depths, for comparison with other tools:
-//! `cargo run --release --example transfer_speed -- <directory> [mebibytes] [seconds]`.
+//! Measures random 32 KiB reads through `submit` at several queue depths, for comparison with other tools: `cargo run
+//! --release --example transfer_speed -- <directory> [mebibytes] [seconds]`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn measure(vfs: &RealVfs, file: &Arc<dyn File>, bytes: u64, time: Duration) -> s
     Ok(())
 }
 
-/// User and system time of this process.
+/// Returns the user and system CPU time of this process.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

@@ -1,7 +1,7 @@
-//! Memory that the kernel can transfer into directly.
+//! I/O buffers that the kernel can transfer to and from directly.
 //!
-//! Large buffers are mappings of their own and not a part of the allocator's memory: the process has them from the first use of
-//! each page of memory until they are dropped, and no longer.
+//! Each large buffer has its own mapping and does not come from the allocator. Its memory is allocated on the first
+//! access to each page of memory and freed when the buffer is dropped.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -12,39 +12,42 @@ use jetcell_sync::Arc;
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Owned, zero-initialised bytes aligned to 4096, as O_DIRECT demands.
+/// Owned, zero-initialised bytes aligned to 4096, as O_DIRECT requires.
 pub struct IoBuffer {
     start: NonNull<u8>,
     len: usize,
-    /// Bytes of the allocation; those behind `len` are not in use.
+    /// Allocated size in bytes. The bytes after `len` are not in use.
     capacity: usize,
-    /// The slab that this buffer is a part of, unless it has an allocation of its own.
+    /// Slab that contains this buffer, or `None` if the buffer has its own allocation.
     slab: Option<Arc<IoBuffer>>,
 }
 
 // SAFETY: the buffer owns its bytes exclusively, as Box<[u8]> does; parts of a slab do not overlap, and the slab's own
 // handle is never dereferenced.
 unsafe impl Send for IoBuffer {}
-// SAFETY: shared access only ever reads, as with Box<[u8]>.
+// SAFETY: shared access only reads, as with Box<[u8]>.
 unsafe impl Sync for IoBuffer {}
 
 impl IoBuffer {
-    /// Alignment of every buffer.
+    /// Alignment of every buffer in bytes.
     pub const ALIGNMENT: usize = 4096;
-    /// Buffers of a multiple of this size use huge pages. A device receives a transfer as physically contiguous
-    /// segments, and the number of segments that it accepts limits the transfers in flight: 256 KiB may be 64 segments,
-    /// or one. The kernel takes discarded parts of a huge page back only when it needs memory.
+    /// Size of a huge page in bytes.
+    ///
+    /// Buffers whose size is a multiple of it use huge pages. A device receives a transfer as physically contiguous
+    /// segments, and the number of segments that it accepts limits the transfers in flight. A transfer of 256 KiB may
+    /// need 64 segments, or only one. The kernel reclaims discarded parts of a huge page only when it needs memory.
     pub const HUGE: usize = 2 << 20;
 
-    /// Buffers from this size on, the largest page, are mappings. An allocator keeps such memory for the thread that had it.
+    /// Minimum size in bytes of a buffer that has its own mapping: the largest database page. An allocator would
+    /// cache such memory per thread.
     const MAPPED: usize = 32 << 10;
 
-    /// A zeroed buffer. The memory of a large one is taken only when it is written.
+    /// Creates a zeroed buffer. The memory of a large buffer is allocated when it is first written.
     pub fn zeroed(len: usize) -> IoBuffer {
         IoBuffer::try_zeroed(len).unwrap_or_else(|| handle_alloc_error(Self::layout(len)))
     }
 
-    /// Like [`IoBuffer::zeroed`], or `None` if the system has no memory for it.
+    /// Creates a buffer like [`IoBuffer::zeroed`], or returns `None` if the system has not enough memory.
     pub fn try_zeroed(len: usize) -> Option<IoBuffer> {
         if len == 0 {
             return Some(IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None });
@@ -55,27 +58,28 @@ impl IoBuffer {
             false => NonNull::new(unsafe { alloc_zeroed(Self::layout(len)) })?,
         };
         if len.is_multiple_of(Self::HUGE) {
-            // Advice only: an error changes nothing.
-            // SAFETY: the range was just allocated with this alignment and length, and the advice changes no byte.
+            // This is only advice, so an error is ignored. SAFETY: the range was just allocated with this alignment
+            // and length, and the advice changes no byte.
             let _ =
                 unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, rustix::mm::Advice::LinuxHugepage) };
         }
         Some(IoBuffer { start, len, capacity: len, slab: None })
     }
 
-    /// `count` zeroed buffers of `len` bytes, a multiple of the alignment, side by side in one allocation. Single
-    /// aligned allocations waste up to a page each. The memory is freed with the last of them. `None` if the system has no
-    /// memory for them.
+    /// Creates `count` adjacent zeroed buffers of `len` bytes, a multiple of the alignment, in one allocation.
+    ///
+    /// Separate aligned allocations would waste up to a page each. The memory is freed when the last of the buffers
+    /// is dropped. Returns `None` if the system has not enough memory.
     pub fn slab(count: usize, len: usize) -> Option<Vec<IoBuffer>> {
         Some(IoBuffer::try_zeroed(count.checked_mul(len)?)?.into_parts(len))
     }
 
-    /// A slab of as many buffers of `len` bytes as a huge page has room for.
+    /// Creates a slab of buffers of `len` bytes that fills one huge page.
     pub fn huge_slab(len: usize) -> Option<Vec<IoBuffer>> {
         Some(IoBuffer::try_zeroed(Self::HUGE)?.into_parts(len))
     }
 
-    /// Divides the buffer. What is left behind the last part is not used.
+    /// Divides the buffer into parts of `len` bytes. A remainder that is shorter than `len` is not used.
     fn into_parts(self, len: usize) -> Vec<IoBuffer> {
         assert!(len > 0 && len.is_multiple_of(Self::ALIGNMENT), "buffers of a slab stay aligned");
         let slab = Arc::new(self);
@@ -87,40 +91,41 @@ impl IoBuffer {
         (0..slab.len / len).map(part).collect()
     }
 
-    /// The length in bytes with which the buffer was created.
+    /// Returns the length in bytes with which the buffer was created.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Sets the length in bytes, up to the capacity. The bytes behind it stay allocated.
+    /// Sets the length in bytes, up to the capacity. The bytes after the new length stay allocated.
     pub fn resize(&mut self, len: usize) {
         assert!(len <= self.capacity, "a buffer does not grow");
         self.len = len;
     }
 
-    /// Returns the memory to the kernel until its next use; then it reads as zeros. Only whole pages of memory are
-    /// returned.
+    /// Returns the memory to the kernel until its next use. Afterwards the buffer reads as zeros. Only whole pages of
+    /// memory are returned.
     pub fn discard(&mut self) {
         let whole = self.capacity / Self::ALIGNMENT * Self::ALIGNMENT;
         if whole == 0 {
             return;
         }
-        // Advice only: an error changes nothing.
-        // SAFETY: the range is private anonymous memory of this buffer alone, aligned and `whole <= capacity` bytes long;
-        // `&mut self` excludes other accesses, and any bytes are valid afterwards.
+        // This is only advice, so an error is ignored. SAFETY: the range is private anonymous memory of this buffer
+        // alone, aligned and `whole <= capacity` bytes long; `&mut self` excludes other accesses, and any bytes are
+        // valid afterwards.
         let _ = unsafe {
             rustix::mm::madvise(self.start.as_ptr().cast(), whole, rustix::mm::Advice::LinuxDontNeed)
         };
     }
 
-    /// Prefetches the part of this range that lies in the buffer for writing, because memory that another processor wrote
-    /// last is slow to reach. Changes nothing.
+    /// Prefetches the part of `range` that lies in the buffer for writing.
+    ///
+    /// Memory that another processor wrote last is slow to access. The content of the buffer does not change.
     pub fn about_to_write(&self, range: std::ops::Range<usize>) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
             let lines = self.get(range.start..range.end.min(self.len)).unwrap_or_default().chunks(CACHE_LINE);
-            // SAFETY: a prefetch reads and writes nothing that a program could see, whatever the address.
+            // SAFETY: a prefetch has no effect that a program can observe, for any address.
             lines.for_each(|line| unsafe { _mm_prefetch::<_MM_HINT_ET0>(line.as_ptr().cast()) });
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -133,12 +138,12 @@ impl IoBuffer {
     }
 }
 
-/// A private mapping of `len` zeros whose start is a multiple of `align`, a power of two; `None` if the system has no memory
-/// for it.
+/// Creates a private mapping of `len` zeros whose start is a multiple of `align`, a power of two. Returns `None` if
+/// the system has not enough memory.
 fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let whole = len.checked_next_multiple_of(IoBuffer::ALIGNMENT)?;
-    // The system aligns mappings to pages of memory only.
+    // The system aligns mappings only to pages of memory.
     let spare = align - IoBuffer::ALIGNMENT;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new private mapping at an address that the kernel chooses changes no existing memory.
@@ -147,7 +152,7 @@ fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     };
     let mapped: *mut u8 = mapped.ok()?.cast();
     let before = mapped.align_offset(align);
-    // SAFETY: the parts before and behind the aligned range are within the new mapping, and nothing refers to them.
+    // SAFETY: the parts before and after the aligned range are within the new mapping, and nothing refers to them.
     unsafe {
         let start = mapped.add(before);
         unmap(mapped, before);
@@ -162,8 +167,8 @@ fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
 /// The range is a part of a mapping of this module, and nothing refers to it.
 unsafe fn unmap(start: *mut u8, len: usize) {
     if len > 0 {
-        // It fails only if the kernel cannot split a mapping. Then the memory stays.
-        // SAFETY: as the caller promises.
+        // The call fails only if the kernel cannot split a mapping. The memory then stays mapped. SAFETY: guaranteed
+        // by the caller.
         let _ = unsafe { rustix::mm::munmap(start.cast(), len.next_multiple_of(IoBuffer::ALIGNMENT)) };
     }
 }
@@ -188,9 +193,9 @@ impl Drop for IoBuffer {
         match self.capacity {
             _ if self.slab.is_some() => {}
             0 => {}
-            // SAFETY: mapped in `try_zeroed` with this very length, and nothing else refers to the mapping.
+            // SAFETY: mapped in `try_zeroed` with exactly this length, and nothing else refers to the mapping.
             capacity if capacity >= Self::MAPPED => unsafe { unmap(self.start.as_ptr(), capacity) },
-            // SAFETY: allocated in `try_zeroed` with this very layout.
+            // SAFETY: allocated in `try_zeroed` with exactly this layout.
             capacity => unsafe { std::alloc::dealloc(self.start.as_ptr(), Self::layout(capacity)) },
         }
     }
@@ -216,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Of the process, in pages of memory.
+    /// Returns the resident memory of this process, in pages of memory.
     #[cfg(target_os = "linux")]
     fn resident() -> u64 {
         let text = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -233,7 +238,7 @@ mod tests {
         buffer.fill(1);
         let filled = resident();
         drop(buffer);
-        // Other tests of the process take some memory meanwhile.
+        // Concurrent tests of the same process allocate some memory.
         assert!(untouched < before + PAGES / 2, "{before} {untouched}");
         assert!(filled >= untouched + PAGES * 3 / 4, "{untouched} {filled}");
         assert!(resident() < filled - PAGES / 2, "{filled} {}", resident());

@@ -12,7 +12,7 @@ pub struct RealClock {
 }
 
 impl RealClock {
-    /// A clock whose monotonic time starts now.
+    /// Creates a clock whose monotonic time starts now.
     pub fn new() -> RealClock {
         RealClock { start: Instant::now() }
     }
@@ -41,7 +41,7 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that stands still between calls of [`SimClock::advance`] and `sleep`.
+/// A clock that advances only by [`SimClock::advance`] and `sleep`.
 pub struct SimClock {
     nanoseconds: AtomicU64,
 }
@@ -50,12 +50,12 @@ impl SimClock {
     /// The initial value of `unix_ms`: 2024-01-01 00:00 UTC.
     pub const EPOCH_MS: i64 = 1_704_067_200_000;
 
-    /// A clock at `EPOCH_MS`.
+    /// Creates a clock at `EPOCH_MS`.
     pub fn new() -> SimClock {
         SimClock::at(Duration::ZERO)
     }
 
-    /// A clock at which `elapsed` has already passed.
+    /// Creates a clock on which `elapsed` has already passed.
     pub fn at(elapsed: Duration) -> SimClock {
         SimClock { nanoseconds: AtomicU64::new(elapsed.as_nanos() as u64) }
     }

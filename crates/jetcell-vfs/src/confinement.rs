@@ -1,10 +1,12 @@
-//! Directories in which paths are resolved without links.
+//! Directories in which paths are resolved without following links.
 //!
-//! Invariant: an operation on a path in a confined directory affects only entries of that directory and of the directories in it. A
-//! symbolic link in such a path is refused, regardless of when it was put there. The directory of the entry is opened first, and the
-//! operation names the entry in it, so there is no time between a check and its use.
+//! Invariant: an operation on a path in a confined directory affects only entries in that directory and its
+//! subdirectories. A symbolic link in such a path is refused, regardless of when it was created. The directory of the
+//! entry is opened first, and the operation names the entry relative to it. An attacker therefore cannot replace a
+//! directory between check and use.
 //!
-//! The kernel resolves a path in one call (`openat2`). Where it lacks this call, each component is opened by itself.
+//! The kernel resolves a path in one call (`openat2`). On kernels without this call, each component is opened
+//! separately.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,51 +17,52 @@ use rustix::io::Errno;
 
 use crate::retry::retry;
 
-/// Opens a directory to resolve names in it.
+/// Flags that open a directory only to resolve names in it.
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The confined directories of a file system. Paths elsewhere are resolved as usual.
+/// The confined directories of a file system. Paths outside them are resolved as usual.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Confinement {
     roots: Vec<Root>,
-    /// Tests the way for kernels without `openat2`.
+    /// Forces the fallback for kernels without `openat2`. Used by tests.
     only_components: bool,
 }
 
 /// A confined directory.
 #[derive(Clone, Debug)]
 struct Root {
-    /// What the paths of callers begin with.
+    /// Prefix of the paths that callers pass.
     path: PathBuf,
-    /// The same directory without links in its path, as of the start. A link that replaces a part of it later is refused.
+    /// Path without links to the same directory, resolved when the directory was added. A link that replaces a part
+    /// of it later is refused.
     canonical: PathBuf,
 }
 
 /// A path that was resolved up to its last component.
 pub(crate) struct ResolvedPath<'p> {
-    /// The directory of the entry; `None`: the path is not confined, and relative to the current directory.
+    /// The directory of the entry, or `None` if the path is not confined and is relative to the current directory.
     directory: Option<OwnedFd>,
     /// The entry in the directory, or the whole path.
     name: &'p Path,
 }
 
 impl<'p> ResolvedPath<'p> {
-    /// A path that is resolved as usual.
+    /// Creates a path that is resolved as usual.
     pub fn unconfined(path: &'p Path) -> ResolvedPath<'p> {
         ResolvedPath { directory: None, name: path }
     }
 
-    /// The directory for system calls that end in `at`.
+    /// Returns the directory argument for the `*at` system calls.
     pub fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_ref().map_or(CWD, AsFd::as_fd)
     }
 
-    /// The name for these calls.
+    /// Returns the name argument for the `*at` system calls.
     pub fn name(&self) -> &Path {
         self.name
     }
 
-    /// Whether links are refused.
+    /// Returns true if links are refused.
     pub fn is_confined(&self) -> bool {
         self.directory.is_some()
     }
@@ -70,20 +73,20 @@ impl<'p> ResolvedPath<'p> {
         rustix::fs::openat(self.directory(), self.name, flags | OFlags::CLOEXEC, rights)
     }
 
-    /// Type of the entry.
+    /// Returns the type of the entry.
     pub fn file_type(&self) -> rustix::io::Result<FileType> {
         let flags = if self.is_confined() { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         rustix::fs::statat(self.directory(), self.name, flags)
             .map(|found| FileType::from_raw_mode(found.st_mode))
     }
 
-    /// Whether the entry is a symbolic link.
+    /// Returns true if the entry is a symbolic link.
     pub fn is_link(&self) -> bool {
         let found = rustix::fs::statat(self.directory(), self.name, AtFlags::SYMLINK_NOFOLLOW);
         found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
     }
 
-    /// The error of an operation on the entry.
+    /// Converts the error of an operation on the entry.
     pub fn explained(&self, error: Errno) -> io::Error {
         match error {
             Errno::LOOP if self.is_confined() => is_link(),
@@ -92,7 +95,7 @@ impl<'p> ResolvedPath<'p> {
     }
 }
 
-/// The error for a link in a confined directory.
+/// Returns the error for a link in a confined directory.
 fn is_link() -> io::Error {
     io::Error::new(
         io::ErrorKind::PermissionDenied,
@@ -112,7 +115,7 @@ impl Confinement {
     pub fn add(&mut self, directory: &Path) -> io::Result<()> {
         let absolute = std::path::absolute(directory)?;
         let canonical = canonical(&absolute)?;
-        // Callers may use a relative path, too.
+        // Callers may also use a relative path.
         if absolute != directory {
             self.roots.push(Root { path: directory.to_path_buf(), canonical: canonical.clone() });
         }
@@ -125,7 +128,7 @@ impl Confinement {
         self.only_components = true;
     }
 
-    /// The confined directory in which a path is, without links in its own path.
+    /// Returns the confined directory that contains `path`, with links in the directory's own path resolved.
     pub fn root_of(&self, path: &Path) -> Option<&Path> {
         self.find(path).map(|root| root.canonical.as_path())
     }
@@ -137,7 +140,8 @@ impl Confinement {
     /// Resolves a path up to its last component.
     ///
     /// # Errors
-    /// Besides those of the system: a component is a link, or leads out of the confined directory (`PermissionDenied`).
+    /// In addition to errors of the system: a component is a link, or leads out of the confined directory
+    /// (`PermissionDenied`).
     pub fn resolve<'p>(&self, path: &'p Path) -> io::Result<ResolvedPath<'p>> {
         let Some(root) = self.find(path) else { return Ok(ResolvedPath::unconfined(path)) };
         let below = path.strip_prefix(&root.path).unwrap_or(path);
@@ -162,7 +166,7 @@ impl Confinement {
             false => retry(|| rustix::fs::openat2(base, path, DIRECTORY, Mode::empty(), how)),
         };
         let opened = match opened {
-            // Filters of system calls report `EPERM` for a call that they do not know.
+            // System call filters report `EPERM` for a call that they do not know.
             Err(Errno::NOSYS | Errno::PERM) => open_components(base, path),
             opened => opened,
         };
@@ -196,7 +200,7 @@ fn open_components(base: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<Owne
     at.ok_or(Errno::NOENT)
 }
 
-/// The path of a directory without links. The part that does not exist yet stays as it is.
+/// Resolves the links in the path of a directory. Components that do not exist yet are appended unchanged.
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     for existing in path.ancestors() {
         match std::fs::canonicalize(existing) {

@@ -1,7 +1,7 @@
-//! A decorator that counts what passes: operations, bytes, errors and latencies per reason.
+//! A decorator that counts operations, bytes, errors and latencies per reason.
 //!
 //! Latency is the time from issue to completion, in microseconds of the clock of the decorated file system. Failed
-//! operations count as errors only. Transfers that the caller has merged count as one.
+//! operations are counted only as errors. Transfers that the caller has merged are counted as one.
 
 use std::io;
 use std::path::Path;
@@ -13,16 +13,16 @@ use jetcell_sync::{Arc, LazyLock, Mutex};
 
 use crate::{Clock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
 
-/// What was done to a file.
+/// Kind of file operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum IoOperation {
     /// Synchronous or asynchronous read.
     Read,
     /// Synchronous or asynchronous write. The latency of a durable write includes its sync.
     Write,
-    /// Making a file durable; moves no bytes.
+    /// Sync that makes a file durable. It moves no bytes.
     Sync,
-    /// Growing a file; the bytes are the growth, the reason is [`IoReason::DatabaseExtend`].
+    /// Growth of a file. The bytes are the growth, the reason is [`IoReason::DatabaseExtend`].
     Grow,
 }
 
@@ -32,18 +32,20 @@ impl IoOperation {
         [IoOperation::Read, IoOperation::Write, IoOperation::Sync, IoOperation::Grow];
 }
 
-/// The sums of one kind of operation.
+/// Totals for one kind of operation.
 #[derive(Clone, Debug)]
 pub struct IoCount {
-    /// Completed without error.
+    /// Number of operations that completed without error.
     pub operations: u64,
-    /// Bytes they moved.
+    /// Bytes that the completed operations moved.
     pub bytes: u64,
-    /// Failed. An operation that found the volume full is no failure of the storage and does not count.
+    /// Number of failed operations. An operation that failed because the volume is full is not a storage failure and
+    /// is not counted.
     pub errors: u64,
     /// Sum of the latencies in microseconds.
     pub latency_us: u64,
-    /// Distribution of the latencies in microseconds, two or three significant digits; less than one counts as one.
+    /// Distribution of the latencies in microseconds, with two or three significant digits. Latencies below one
+    /// microsecond are recorded as one.
     pub latencies: Histogram<u64>,
 }
 
@@ -53,12 +55,12 @@ impl Default for IoCount {
     }
 }
 
-/// Significant digits of distributions.
+/// Number of significant digits of latency distributions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoDigits {
-    /// Within one percent. A distribution takes a few KiB.
+    /// Precision of one percent. Each distribution uses a few KiB.
     Two,
-    /// Within a tenth of a percent. A distribution takes tens of KiB.
+    /// Precision of a tenth of a percent. Each distribution uses tens of KiB.
     Three,
 }
 
@@ -66,7 +68,7 @@ impl IoCount {
     fn with_digits(digits: IoDigits) -> IoCount {
         let digits = if digits == IoDigits::Two { 2 } else { 3 };
         let mut latencies = Histogram::new(digits).expect("as many digits are supported");
-        // The histogram grows to the latencies that occur, so that many of them stay small.
+        // The histogram grows to the latencies that occur, so most histograms stay small.
         latencies.auto(true);
         IoCount { operations: 0, bytes: 0, errors: 0, latency_us: 0, latencies }
     }
@@ -85,7 +87,7 @@ impl IoCount {
         let _ = self.latencies.record(us.max(1));
     }
 
-    /// Adds what `other` counted.
+    /// Adds the totals of `other`.
     pub fn add(&mut self, other: &IoCount) {
         self.operations += other.operations;
         self.bytes += other.bytes;
@@ -94,7 +96,7 @@ impl IoCount {
         self.latencies += &other.latencies;
     }
 
-    /// What happened after `earlier`, an earlier state of this count.
+    /// Returns the difference between this count and `earlier`, an earlier state of the same count.
     pub fn since(&self, earlier: &IoCount) -> IoCount {
         let mut latencies = self.latencies.clone();
         latencies.subtract(&earlier.latencies).expect("counts only grow");
@@ -107,13 +109,13 @@ impl IoCount {
         }
     }
 
-    /// Mean latency in microseconds, zero when nothing happened.
+    /// Returns the mean latency in microseconds, or zero if there were no operations.
     pub fn mean_us(&self) -> f64 {
         if self.operations == 0 { 0.0 } else { self.latency_us as f64 / self.operations as f64 }
     }
 }
 
-/// Kinds that never occur are not stored: a histogram takes tens of KiB.
+/// Shared empty count. Kinds that never occur are not stored because a histogram uses tens of KiB.
 static NOTHING: LazyLock<IoCount> = LazyLock::new(IoCount::default);
 
 const KINDS: usize = IoReason::ALL.len() * IoOperation::ALL.len();
@@ -122,7 +124,7 @@ fn kind(reason: IoReason, operation: IoOperation) -> usize {
     reason as usize * IoOperation::ALL.len() + operation as usize
 }
 
-/// The counts of a [`CountedVfs`] at a point in time, or between two.
+/// Counts of a [`CountedVfs`] at one time, or the difference between two times.
 #[derive(Clone, Debug)]
 pub struct IoSnapshot {
     counts: Vec<Option<IoCount>>,
@@ -130,12 +132,12 @@ pub struct IoSnapshot {
 }
 
 impl IoSnapshot {
-    /// One kind.
+    /// Returns the totals for one reason and operation.
     pub fn get(&self, reason: IoReason, operation: IoOperation) -> &IoCount {
         self.counts[kind(reason, operation)].as_ref().unwrap_or(&NOTHING)
     }
 
-    /// The sum over some reasons.
+    /// Returns the totals for several reasons combined.
     pub fn total(&self, reasons: &[IoReason], operation: IoOperation) -> IoCount {
         let mut counts = reasons.iter().filter_map(|reason| self.counts[kind(*reason, operation)].as_ref());
         let mut total = counts.next().unwrap_or(&NOTHING).clone();
@@ -143,17 +145,17 @@ impl IoSnapshot {
         total
     }
 
-    /// Issued and not completed when the snapshot was taken.
+    /// Returns the number of operations that were issued but not completed when the snapshot was taken.
     pub fn in_flight(&self, reason: IoReason, operation: IoOperation) -> u64 {
         self.in_flight[kind(reason, operation)]
     }
 
-    /// Operations of any kind that failed.
+    /// Returns the number of failed operations of all kinds.
     pub fn errors(&self) -> u64 {
         self.counts.iter().flatten().map(|count| count.errors).sum()
     }
 
-    /// What happened after `earlier`, an earlier snapshot of the same counters.
+    /// Returns the difference between this snapshot and `earlier`, an earlier snapshot of the same counters.
     pub fn since(&self, earlier: &IoSnapshot) -> IoSnapshot {
         let pairs = self.counts.iter().zip(&earlier.counts);
         let counts = pairs.map(|(now, then)| match (now, then) {
@@ -165,7 +167,7 @@ impl IoSnapshot {
     }
 }
 
-/// Counters that threads share. Each kind has its own lock.
+/// I/O counters that threads share. Each kind has its own lock.
 pub struct IoCounters {
     counts: Vec<Mutex<Option<IoCount>>>,
     in_flight: Vec<AtomicU64>,
@@ -179,7 +181,7 @@ impl IoCounters {
         IoCounters { counts, in_flight: (0..KINDS).map(|_| AtomicU64::new(0)).collect(), clock, digits }
     }
 
-    /// The counts now.
+    /// Returns the current counts.
     pub fn snapshot(&self) -> IoSnapshot {
         IoSnapshot {
             counts: self.counts.iter().map(|count| count.lock().clone()).collect(),
@@ -208,30 +210,30 @@ impl IoCounters {
     }
 }
 
-/// Counts every transfer, sync and growth that goes to `inner`.
+/// A file system that counts every transfer, sync and growth that it passes to `inner`.
 pub struct CountedVfs {
     inner: Arc<dyn Vfs>,
     counters: Arc<IoCounters>,
 }
 
 impl CountedVfs {
-    /// Starts at zero, with distributions of three digits.
+    /// Creates a file system whose counts are zero and whose distributions have three digits.
     pub fn new(inner: Arc<dyn Vfs>) -> CountedVfs {
         CountedVfs::with_digits(inner, IoDigits::Three)
     }
 
-    /// The same with other distributions.
+    /// Like [`CountedVfs::new`], but with the given number of digits for the distributions.
     pub fn with_digits(inner: Arc<dyn Vfs>, digits: IoDigits) -> CountedVfs {
         let counters = Arc::new(IoCounters::new(inner.clock(), digits));
         CountedVfs { inner, counters }
     }
 
-    /// The counters, which outlive this.
+    /// Returns the counters. They remain valid after the file system is dropped.
     pub fn counters(&self) -> Arc<IoCounters> {
         self.counters.clone()
     }
 
-    /// The counts now.
+    /// Returns the current counts.
     pub fn snapshot(&self) -> IoSnapshot {
         self.counters.snapshot()
     }
@@ -372,7 +374,7 @@ mod tests {
         let counters = vfs.counters();
         let transfer = |offset: u64| {
             let (clock, counters) = (clock.clone(), counters.clone());
-            // Time passes in the first completion, before that of the second transfer.
+            // Time passes in the first completion, before the second transfer completes.
             let done = Box::new(move |result: io::Result<()>, _| {
                 result.unwrap();
                 let left = counters.snapshot().in_flight(IoReason::Preread, IoOperation::Read);

@@ -1,8 +1,9 @@
-//! An open file of the real file system: which descriptor serves which range, and synchronous transfers.
+//! An open file of the real file system: selects a descriptor for each range, and performs synchronous transfers.
 //!
-//! O_DIRECT is set after opening, because some file systems create the file and then refuse the flag. Ranges that
-//! O_DIRECT cannot serve (offset or length not a multiple of 4096, or of less where that was asked for) go through a second, buffered descriptor of the
-//! same file; the kernel keeps both views coherent. Memory that is not aligned goes through a bounce buffer.
+//! O_DIRECT is set after opening, because some file systems create the file and then refuse the flag. O_DIRECT cannot
+//! serve ranges whose offset or length is not a multiple of 4096, or of a smaller block size that was requested. Such
+//! ranges go through a second, buffered descriptor of the same file; the kernel keeps both views coherent. Memory
+//! that is not aligned goes through a bounce buffer.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,9 +19,9 @@ use crate::retry::retry;
 use crate::{IoBuffer, OpenMode};
 
 const ALIGNMENT: usize = IoBuffer::ALIGNMENT;
-/// Most memory a bounce buffer takes.
+/// Maximum size of a bounce buffer in bytes.
 const BOUNCE: usize = 1 << 20;
-/// Most parts of one system call. Linux: `IOV_MAX`.
+/// Maximum number of parts in one system call. Linux: `IOV_MAX`.
 const MOST_PARTS: usize = 1024;
 
 pub(crate) struct Descriptor {
@@ -28,7 +29,7 @@ pub(crate) struct Descriptor {
     access: OFlags,
     file: OwnedFd,
     direct: bool,
-    /// O_DIRECT is tried for ranges that are multiples of this.
+    /// O_DIRECT is used for ranges whose offset and length are multiples of this number of bytes.
     alignment: usize,
     buffered: OnceLock<OwnedFd>,
 }
@@ -39,7 +40,7 @@ impl Descriptor {
         Descriptor::open_at(&ResolvedPath::unconfined(path), path, mode, direct)
     }
 
-    /// Opens a file at a path that was resolved. In a confined directory, it must be a regular file.
+    /// Opens the file at a resolved path. In a confined directory, it must be a regular file.
     pub fn open_at(
         at: &ResolvedPath<'_>,
         path: &Path,
@@ -52,7 +53,7 @@ impl Descriptor {
             OpenMode::WriteOwn => (OFlags::RDWR, OFlags::NOFOLLOW),
             OpenMode::CreateNew => (OFlags::RDWR, OFlags::CREATE | OFlags::EXCL),
         };
-        // Without NONBLOCK, the open of a pipe would wait for its other end.
+        // Without NONBLOCK, opening a pipe would wait for its other end.
         let file = match at.open(access | create | OFlags::NONBLOCK, NEW_FILE) {
             Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
             Err(error) if mode == OpenMode::WriteOwn && !at.is_confined() => return Err(not_followed(error)),
@@ -68,7 +69,7 @@ impl Descriptor {
         if mode == OpenMode::WriteOwn {
             check_own(&file, path)?;
         }
-        // io_uring would fail where it has to wait.
+        // io_uring would return an error instead of waiting.
         let flags = rustix::fs::fcntl_getfl(&file)?;
         rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
         if mode == OpenMode::Read {
@@ -83,7 +84,7 @@ impl Descriptor {
         Descriptor { alignment, ..self }
     }
 
-    /// Tries to read, because not every kernel tells it.
+    /// Returns the smallest direct transfer in bytes. Found by a test read, because not every kernel reports it.
     pub fn smallest_transfer(&self) -> usize {
         let can = |size: &usize| {
             let mut buffer = IoBuffer::zeroed(*size);
@@ -103,18 +104,18 @@ impl Descriptor {
         self.direct
     }
 
-    /// Makes unaligned ranges fail: the buffered descriptor cannot be opened.
+    /// Makes unaligned ranges fail, as if the buffered descriptor could not be opened.
     #[cfg(test)]
     pub fn without_buffered(self) -> Descriptor {
         Descriptor { direct: true, access: self.access | OFlags::DIRECTORY, ..self }
     }
 
-    /// For everything but transfers.
+    /// Returns the descriptor for operations other than transfers.
     pub fn control(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// The descriptor that can transfer this range.
+    /// Returns the descriptor that can transfer this range.
     pub fn for_range(&self, offset: u64, len: usize) -> io::Result<BorrowedFd<'_>> {
         let aligned = offset.is_multiple_of(self.alignment as u64) && len.is_multiple_of(self.alignment);
         if !self.direct || aligned {
@@ -123,13 +124,13 @@ impl Descriptor {
         if let Some(file) = self.buffered.get() {
             return Ok(file.as_fd());
         }
-        // The path in /proc leads to the file even if it was renamed.
+        // The path in /proc leads to the file even after it was renamed.
         let myself = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = rustix::fs::openat(CWD, myself, self.access | OFlags::CLOEXEC, Mode::empty())?;
         Ok(self.buffered.get_or_init(|| file).as_fd())
     }
 
-    /// Size in bytes, of block devices as well as of files.
+    /// Returns the size of the file or block device in bytes.
     pub fn len(&self) -> io::Result<u64> {
         Ok(rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?)
     }
@@ -158,7 +159,8 @@ impl Descriptor {
         Ok(())
     }
 
-    /// Writes parts that follow each other in the file, in as few calls as possible if all of them are aligned.
+    /// Writes parts that follow each other in the file. Uses as few system calls as possible if all parts are
+    /// aligned.
     pub fn write_all_parts_at(&self, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
         let aligned = |part: &&[u8]| part.len().is_multiple_of(ALIGNMENT) && !self.bounces(offset, part);
         if !offset.is_multiple_of(ALIGNMENT as u64) || !parts.iter().all(aligned) {
@@ -171,7 +173,7 @@ impl Descriptor {
         for parts in parts.chunks(MOST_PARTS) {
             let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
             let written = retry(|| rustix::io::pwritev(&self.file, &slices, offset))?;
-            // After a short write the rest goes part by part.
+            // After a short write, the remaining parts are written separately.
             let mut done = written;
             for part in parts {
                 let skipped = done.min(part.len());
@@ -212,14 +214,16 @@ impl Descriptor {
     }
 }
 
-/// Asks for O_DIRECT; the answer is whether the file system agreed.
+/// Sets O_DIRECT. Returns true if the file system accepted the flag.
 pub(crate) fn set_direct(file: &OwnedFd) -> bool {
     let flags = rustix::fs::fcntl_getfl(file);
     flags.and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT)).is_ok()
 }
 
+/// Disables access time updates for reads through this descriptor.
+///
 /// Reading a file for inspection should not change its access time. The kernel refuses the flag for files of other
-/// users; then the time changes.
+/// users; their access time then changes.
 fn leave_access_time(file: &OwnedFd) {
     if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
         let _ = rustix::fs::fcntl_setfl(file, flags | OFlags::NOATIME);

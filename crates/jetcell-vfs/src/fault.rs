@@ -1,4 +1,4 @@
-//! A decorator that makes chosen operations fail, tears writes, and falsifies reads.
+//! A decorator that makes selected operations fail, tears writes, and corrupts reads.
 
 use std::io;
 use std::path::Path;
@@ -8,16 +8,16 @@ use rustix::io::Errno;
 
 use crate::{File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
 
-/// The operations a fault can hit.
+/// The operations that a fault can affect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultTarget {
     /// Reads.
     Read,
     /// Writes.
     Write,
-    /// Operations that need space: writes, growth and, when no byte is left, creation.
+    /// Operations that need space: writes, growth and, if the volume is completely full, creation.
     Space,
-    /// Growth.
+    /// Growth of files.
     Grow,
     /// Syncs of files.
     Sync,
@@ -25,30 +25,30 @@ pub enum FaultTarget {
     Open,
     /// Creating a file.
     Create,
-    /// Renaming, by the old name.
+    /// Renames, matched by the old name.
     Rename,
-    /// Removing.
+    /// Removals.
     Remove,
     /// Syncs of directories.
     SyncDirectory,
 }
 
-/// What a fault does.
+/// The effect of a fault on an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultEffect {
-    /// Fails without effect: EIO.
+    /// The operation fails without effect: EIO.
     IoError,
-    /// Fails without effect: ENOSPC.
+    /// The operation fails without effect: ENOSPC.
     NoSpace,
-    /// Fails without effect: EROFS, as after the kernel has made the file system read-only.
+    /// The operation fails without effect: EROFS, as after the kernel has made the file system read-only.
     ReadOnlyVolume,
-    /// Fails without effect: EINTR, as if a signal had interrupted it.
+    /// The operation fails without effect: EINTR, as if a signal had interrupted it.
     Interrupted,
-    /// A write of which this many bytes arrive before EIO.
+    /// A write that stores only this number of bytes and then fails with EIO.
     Torn(usize),
-    /// A write of which this many bytes are stored, acknowledged as a whole.
+    /// A write that stores only this number of bytes and reports success.
     TornUnnoticed(usize),
-    /// A write that is acknowledged and never stored, or a sync that is acknowledged and not done.
+    /// A write or sync that reports success without effect.
     Lost,
     /// A read that succeeds with this bit inverted.
     FlipBit(usize),
@@ -67,43 +67,44 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault on the next such operation.
+    /// Creates a fault for the next operation of this kind.
     pub fn new(target: FaultTarget, effect: FaultEffect) -> Fault {
         let path = String::new();
         Fault { target, effect, path, reason: None, skip_operations: 0, skip_bytes: 0, times: 1 }
     }
 
-    /// Only for paths that contain `part`.
+    /// Restricts the fault to paths that contain `part`.
     pub fn on_path(mut self, part: &str) -> Fault {
         self.path = part.to_owned();
         self
     }
 
-    /// Only for this reason; growth counts as [`IoReason::DatabaseExtend`], operations on names as `Other`.
+    /// Restricts the fault to this reason. The reason of growth is [`IoReason::DatabaseExtend`]; the reason of
+    /// operations on names is `Other`.
     pub fn for_reason(mut self, reason: IoReason) -> Fault {
         self.reason = Some(reason);
         self
     }
 
-    /// Lets this many matching operations pass first.
+    /// Lets the first `count` matching operations succeed.
     pub fn after_operations(mut self, count: u64) -> Fault {
         self.skip_operations = count;
         self
     }
 
-    /// Lets matching operations pass as long as they move no more than `bytes` together.
+    /// Lets matching operations succeed until they have moved more than `bytes` in total.
     pub fn after_bytes(mut self, bytes: u64) -> Fault {
         self.skip_bytes = bytes;
         self
     }
 
-    /// Fires this many times.
+    /// Sets how many times the fault fires.
     pub fn times(mut self, times: u64) -> Fault {
         self.times = times;
         self
     }
 
-    /// Fires until [`FaultVfs::clear`].
+    /// Makes the fault fire until [`FaultVfs::clear`] is called.
     pub fn forever(self) -> Fault {
         self.times(u64::MAX)
     }
@@ -115,7 +116,7 @@ impl Fault {
         (self.target == target || space) && reason_fits && path.to_string_lossy().contains(&self.path)
     }
 
-    /// Counts a matching operation. Returns whether the fault fires.
+    /// Counts a matching operation. Returns true if the fault fires.
     fn fires(&mut self, bytes: u64) -> bool {
         if self.skip_operations > 0 {
             self.skip_operations -= 1;
@@ -152,19 +153,19 @@ impl Faults {
     }
 }
 
-/// Passes all operations to `inner`, except those at which an injected fault fires.
+/// A file system that passes all operations to `inner`, except those at which an injected fault fires.
 pub struct FaultVfs {
     inner: Arc<dyn Vfs>,
     faults: Arc<Mutex<Faults>>,
 }
 
 impl FaultVfs {
-    /// Without faults.
+    /// Creates a file system without faults.
     pub fn new(inner: Arc<dyn Vfs>) -> FaultVfs {
         FaultVfs { inner, faults: Arc::default() }
     }
 
-    /// Arms a fault. When several are due at an operation, the one injected first fires.
+    /// Arms a fault. If several faults match an operation, the fault that was injected first fires.
     pub fn inject(&self, fault: Fault) {
         self.faults.lock().armed.push(fault);
     }
@@ -174,7 +175,7 @@ impl FaultVfs {
         self.faults.lock().armed.clear();
     }
 
-    /// How often faults have fired.
+    /// Returns the number of times that faults have fired.
     pub fn fired(&self) -> u64 {
         self.faults.lock().fired
     }
@@ -328,7 +329,7 @@ impl File for FaultFile {
     }
 
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        // The blocks may be missing, as when the file grows.
+        // The blocks may not be allocated, as when the file grows.
         fail_if(self.next_effect(FaultTarget::Grow, IoReason::DatabaseExtend, 0))?;
         self.inner.reserve(offset, len)
     }

@@ -1,4 +1,4 @@
-//! The interface: what a file, a directory tree and a clock must be able to do.
+//! The interfaces of files, file systems and clocks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,25 +9,25 @@ use jetcell_sync::Arc;
 use crate::IoBuffer;
 use crate::path_names::{UNFINISHED, with_ending};
 
-/// Why a transfer happens. Counters, throttles and fault injection distinguish transfers by it. ESE: `iorp`.
+/// Reason of a transfer. Counters, throttles and fault injection distinguish transfers by reason. ESE: `iorp`.
 #[doc(alias = "iorp")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum IoReason {
     /// A page that a session needs now.
     DatabaseRead,
-    /// A page read ahead of need.
+    /// A page that is read ahead.
     Preread,
-    /// Dirty page written to advance the checkpoint.
+    /// A dirty page written to advance the checkpoint.
     CheckpointWrite,
-    /// Dirty page written to make its frame available.
+    /// A dirty page written to make its frame available.
     EvictionWrite,
-    /// Database header and its shadow.
+    /// A database header or its shadow.
     DatabaseHeader,
-    /// Growing a database file.
+    /// Growth of a database file.
     DatabaseExtend,
     /// Log records.
     LogWrite,
-    /// Preparing or heading a log file.
+    /// Preparation of a log file, or a log header.
     LogFormat,
     /// Log read by recovery, shipping or verification.
     LogRead,
@@ -66,42 +66,47 @@ impl IoReason {
     ];
 }
 
-/// How to open a file.
+/// Access mode of an open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenMode {
-    /// Must exist; never written.
+    /// Read-only. The file must exist.
     Read,
-    /// Must exist.
+    /// Read and write. The file must exist.
     Write,
-    /// Must exist, as a regular file with one name, which is not a symbolic link, and of this user or of the owner of its directory.
-    /// Other files are refused with `InvalidInput`. For directories in which other users can create files.
+    /// Read and write a file that no other user could have prepared. For directories in which other users can create
+    /// files.
+    ///
+    /// The file must be a regular file with one name and not a symbolic link. Its owner must be this user or the
+    /// owner of its directory. Other files are refused with `InvalidInput`.
     WriteOwn,
-    /// Must not exist, not even as a link. Only the user reads and writes the new file.
+    /// Create a file. The path must not exist, not even as a link. Only the user can read and write the new file.
     CreateNew,
 }
 
 /// Direction of an asynchronous transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransferKind {
-    /// File to buffer.
+    /// From file to buffer.
     Read,
-    /// Buffer to file.
+    /// From buffer to file.
     Write,
 }
 
-/// One asynchronous transfer of a whole buffer. `done` is called exactly once and receives the buffer. A file may keep the buffer of a
-/// write instead of copying it. `done` then receives another one of the same length and capacity, with any content.
+/// An asynchronous transfer of a whole buffer.
+///
+/// `done` is called exactly once and receives the buffer. A file may keep the buffer of a write instead of copying
+/// it. `done` then receives a different buffer of the same length and capacity, with arbitrary content.
 pub struct Transfer {
-    /// Direction.
+    /// Direction of the transfer.
     pub kind: TransferKind,
     /// File offset in bytes, a multiple of 4096.
     pub offset: u64,
-    /// Length a multiple of 4096.
+    /// Buffer whose length is a multiple of 4096.
     pub buffer: IoBuffer,
-    /// For counters.
+    /// Reason of the transfer, for counters.
     pub reason: IoReason,
-    /// Called once, from a completion thread or (simulated files, fallback) inside `submit`.
-    /// A short transfer is an error. Must not block on I/O.
+    /// Completion. Called once, from a completion thread or (simulated files, fallback) inside `submit`. A short
+    /// transfer is an error. Must not block on I/O.
     pub done: Box<dyn FnOnce(io::Result<()>, IoBuffer) + Send>,
 }
 
@@ -109,18 +114,18 @@ pub struct Transfer {
 /// because production files are opened with O_DIRECT.
 #[expect(clippy::len_without_is_empty, reason = "asking for a length is a system call that can fail")]
 pub trait File: Send + Sync {
-    /// The path it was opened by, for messages.
+    /// Returns the path by which the file was opened, for messages.
     fn path(&self) -> &Path;
-    /// Fills `buffer` from `offset`; reading past the end is `UnexpectedEof`.
+    /// Fills `buffer` from `offset`. Reading past the end is an `UnexpectedEof` error.
     fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()>;
-    /// Writes all of `data`; durable only after [`File::sync`].
+    /// Writes all of `data`. The data is durable only after [`File::sync`].
     fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()>;
     /// Writes all of `data` and returns when it survives power loss. Counters count one operation.
     fn write_durable(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
         self.write_at(offset, data, reason)?;
         self.sync(reason)
     }
-    /// The same for data in several parts, which follow each other in the file.
+    /// Like [`File::write_durable`], for data in several parts that follow each other in the file.
     fn write_parts_durable(&self, offset: u64, parts: &[&[u8]], reason: IoReason) -> io::Result<()> {
         let mut whole = IoBuffer::zeroed(parts.iter().map(|part| part.len()).sum());
         let mut rest = &mut whole[..];
@@ -131,132 +136,143 @@ pub trait File: Send + Sync {
         }
         self.write_durable(offset, &whole, reason)
     }
-    /// Starts a batch of transfers with as few system calls as possible and returns; completions come through
-    /// [`Transfer::done`]. Callers hold no lock that `done` takes.
+    /// Starts a batch of transfers with as few system calls as possible and returns. Completions are reported through
+    /// [`Transfer::done`]. The caller must not hold a lock that `done` acquires.
     fn submit(&self, batch: Vec<Transfer>);
-    /// Everything written (and the length) survives power loss once this returns (fdatasync).
+    /// Makes all previous writes and the length survive power loss (fdatasync).
     fn sync(&self, reason: IoReason) -> io::Result<()>;
-    /// The smallest transfer that bypasses the kernel's cache, in bytes. A file says less than 4096 only if that was asked for when
-    /// its file system was opened; the content must have been written.
+    /// Returns the smallest transfer that bypasses the kernel's cache, in bytes. The result is less than 4096 only if
+    /// that was requested when the file system was opened. The content must have been written.
     fn smallest_transfer(&self) -> usize {
         IoBuffer::ALIGNMENT
     }
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Grows to `len` with allocated space that reads as zeros. On error (disk full) the length is as before.
+    /// Grows the file to `len` with allocated space that reads as zeros. After an error (disk full) the length is
+    /// unchanged.
     fn grow(&self, len: u64) -> io::Result<()>;
-    /// Cuts to `len`.
+    /// Truncates the file to `len`.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Returns the blocks of a range to the file system; the range reads as zeros, and the length stays. Durable after
-    /// [`File::sync`]. Does nothing behind the end of the file, so that a caller can ask for an error beforehand.
+    /// Returns the blocks of a range to the file system. The range then reads as zeros, and the length does not
+    /// change.
     ///
-    /// Errors: the file system cannot do that (`Unsupported`).
+    /// The change is durable after [`File::sync`]. A range after the end of the file has no effect, so a caller can
+    /// test for support beforehand.
+    ///
+    /// Errors: the file system does not support holes (`Unsupported`).
     #[doc(alias = "FALLOC_FL_PUNCH_HOLE")]
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Gives the holes in a range blocks again, so that writes to it do not fail for lack of space. The content stays.
+    /// Allocates blocks for the holes in a range. Writes to the range then do not fail for lack of space. The content
+    /// does not change.
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Ok(())
     }
 }
 
-/// Held while this process uses a directory or file; dropping it releases the lock.
+/// Lock on a directory or file. Dropping it releases the lock.
 pub trait DirectoryLock: Send + Sync {}
 
-/// The lock of a directory in a file system that does not exclude others.
+/// Lock on a directory in a file system without mutual exclusion.
 struct Unlocked;
 
 impl DirectoryLock for Unlocked {}
 
-/// A file system: the real one, or a simulated one.
+/// A file system, real or simulated.
 pub trait Vfs: Send + Sync {
-    /// Opens a file, with O_DIRECT where the file system can.
+    /// Opens a file, with O_DIRECT if the file system supports it.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
-    /// Whether the path exists. Fails when that cannot be found out, for example without access to a directory.
+    /// Returns true if the path exists. Fails if that cannot be determined, for example without access to a
+    /// directory.
     fn exists(&self, path: &Path) -> io::Result<bool>;
-    /// Whether the path is a regular file itself, and no symbolic link to one. A file system without links need not say.
+    /// Returns true if the path itself is a regular file and not a symbolic link to one. File systems without links
+    /// need not implement this method.
     fn is_own_file(&self, path: &Path) -> io::Result<bool> {
         self.exists(path)
     }
-    /// Whether paths in a directory lead only to regular files and directories in it, and links in them are refused. A file system
-    /// that does not confine paths says `false`.
+    /// Returns true if paths in `directory` lead only to regular files and directories in it, and links in them are
+    /// refused. File systems that do not confine paths return `false`.
     fn confines(&self, directory: &Path) -> bool {
         let _ = directory;
         false
     }
-    /// A path for a file that gets the name `path` when it is finished, in the same directory. Concurrent calls, also of other
-    /// processes, get different ones if the file system is shared with other processes.
+    /// Returns the path of a temporary file, in the same directory, for a file that is renamed to `path` when it is
+    /// complete.
+    ///
+    /// Concurrent calls return different paths. On a file system that processes share, this includes calls from other
+    /// processes.
     fn unfinished_path(&self, path: &Path) -> PathBuf {
         with_ending(path, UNFINISHED)
     }
-    /// Length of a file in bytes.
+    /// Returns the length of a file in bytes.
     fn file_len(&self, path: &Path) -> io::Result<u64> {
         self.open(path, OpenMode::Read)?.len()
     }
-    /// Removes a file; durable after `sync_directory`.
+    /// Removes a file. The removal is durable after `sync_directory`.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Renames atomically, replacing the target; durable after `sync_directory`.
+    /// Renames a file atomically, replacing the target. The rename is durable after `sync_directory`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes creations, renames and removals in `directory` durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
-    /// Creates a directory and its parents. Only the user reads new ones.
+    /// Creates a directory and its parents. Only the user can read the new directories.
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
-    /// Paths of the regular files in `directory`, sorted by name.
+    /// Returns the paths of the regular files in `directory`, sorted by name.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
-    /// Bytes free for this process on the volume of `path`.
+    /// Returns the number of free bytes that this process can use on the volume of `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
-    /// Exclusive lock on `path` (a lock file, created if missing, or the database itself). `WouldBlock` when
-    /// another instance, of this or another process, holds it.
+    /// Acquires an exclusive lock on `path` (a lock file, created if missing, or the database itself). Fails with
+    /// `WouldBlock` if another instance in any process holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>>;
-    /// Exclusive lock on a directory itself, which exists. `WouldBlock` when another caller, of this or another process, holds it. A file
-    /// system that no other process uses need not exclude others.
+    /// Acquires an exclusive lock on an existing directory. Fails with `WouldBlock` if another caller in any process
+    /// holds it. A file system that no other process uses need not implement exclusion.
     fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         let _ = directory;
         Ok(Box::new(Unlocked))
     }
-    /// Creates `to` with the content that `from` has now, sharing its blocks, so that it takes no time and no space.
-    /// Durable after a sync of the file and of its directory.
+    /// Creates `to` with the current content of `from` by sharing its blocks. This needs almost no time and no space.
+    /// The file is durable after a sync of the file and of its directory.
     ///
-    /// Errors: the file system cannot share blocks (`Unsupported`), or the paths are on different ones
-    /// (`CrossesDevices`). After an error there is no file `to`, unless there was one before.
+    /// Errors: the file system cannot share blocks (`Unsupported`), or the paths are on different file systems
+    /// (`CrossesDevices`). After an error the file `to` does not exist, unless it existed before.
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         let _ = (from, to);
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Gives a file one more name, which must not exist; durable after `sync_directory`.
+    /// Adds a name to a file. The name must not exist. The link is durable after `sync_directory`.
     ///
-    /// Errors: the file system has no links (`Unsupported`), or the paths are on different ones (`CrossesDevices`).
+    /// Errors: the file system has no links (`Unsupported`), or the paths are on different file systems
+    /// (`CrossesDevices`).
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let _ = (from, to);
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Whether two paths lead to the same file.
+    /// Returns true if two paths lead to the same file.
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         one == other
     }
-    /// Syncs files, at the same time if the file system can. Results are in the order of the files.
+    /// Syncs files, concurrently if the file system can. The results are in the order of the files.
     fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
         files.iter().map(|file| file.sync(reason)).collect()
     }
-    /// The clock of this file system.
+    /// Returns the clock of this file system.
     fn clock(&self) -> Arc<dyn Clock>;
 }
 
-/// Whether a file cannot be reached now because it is on another host. Nothing is said about the file then, so that the same call
-/// may succeed later.
+/// Returns true if the error means that a file on another host is unreachable at present. The error is no statement
+/// about the file, and the same call may succeed later.
 pub fn is_out_of_reach(kind: io::ErrorKind) -> bool {
     kind == io::ErrorKind::NotConnected
 }
 
-/// Time, real or simulated.
+/// A clock, real or simulated.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since 1970 UTC.
+    /// Returns the milliseconds since 1970 UTC.
     fn unix_ms(&self) -> i64;
-    /// Monotonic time since an arbitrary start.
+    /// Returns the monotonic time since an arbitrary start.
     fn monotonic(&self) -> Duration;
-    /// Pauses the calling thread (simulated: advances the clock).
+    /// Pauses the calling thread. A simulated clock advances instead.
     fn sleep(&self, duration: Duration);
 }

@@ -1,7 +1,8 @@
-//! Names of files that come from data: manifests, states, registrations, messages of other hosts.
+//! Names of files that come from data: manifests, states, registrations, messages from other hosts.
 //!
-//! Invariant: a [`FileStem`] and a [`FileName`] exist only if they were validated. Joined to a directory, each leads to an entry of
-//! that directory. A string from a file or from the network becomes a part of a path only through one of them.
+//! Invariant: a [`FileStem`] and a [`FileName`] exist only if they were validated. Joined to a directory, each leads
+//! to an entry of that directory. A string from a file or from the network becomes a part of a path only through one
+//! of these types.
 
 use std::fmt;
 use std::ops::Deref;
@@ -16,9 +17,9 @@ use serde::{Deserialize, Serialize};
 pub struct FileStem([u8; FileStem::LEN]);
 
 impl FileStem {
-    /// The base name of an instance that was given no other one.
+    /// The default base name of an instance.
     pub const E00: FileStem = FileStem(*b"E00");
-    /// Length of each base name in bytes. ESE's file names have no room for a longer one.
+    /// Length of each base name in bytes. ESE's file names do not allow a longer one.
     pub const LEN: usize = 3;
 
     /// Validates a base name.
@@ -32,7 +33,7 @@ impl FileStem {
         }
     }
 
-    /// The base name as text.
+    /// Returns the base name as text.
     pub fn as_str(&self) -> &str {
         // The bytes are ASCII, so the conversion always succeeds.
         str::from_utf8(&self.0).unwrap_or("E00")
@@ -45,8 +46,8 @@ impl Default for FileStem {
     }
 }
 
-/// One component of a path: not empty, not `.` or `..`, at most [`FileName::MAX_BYTES`] bytes, without `/`, `\` and NUL. A backslash is
-/// refused because the same data may be read on Windows, where it separates components.
+/// A single path component: not empty, not `.` or `..`, at most [`FileName::MAX_BYTES`] bytes, without `/`, `\` and
+/// NUL. A backslash is refused because the same data may be read on Windows, where it separates components.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FileName(String);
@@ -58,7 +59,7 @@ impl FileName {
     /// Validates a name.
     ///
     /// # Errors
-    /// The text is not one component of a path.
+    /// The text is not a single path component.
     pub fn new(text: impl Into<String>) -> Result<FileName, NameError> {
         let text = text.into();
         match text.as_str() {
@@ -70,7 +71,7 @@ impl FileName {
         }
     }
 
-    /// The name of the file at a path, if the path has one that is valid UTF-8.
+    /// Returns the name of the file at a path, if the path ends in a name that is valid UTF-8.
     ///
     /// # Errors
     /// The last component of the path is not a valid name.
@@ -78,19 +79,19 @@ impl FileName {
         FileName::new(path.file_name().unwrap_or_default().to_string_lossy())
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Why a text is not a name of a file.
+/// Reason why a text is not a valid file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
     /// A base name of logs is not three ASCII letters or digits.
     BaseName {
-        /// The start of the text.
+        /// The first characters of the text.
         text: String,
     },
     /// The name is empty.
@@ -100,14 +101,14 @@ pub enum NameError {
         /// The text.
         text: String,
     },
-    /// The name has a separator of components, or a NUL.
+    /// The name contains a path separator or a NUL.
     Separator {
-        /// The start of the text.
+        /// The first characters of the text.
         text: String,
     },
     /// The name has more than [`FileName::MAX_BYTES`] bytes.
     TooLong {
-        /// Length of the name.
+        /// Length of the name in bytes.
         bytes: usize,
     },
 }
@@ -137,12 +138,13 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// The start of a text, short enough for a message.
+/// Returns the first characters of a text, short enough for a message.
 fn excerpt(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// Implements what text types have: dereferencing to `str`, use as a path component, display, and conversion from and to strings.
+/// Implements the usual traits of a text type: dereferencing to `str`, use as a path component, display, and
+/// conversion from and to strings.
 macro_rules! text_type {
     ($type:ty, $from_string:expr) => {
         impl Deref for $type {

@@ -1,9 +1,9 @@
-//! A decorator in which changes wait: while a file system is frozen, its files and names stay as they are.
+//! A decorator that can be frozen. While the file system is frozen, changes to its files and names wait.
 //!
-//! Every change is counted while it is under way. A freeze first keeps new changes out, and then waits for those that are
-//! under way. So it begins with whole writes only. It ends by itself at its limit: the first change that waits and sees
-//! that the time is over opens the gate again. This concerns files that were opened through the decorator only; the file
-//! system below is not frozen, and other files on it can be written.
+//! The gate counts the changes that are in progress. A freeze first blocks new changes and then waits for those in
+//! progress, so no write is split by the freeze. A freeze expires at its limit: the first waiting change that finds
+//! the limit exceeded opens the gate again. Only files that were opened through the decorator are affected. The
+//! underlying file system is not frozen, and other files on it can be written.
 
 use std::io;
 use std::path::Path;
@@ -14,10 +14,10 @@ use jetcell_sync::{Arc, Mutex, Weak};
 
 use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, TransferKind, Vfs, VfsLayer};
 
-/// Longest pause between two looks at the gate.
+/// Maximum interval between two checks of the gate.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A file system whose changes can be made to wait.
+/// A file system whose changes can be blocked temporarily.
 pub struct FreezableVfs {
     inner: Arc<dyn Vfs>,
     gate: Arc<Gate>,
@@ -25,15 +25,15 @@ pub struct FreezableVfs {
 
 struct Gate {
     clock: Arc<dyn Clock>,
-    /// When the freeze ends by itself, in nanoseconds of the clock. 0: not frozen.
+    /// Time at which the freeze expires, in nanoseconds of the clock. 0: not frozen.
     until: AtomicU64,
-    /// Changes that are under way.
+    /// Number of changes in progress.
     changes: AtomicU64,
-    /// Files that were opened to be written, as far as they are still open.
+    /// Open files that were opened for writing.
     written: Mutex<Vec<Weak<dyn File>>>,
 }
 
-/// A change that is under way.
+/// A change in progress.
 struct Change(Arc<Gate>);
 
 impl Drop for Change {
@@ -50,7 +50,8 @@ impl Gate {
     /// Waits until changes are allowed.
     fn enter(self: &Arc<Gate>) -> Change {
         loop {
-            // The order of these two and that of `freeze` decide together who sees whom.
+            // The change is counted before `until` is read, and `freeze` does both in the opposite order. Therefore
+            // at least one side sees the other.
             let change = Change(self.clone());
             self.changes.fetch_add(1, Ordering::SeqCst);
             let until = self.until.load(Ordering::SeqCst);
@@ -65,24 +66,25 @@ impl Gate {
         }
     }
 
-    /// Ends the freeze that lasts until then. `false`: it has ended before.
+    /// Ends the freeze that expires at `until`. Returns `false` if that freeze has already ended.
     fn open(&self, until: u64) -> bool {
         self.until.compare_exchange(until, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
 impl FreezableVfs {
-    /// On top of `inner`.
+    /// Creates a file system on top of `inner`.
     pub fn new(inner: Arc<dyn Vfs>) -> FreezableVfs {
         let (until, changes) = (AtomicU64::new(0), AtomicU64::new(0));
         let gate = Gate { clock: inner.clock(), until, changes, written: Mutex::default() };
         FreezableVfs { inner, gate: Arc::new(gate) }
     }
 
-    /// Lets all changes wait from now on, until the result is dropped, but not longer than `limit`. Returns when no change
-    /// is under way. Reads go on.
+    /// Blocks all changes until the result is dropped, but not longer than `limit`. Returns when no change is in
+    /// progress. Reads continue.
     ///
-    /// Errors: it is frozen already (`WouldBlock`); changes that were under way did not end in time (`TimedOut`).
+    /// Errors: the file system is already frozen (`WouldBlock`); changes in progress did not complete in time
+    /// (`TimedOut`).
     pub fn freeze(&self, limit: Duration) -> io::Result<FrozenVfs> {
         let gate = &self.gate;
         let until = gate.now().saturating_add(limit.as_nanos().min(u128::from(u64::MAX)) as u64).max(1);
@@ -103,27 +105,27 @@ impl FreezableVfs {
     }
 }
 
-/// A file system that is frozen. Dropping it ends the freeze.
+/// A frozen file system. Dropping this guard ends the freeze.
 pub struct FrozenVfs {
     gate: Arc<Gate>,
     until: u64,
 }
 
 impl FrozenVfs {
-    /// How long the freeze will last. `None`: it has ended by itself.
+    /// Returns the remaining time of the freeze, or `None` if the freeze has expired.
     pub fn left(&self) -> Option<Duration> {
         let left = self.until.checked_sub(self.gate.now()).filter(|left| *left > 0)?;
         (self.gate.until.load(Ordering::SeqCst) == self.until).then(|| Duration::from_nanos(left))
     }
 
-    /// Makes everything durable that was written to files which are still open. After an error, it is not known what is
-    /// durable, and later syncs of those files may not report it.
+    /// Makes all previous writes to open files durable. After an error, it is unknown which writes are durable, and
+    /// later syncs of those files may not report the error.
     pub fn sync_files(&self) -> io::Result<()> {
         let files: Vec<Arc<dyn File>> = self.gate.written.lock().iter().filter_map(Weak::upgrade).collect();
         files.iter().try_for_each(|file| file.sync(IoReason::Other))
     }
 
-    /// Ends the freeze. `false`: it had ended by itself, so files may have changed since.
+    /// Ends the freeze. Returns `false` if the freeze had expired, so files may have changed since.
     pub fn thaw(self) -> bool {
         self.left().is_some()
     }
@@ -173,7 +175,7 @@ impl VfsLayer for FreezableVfs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirectoryLock>> {
-        // It may create the file.
+        // Opening may create the file.
         let _change = self.gate.enter();
         self.inner.lock(path)
     }
@@ -222,7 +224,8 @@ impl File for FreezableFile {
         if batch.iter().all(|transfer| transfer.kind == TransferKind::Read) {
             return self.inner.submit(batch);
         }
-        // One for the batch: a freeze that begins in the middle would wait for transfers that are not submitted.
+        // One change covers the whole batch. A freeze that began in the middle of the batch would wait for transfers
+        // that are not submitted.
         let change = Arc::new(self.gate.enter());
         let counted = batch.into_iter().map(|transfer| {
             let (change, done) = (change.clone(), transfer.done);

@@ -1,4 +1,4 @@
-//! Files that users give to be read from their start to their end: configurations, lists, journals, secrets.
+//! Input files of the user that are read from start to end: configurations, lists, journals, secrets.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,13 +10,13 @@ use rustix::io::Errno;
 use crate::own_file::{check_own, no_file, not_followed};
 use crate::retry::{bounded, retry};
 
-/// `PIPEFS_MAGIC` of Linux: pipes without a name, such as those of `<(command)`.
+/// Linux: `PIPEFS_MAGIC`, the file system of unnamed pipes, such as those of `<(command)`.
 const PIPEFS: u32 = 0x5049_5045;
 
-/// Rights of a secret.
+/// Access rights that only the owner of a secret may have.
 const OWNER_ONLY: Mode = Mode::RWXU;
 
-/// A file for input. Reads do not repeat without end on a file system that interrupts each of them.
+/// A file opened for input. If the file system interrupts every read, the number of retries is limited.
 #[derive(Debug)]
 pub struct InputFile(File);
 
@@ -26,18 +26,19 @@ impl Read for InputFile {
     }
 }
 
-/// Opens a file for reading, and never waits for another process to open it. A pipe without a name is a file here.
+/// Opens a file for reading, and never waits for another process to open it. An unnamed pipe is accepted.
 ///
 /// # Errors
-/// Besides those of the system: a directory, a pipe with a name, a socket or a device.
+/// In addition to errors of the system: the path is a directory, a named pipe, a socket or a device.
 pub fn open_input(path: &Path) -> io::Result<InputFile> {
     open(path, OFlags::empty())
 }
 
-/// Like [`open_input`], for a file that decides what is written or removed.
+/// Like [`open_input`], for a file that controls which files are written or removed.
 ///
 /// # Errors
-/// Those of [`open_input`]; the path is a link, or a file with other names or one that another user can have prepared.
+/// Errors of [`open_input`]; the path is a link, or the file has other names or may have been prepared by another
+/// user.
 pub fn open_own_input(path: &Path) -> io::Result<InputFile> {
     let file = open(path, OFlags::NOFOLLOW)?;
     check_own(&file.0, path)?;
@@ -55,7 +56,7 @@ fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
         FileType::RegularFile => {}
         FileType::Directory => return Err(Errno::ISDIR.into()),
         FileType::Fifo if rustix::fs::fstatfs(&file)?.f_type as u32 == PIPEFS => {
-            // The process at its other end may still be working.
+            // The process at the other end of the pipe may still be working, so reads must block.
             let flags = rustix::fs::fcntl_getfl(&file)?;
             rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
         }
@@ -65,10 +66,10 @@ fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
     Ok(InputFile(file.into()))
 }
 
-/// Looks at a file that other code opens by its name: whether [`open_input`] opens it, and whether it has at most `largest` bytes.
+/// Checks a file that other code opens by its name: [`open_input`] can open it, and it has at most `largest` bytes.
 ///
 /// # Errors
-/// Those of [`open_input`]; the file is larger.
+/// Errors of [`open_input`]; the file is larger.
 pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
     match open_input(path)?.0.metadata()?.len() > largest {
         true => Err(too_large(largest)),
@@ -79,7 +80,7 @@ pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
 /// Reads at most `largest` bytes with [`open_input`].
 ///
 /// # Errors
-/// Those of [`open_input`] and of reading; the file is larger.
+/// Errors of [`open_input`] and of reading; the file is larger.
 pub fn read_input_bytes(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_input(path)?, largest)
 }
@@ -93,28 +94,28 @@ fn read_at_most(file: InputFile, max: u64) -> io::Result<Vec<u8>> {
 /// Reads a secret, such as a token or a private key, of at most `max` bytes with [`open_input`].
 ///
 /// # Errors
-/// Those of [`read_input`]; users other than the owner of the file can read or change it (`PermissionDenied`).
+/// Errors of [`read_input`]; users other than the owner of the file can read or change it (`PermissionDenied`).
 pub fn read_secret(path: &Path, max: u64) -> io::Result<String> {
     let file = open_input(path)?;
     require_private(&file, path)?;
     text(read_at_most(file, max)?)
 }
 
-/// Checks a secret that other code opens by its name: whether [`read_secret`] would read it.
+/// Checks a secret that other code opens by its name: [`read_secret`] can read it.
 ///
 /// # Errors
-/// Those of [`read_secret`].
+/// Errors of [`read_secret`].
 pub fn check_secret(path: &Path, max: u64) -> io::Result<()> {
     require_private(&open_input(path)?, path)?;
     check_input(path, max)
 }
 
-/// Fails if a file can be used by users other than its owner, as ssh does. A group may read a file of the superuser, which is how
-/// systems give keys to their services.
+/// Fails if users other than the owner can access a file, as ssh does. A group may read a file that the superuser
+/// owns, because systems provide keys to their services this way.
 fn require_private(file: &InputFile, path: &Path) -> io::Result<()> {
     let found = rustix::fs::fstat(&file.0)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-        // The other end of a pipe without a name is a process of the same user.
+        // The other end of an unnamed pipe is a process of the same user.
         return Ok(());
     }
     let is_of_system = found.st_uid == 0 && !rustix::process::geteuid().is_root();
@@ -137,7 +138,7 @@ fn too_large(largest: u64) -> io::Error {
 /// Reads a text of at most `largest` bytes with [`open_input`].
 ///
 /// # Errors
-/// Those of [`read_input_bytes`]; the text is not UTF-8.
+/// Errors of [`read_input_bytes`]; the text is not UTF-8.
 pub fn read_input(path: &Path, largest: u64) -> io::Result<String> {
     text(read_input_bytes(path, largest)?)
 }
@@ -191,7 +192,7 @@ mod tests {
         for error in [read_secret(&file, 5).unwrap_err(), check_secret(&file, 5).unwrap_err()] {
             assert!(error.to_string().contains("more than"), "{error}");
         }
-        // A link to a private file is one.
+        // A link to a private file is accepted.
         std::os::unix::fs::symlink(&file, dir.path().join("link")).unwrap();
         assert_eq!(read_secret(&dir.path().join("link"), 6).unwrap(), "secret");
     }

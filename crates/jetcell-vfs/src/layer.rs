@@ -1,4 +1,5 @@
-//! File systems and files on top of others: a layer defines what it changes, and everything else goes to what is below.
+//! Traits for file systems and files on top of others: a layer overrides the operations that it changes, and all
+//! other operations are passed to the layer below.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,10 +7,10 @@ use std::sync::Arc;
 
 use crate::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, Vfs};
 
-/// A file system on top of another one. It is a [`Vfs`], whose methods are described there.
+/// A file system on top of another file system. It implements [`Vfs`], which documents the methods.
 #[expect(missing_docs, reason = "the methods of Vfs")]
 pub trait VfsLayer: Send + Sync {
-    /// The file system below.
+    /// Returns the file system below.
     fn inner(&self) -> &dyn Vfs;
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         self.inner().open(path, mode)
@@ -59,7 +60,7 @@ pub trait VfsLayer: Send + Sync {
     fn clone_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.inner().clone_file(from, to)
     }
-    /// The files are those of the layer.
+    /// The files belong to this layer, so each file is synced through the layer.
     fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
         self.inner().sync_files(files, reason)
     }
@@ -125,12 +126,12 @@ impl<L: VfsLayer> Vfs for L {
     }
 }
 
-/// A file on top of another one. It is a [`File`], whose methods are described there. A durable write is a write and a
-/// sync of the layer, unless the layer defines another one.
+/// A file on top of another file. It implements [`File`], which documents the methods. By default, a durable write is
+/// a write followed by a sync of the layer.
 #[expect(missing_docs, reason = "the methods of File")]
 #[expect(clippy::len_without_is_empty, reason = "asking for a length is a system call that can fail")]
 pub trait FileLayer: Send + Sync {
-    /// The file below.
+    /// Returns the file below.
     fn inner(&self) -> &dyn File;
     fn path(&self) -> &Path {
         self.inner().path()

@@ -1,8 +1,8 @@
-//! Files, directories and clocks behind one interface, so that counters, fault injection and deterministic crash
-//! simulation are decorators and not special cases.
+//! A common interface to files, directories and clocks. Counters, fault injection and deterministic crash simulation
+//! are decorators of this interface.
 //!
-//! Invariants: every transfer carries its [`IoReason`]; nothing above this crate touches `std::fs` or the
-//! system clock; all `unsafe` of the project is in here.
+//! Invariants: every transfer carries its [`IoReason`]; code above this crate does not use `std::fs` or the system
+//! clock; all `unsafe` code of the project is in this crate.
 
 mod buffer;
 mod clock;

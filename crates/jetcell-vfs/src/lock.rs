@@ -1,8 +1,8 @@
 //! Exclusive lock on a file, against this and other processes.
 //!
 //! The lock is flock, which the kernel releases when the process ends. Some network file systems implement it with a
-//! lock that does not conflict within a process, so the locks of this process are also kept in a table. Block devices are opened with
-//! `O_EXCL` as well, which programs respect that know nothing of the lock: mount, mkfs, mdadm, LVM.
+//! lock that does not conflict within a process, so the locks of this process are also kept in a table. Block devices
+//! are also opened with `O_EXCL`. Programs that do not use flock respect this flag: mount, mkfs, mdadm, LVM.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,11 +22,11 @@ use crate::{Clock, DirectoryLock};
 /// Device and inode of every file locked by this process.
 static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
-/// How long a block device in use is asked for again. Some uses end by themselves: udev locks a device to look at it when a writer has
-/// closed it, and a process that was just forked keeps the claims of its parent until it executes its program.
+/// Time for which locking a busy block device is retried. Some uses end by themselves: udev briefly locks a device
+/// when a writer has closed it, and a forked process keeps the claims of its parent until it executes its program.
 const DEVICE_WAIT: Duration = Duration::from_millis(500);
 
-/// Attempts to create a lock file that another process creates and removes at the same time.
+/// Maximum number of attempts to create a lock file that another process creates and removes concurrently.
 const CREATIONS: usize = 100;
 
 pub(crate) struct FileLock {
@@ -35,7 +35,8 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
-    /// Waits [`DEVICE_WAIT`] at most for a block device; a file is locked at once or not at all.
+    /// Locks a file. Waits up to [`DEVICE_WAIT`] for a block device; for a file, fails immediately if the lock is
+    /// held.
     pub fn acquire(at: &ResolvedPath<'_>, clock: &dyn Clock) -> io::Result<FileLock> {
         let until = clock.monotonic() + if is_block_device(at) { DEVICE_WAIT } else { Duration::ZERO };
         loop {
@@ -63,7 +64,8 @@ impl FileLock {
         }
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            // A network file system that locks only what can be written. Locks of this process still exclude each other.
+            // Some network file systems lock only files that are open for writing. Locks within this process still
+            // exclude each other.
             Err(Errno::BADF | Errno::OPNOTSUPP | Errno::INVAL) if is_directory => {}
             locked => locked?,
         }
@@ -78,22 +80,24 @@ fn is_block_device(at: &ResolvedPath<'_>) -> bool {
     at.file_type().is_ok_and(|found| found == FileType::BlockDevice)
 }
 
-/// Creates a file that is missing, but not through a link. A block device is claimed: while it is open, the kernel refuses to mount it,
-/// to make it part of a device of its own, and to let others claim it. Where one of these is so already, this fails with
+/// Opens a file, and creates it if it is missing, but not through a link.
+///
+/// A block device is claimed. While it is open, the kernel refuses to mount it, to make it part of another device, or
+/// to let other programs claim it. If the device is already in such use, this fails with
 /// [`io::ErrorKind::WouldBlock`].
 fn open(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
-    // Without NONBLOCK, the open of a pipe would wait for its other end.
+    // Without NONBLOCK, opening a pipe would wait for its other end.
     let open = |flags| at.open(flags | OFlags::NONBLOCK, NEW_FILE);
     let is_device = is_block_device(at);
-    // O_EXCL claims a device; together with O_CREAT, it refuses whatever exists, links included.
+    // O_EXCL claims a device. Together with O_CREAT, it refuses any existing path, including a link.
     let claim = if is_device { OFlags::EXCL } else { OFlags::empty() };
     let existing = || match open(OFlags::RDWR | claim) {
-        // What may only be read can still be locked, and so can a directory.
+        // A read-only file can still be locked, and so can a directory.
         Err(Errno::ACCESS | Errno::ROFS | Errno::PERM | Errno::ISDIR) => open(OFlags::RDONLY | claim),
         other => other,
     };
     let mut opened = existing();
-    // Another process may create the file or remove it between the two calls.
+    // Another process may create or remove the file between the two calls.
     for _ in 0..CREATIONS {
         if !matches!(opened, Err(Errno::NOENT)) {
             break;
@@ -110,7 +114,7 @@ fn open(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
     })
 }
 
-/// Locks an open file until it is closed. Returns whether that was possible: another open file may have the lock.
+/// Locks an open file until it is closed. Returns `false` if another open file has the lock.
 pub fn try_lock_open(file: &File) -> io::Result<bool> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Ok(false),
@@ -118,12 +122,13 @@ pub fn try_lock_open(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether this or another process holds the lock of a file. Creates and changes nothing; a missing file is not locked.
+/// Returns true if this or another process holds the lock of a file. Creates and changes nothing; a missing file is
+/// not locked.
 ///
 /// # Errors
 /// The file cannot be opened.
 pub fn is_locked(path: &Path) -> io::Result<bool> {
-    // Without NONBLOCK, the open of a pipe would wait for its other end.
+    // Without NONBLOCK, opening a pipe would wait for its other end.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(false),
@@ -131,17 +136,19 @@ pub fn is_locked(path: &Path) -> io::Result<bool> {
     };
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
         Err(Errno::WOULDBLOCK) => Ok(true),
-        // A file system without locks.
+        // `Err`: the file system does not support locks.
         Err(_) | Ok(()) => Ok(false),
     }
 }
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Under the lock of the table, so that no thread finds only one of the two released.
+        // The table is locked until both the file lock and its entry are released. Other threads therefore never see
+        // only one of them released.
         let mut held = HELD.lock();
         if let Some(file) = self.file.take() {
-            // Closing alone leaves the lock to a process that was forked from this one and has executed no program yet.
+            // Closing alone would leave the lock with a process that was forked from this one and has not executed a
+            // program yet.
             let _ = rustix::fs::flock(&file, FlockOperation::Unlock);
         }
         held.remove(&self.identity);

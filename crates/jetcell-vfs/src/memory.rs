@@ -1,20 +1,20 @@
-//! How much memory this process may use, asked before it is taken.
+//! Memory that this process may use, checked before it is allocated.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The smallest limit on the memory of this process that the machine and its control groups set.
+/// The lowest memory limit that the machine and the control groups of this process set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
     /// The limit in bytes.
     pub bytes: u64,
-    /// The file that states it.
+    /// File from which the limit was read.
     pub source: PathBuf,
 }
 
-/// Whether the process may have this many more bytes of address space, as limits (`ulimit -v`, `ulimit -d`) and the
-/// kernel's overcommit policy allow. No memory is used.
+/// Checks that the process may allocate `bytes` more of address space under its limits (`ulimit -v`, `ulimit -d`) and
+/// the kernel's overcommit policy. No memory is used.
 ///
 /// # Errors
 /// The kernel refuses a mapping of this size.
@@ -24,8 +24,8 @@ pub fn try_reserve(bytes: usize) -> io::Result<()> {
         return Ok(());
     }
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new private mapping at an address that the kernel chooses changes no existing memory. It is removed at
-    // once, with its own address and length, and nothing refers to it.
+    // SAFETY: a new private mapping at an address that the kernel chooses changes no existing memory. It is removed
+    // immediately, with its own address and length, and nothing refers to it.
     unsafe {
         let start = mmap_anonymous(std::ptr::null_mut(), bytes, protection, MapFlags::PRIVATE)?;
         munmap(start, bytes)?;
@@ -33,8 +33,8 @@ pub fn try_reserve(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The limit of the machine's memory or of a control group of this process, whichever is smallest. `None` if no file states
-/// one.
+/// Returns the lowest of the machine's memory and the limits of this process's control groups. Returns `None` if no
+/// file contains a limit.
 pub fn memory_limit() -> Option<MemoryLimit> {
     smallest(Path::new("/"))
 }
@@ -49,7 +49,7 @@ fn smallest(root: &Path) -> Option<MemoryLimit> {
     machine.into_iter().chain(group_limits(root)).min_by_key(|limit| limit.bytes)
 }
 
-/// The limits of the control groups of this process, of both versions of the interface.
+/// Returns the memory limits of the control groups of this process, for both versions of the interface.
 fn group_limits(root: &Path) -> Vec<MemoryLimit> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
@@ -63,10 +63,10 @@ fn group_limits(root: &Path) -> Vec<MemoryLimit> {
             }
             _ => continue,
         };
-        // A parent's limit holds for its children, too.
+        // The limit of a parent group also applies to its children.
         for group in Path::new(group.trim_start_matches('/')).ancestors() {
             let source = root.join(hierarchy).join(group).join(file);
-            // An unlimited group says `max`.
+            // An unlimited group contains `max`.
             let bytes = fs::read_to_string(&source).ok().and_then(|text| text.trim().parse::<u64>().ok());
             limits.extend(bytes.map(|bytes| MemoryLimit { bytes, source }));
         }

@@ -1,4 +1,4 @@
-//! File systems below directories of another one, as mounts.
+//! Mounts: other file systems at directories of a file system.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,20 @@ use jetcell_sync::Arc;
 
 use crate::{Clock, DirectoryLock, File, OpenMode, Vfs};
 
-/// A file system in which the files below some directories are those of other file systems.
+/// A file system in which some directories are mounts of other file systems.
 pub struct MountedVfs {
     base: Arc<dyn Vfs>,
     mounts: Vec<(PathBuf, Arc<dyn Vfs>)>,
 }
 
 impl MountedVfs {
-    /// `base`, with other file systems below directories. Of nested mounts the first one that matches counts.
+    /// Creates a file system from `base` with other file systems mounted at directories. If mounts are nested, the
+    /// first matching mount is used.
     pub fn new(base: Arc<dyn Vfs>, mounts: Vec<(PathBuf, Arc<dyn Vfs>)>) -> MountedVfs {
         MountedVfs { base, mounts }
     }
 
-    /// The directory of the mount that has a path; `None` if it is in the base.
+    /// Returns the directory of the mount that contains a path, or `None` if the path is in the base.
     pub fn mount_of(&self, path: &Path) -> Option<&Path> {
         self.mounts.iter().map(|(root, _)| root.as_path()).find(|root| path.starts_with(root))
     }

@@ -1,7 +1,7 @@
-//! Files that are written from their start to their end (results, samples, events), and directories for them.
+//! Output files that are written from start to end (results, samples, events), and their directories.
 //!
-//! Invariant: no call hangs. The standard library repeats interrupted calls without end, and so it never ends on a file system that
-//! interrupts each of them.
+//! Invariant: no call hangs. The standard library retries interrupted calls without limit, so it would hang on a file
+//! system that interrupts every call.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,29 +14,29 @@ use rustix::io::Errno;
 use crate::own_file::{NEW_DIRECTORY, NEW_FILE, check_own, no_file, not_followed};
 use crate::retry::{bounded, retry};
 
-/// Attempts to open a file that another process creates and removes at the same time.
+/// Maximum number of attempts to open a file that another process creates and removes concurrently.
 const CREATIONS: usize = 100;
 
-/// A file for output.
+/// A file opened for output.
 #[derive(Debug)]
 pub struct OutputFile(File);
 
 impl OutputFile {
-    /// Creates a file, or empties one.
+    /// Creates a file, or truncates an existing file to zero length.
     ///
     /// # Errors
-    /// The path is a link, or a file that another user can have prepared: with other names, or of another owner.
+    /// The path is a link, or another user may have prepared the file: it has other names or another owner.
     pub fn create(path: &Path) -> io::Result<OutputFile> {
         let file = OutputFile::open(path, OFlags::empty())?;
-        // The file must not be emptied before it was found to be an own one.
+        // The file must not be truncated before its ownership was checked.
         file.set_len(0)?;
         Ok(file)
     }
 
-    /// Opens a file to write after its end. Creates it if there is none.
+    /// Opens a file for appending. Creates it if it does not exist.
     ///
     /// # Errors
-    /// Those of [`OutputFile::create`].
+    /// Errors of [`OutputFile::create`].
     pub fn append(path: &Path) -> io::Result<OutputFile> {
         OutputFile::open(path, OFlags::APPEND)
     }
@@ -45,12 +45,12 @@ impl OutputFile {
         open_own(path, OFlags::WRONLY | how).map(OutputFile)
     }
 
-    /// Makes content and length durable.
+    /// Makes the content and the length durable.
     pub fn sync(&self) -> io::Result<()> {
         bounded(|| rustix::fs::fdatasync(&self.0))
     }
 
-    /// Cuts or extends the file. A device has no length to change.
+    /// Truncates or extends the file. The length of a device does not change.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         if self.0.metadata()?.file_type().is_char_device() {
             return Ok(());
@@ -66,25 +66,25 @@ impl OutputFile {
     }
 }
 
-/// Creates a file that does not exist, not even as a link. Only the user reads and writes the file.
+/// Creates a file that does not exist, not even as a link. Only the user can read and write the file.
 pub fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(NEW_FILE.bits()).open(path)
 }
 
-/// Opens a file for reading and writing, and keeps its content. Creates it if there is none.
+/// Opens a file for reading and writing, and keeps its content. Creates it if it does not exist.
 ///
 /// # Errors
-/// Those of [`OutputFile::create`].
+/// Errors of [`OutputFile::create`].
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     open_own(path, OFlags::RDWR)
 }
 
-/// Opens a file, or creates it. A character device is accepted, because it stores nothing.
+/// Opens a file, or creates it. A character device is accepted because it stores nothing.
 fn open_own(path: &Path, how: OFlags) -> io::Result<File> {
-    // Without NONBLOCK, the open of a pipe would wait for its other end.
+    // Without NONBLOCK, opening a pipe would wait for its other end.
     let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |more| retry(|| rustix::fs::openat(CWD, path, flags | more, NEW_FILE));
-    // Another process may create the file or remove it between the two calls.
+    // Another process may create or remove the file between the two calls.
     for _ in 0..CREATIONS {
         match open(OFlags::CREATE | OFlags::EXCL) {
             Err(Errno::EXIST) => {}
@@ -105,7 +105,7 @@ fn open_own(path: &Path, how: OFlags) -> io::Result<File> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Creates a directory and its parents, unless they exist. Only the user can enter new ones.
+/// Creates a directory and its missing parents. Only the user can access the new directories.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(NEW_DIRECTORY).create(path)
 }

@@ -1,6 +1,6 @@
-//! A file system whose changes are kept apart, so that the files below stay as they are.
+//! A file system that stores changes separately and leaves the underlying files unmodified.
 //!
-//! A recovery in place is tried on an overlay first. If that fails, nothing has changed.
+//! A recovery in place is first tried on an overlay. If it fails, no file has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,18 +16,18 @@ use crate::{
 
 mod changed_runs;
 
-/// Unit of what is changed, in bytes. All transfers are whole blocks.
+/// Granularity of changes in bytes. All transfers consist of whole blocks.
 const BLOCK: usize = 4096;
-/// Bytes of one write of zeros.
+/// Bytes per write of zeros.
 const ZEROS: usize = 1 << 20;
-/// The scratch file grows by this many bytes.
+/// Bytes by which the scratch file grows at a time.
 const SCRATCH_STEP: u64 = 4 << 20;
 
-/// A file system on top of another one that is only read.
+/// A file system on top of a read-only file system.
 ///
-/// Changed blocks go to a scratch file, which may have no name. Memory: about 50 bytes for each run of blocks that are next to
-/// each other in both files, such as a page.
-/// A file must be called by the same path each time. Locks do not reach the files below.
+/// Changed blocks are stored in a scratch file, which may be unnamed. The overlay uses about 50 bytes of memory for
+/// each run of blocks that are adjacent in both files, such as a page. Every access to a file must use the same path.
+/// Locks do not apply to the underlying files.
 pub struct OverlayVfs {
     below: Arc<dyn Vfs>,
     scratch: Arc<Scratch>,
@@ -36,13 +36,13 @@ pub struct OverlayVfs {
 }
 
 impl OverlayVfs {
-    /// Changes go to `scratch`, an empty file that is open for writing.
+    /// Creates an overlay that stores changes in `scratch`, an empty file that is open for writing.
     pub fn new(below: Arc<dyn Vfs>, scratch: Arc<dyn File>) -> OverlayVfs {
         let scratch = Arc::new(Scratch { file: scratch, used: Mutex::default() });
         OverlayVfs { below, scratch, files: Mutex::default(), locked: Arc::default() }
     }
 
-    /// The content that the path leads to; an error if there is no such file.
+    /// Returns the content of the file at a path, or an error if the file does not exist.
     fn content(&self, path: &Path) -> io::Result<Arc<Content>> {
         let mut files = self.files.lock();
         if let Some(known) = files.get(path) {
@@ -50,7 +50,7 @@ impl OverlayVfs {
         }
         let below = self.below.open(path, OpenMode::Read)?;
         let len = below.len()?;
-        // A rest that is shorter than a block cannot be read.
+        // A remainder that is shorter than a block cannot be read.
         let below_len = len / BLOCK as u64 * BLOCK as u64;
         let blocks = Blocks { changed: ChangedRuns::default(), len, below_len };
         let content = Arc::new(Content {
@@ -102,7 +102,7 @@ impl VfsLayer for OverlayVfs {
     }
 
     fn clone_file(&self, _from: &Path, _to: &Path) -> io::Result<()> {
-        // The file system below is not changed.
+        // The underlying file system must not be changed.
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -171,15 +171,15 @@ impl Drop for OverlayLock {
     }
 }
 
-/// The file with the changed blocks of all files.
+/// The scratch file, which stores the changed blocks of all files.
 struct Scratch {
     file: Arc<dyn File>,
-    /// Bytes in use, and bytes allocated.
+    /// Bytes in use and bytes allocated.
     used: Mutex<(u64, u64)>,
 }
 
 impl Scratch {
-    /// Reserves `bytes` of the file. Returns where they begin.
+    /// Reserves `bytes` in the scratch file. Returns the offset of the reserved range.
     fn reserve(&self, bytes: u64) -> io::Result<u64> {
         let mut used = self.used.lock();
         let (start, allocated) = *used;
@@ -194,7 +194,7 @@ impl Scratch {
     }
 }
 
-/// What a file contains, whatever its name is.
+/// Content of a file, independent of the name of the file.
 struct Content {
     below: Option<Arc<dyn File>>,
     blocks: Mutex<Blocks>,
@@ -205,7 +205,7 @@ struct Content {
 struct Blocks {
     changed: ChangedRuns,
     len: u64,
-    /// The file below counts up to here. Behind it, blocks that are not changed are zeros.
+    /// Length up to which the underlying file is used. Beyond it, unchanged blocks read as zeros.
     below_len: u64,
 }
 
@@ -250,7 +250,7 @@ impl Content {
     }
 }
 
-/// A file under the name by which it was opened.
+/// An open file with the path by which it was opened.
 struct OverlayFile {
     path: PathBuf,
     content: Arc<Content>,

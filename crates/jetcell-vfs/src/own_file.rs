@@ -1,7 +1,8 @@
-//! Files that no other user prepared: for writing into directories in which other users can create files.
+//! Checks that a file was not prepared by another user, for writing into directories in which other users can create
+//! files.
 //!
-//! A link in such a directory would lead a write to a file elsewhere. A second name of a file, or another owner, would give other users
-//! access to the written data. These files are refused before anything is written.
+//! A link in such a directory would redirect a write to a file elsewhere. A second name of a file, or another owner,
+//! would give other users access to the written data. Such files are refused before anything is written.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -14,12 +15,12 @@ use rustix::io::Errno;
 use crate::path_names::parent_directory;
 use crate::retry::retry;
 
-/// Access rights of new files: results, databases and logs contain mail, so only their owner reads them.
+/// Access rights of new files. Results, databases and logs contain mail, so only the owner can read them.
 pub(crate) const NEW_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Access rights of new directories.
 pub(crate) const NEW_DIRECTORY: u32 = 0o700;
 
-/// The error of an open with `O_NOFOLLOW`.
+/// Converts the error of an open with `O_NOFOLLOW`.
 pub(crate) fn not_followed(error: Errno) -> io::Error {
     match error {
         Errno::LOOP => refused("this is a symbolic link, and writes do not follow it; remove the link"),
@@ -27,7 +28,8 @@ pub(crate) fn not_followed(error: Errno) -> io::Error {
     }
 }
 
-/// Fails unless an open file is a regular one with one name, and has the owner that this process gives to new files there.
+/// Fails unless an open file is a regular file with one name and has the owner that new files of this process get in
+/// that directory.
 pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
     let found = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -38,7 +40,7 @@ pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
             "this file has other names, which a write would change as well; remove this name",
         ));
     }
-    // Some network file systems give new files another owner.
+    // Some network file systems assign another owner to new files.
     let is_own = found.st_uid == rustix::process::geteuid().as_raw()
         || owner_of_new_files(parent_directory(path)).is_ok_and(|owner| owner == found.st_uid);
     match is_own {
@@ -47,9 +49,9 @@ pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
     }
 }
 
-/// The owner that a file gets which this process creates in a directory.
+/// Returns the owner of files that this process creates in a directory.
 fn owner_of_new_files(directory: &Path) -> io::Result<u32> {
-    // The keys of the hasher are random, and no file with this name is opened that exists.
+    // The keys of the hasher are random. If the name exists nevertheless, the open fails.
     let random = RandomState::new().build_hasher().finish();
     let probe = directory.join(format!(".jetcell-owner-{random:x}"));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -63,7 +65,7 @@ fn refused(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// The error for a path that leads to something else than a file.
+/// Returns the error for a path that does not lead to a regular file.
 pub(crate) fn no_file(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("this is {what}, not a file; give a regular file"))
 }

@@ -1,4 +1,4 @@
-//! The pace of long work: a limit on its rate, and a request to end it early.
+//! Rate limit and early cancellation of long operations.
 
 use std::time::Duration;
 
@@ -7,39 +7,39 @@ use jetcell_sync::{Arc, Mutex};
 
 use crate::Clock;
 
-/// Longest sleep between two looks at the request to end.
+/// Maximum sleep between two checks for cancellation.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Asks long work to end early. Clones share the request.
+/// A request to end a long operation early. Clones share the request.
 #[derive(Clone, Default, Debug)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Asks for the end.
+    /// Requests cancellation.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the end was asked for.
+    /// Returns true if cancellation was requested.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Gives each piece of work its time, so that all of them keep to a rate. Threads may share it.
+/// A rate limiter that assigns a start time to each piece of work. Threads may share it.
 pub struct Pacer {
     clock: Arc<dyn Clock>,
-    /// When the next piece may begin.
+    /// Earliest start time of the next piece.
     next: Mutex<Duration>,
 }
 
 impl Pacer {
-    /// A pacer whose first piece may begin at once.
+    /// Creates a pacer whose first piece may start immediately.
     pub fn new(clock: Arc<dyn Clock>) -> Pacer {
         Pacer { clock, next: Mutex::new(Duration::ZERO) }
     }
 
-    /// Waits until a piece may begin that takes `time` at the wanted rate. Returns early if `ended` says so.
+    /// Waits until the next piece may start and reserves `time` for it. Returns early if `ended` returns true.
     pub fn wait(&self, time: Duration, ended: impl Fn() -> bool) {
         let begin = {
             let mut next = self.next.lock();
@@ -55,7 +55,7 @@ impl Pacer {
         }
     }
 
-    /// The time that bytes take at a rate in bytes per second.
+    /// Returns the time that `bytes` take at a rate in bytes per second.
     pub fn time_of(bytes: u64, rate: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64)
     }
@@ -73,7 +73,7 @@ mod tests {
         for _ in 0..5 {
             pacer.wait(Pacer::time_of(500, 1000), || cancel.is_cancelled());
         }
-        // The last piece may still be under way.
+        // The time reserved for the last piece may not have passed yet.
         assert_eq!(clock.monotonic(), Duration::from_secs(2));
         cancel.clone().cancel();
         pacer.wait(Duration::from_secs(9), || cancel.is_cancelled());

@@ -1,7 +1,7 @@
-//! Panics in code whose unwinding would leave other threads waiting.
+//! Aborts on panics in code whose unwinding would leave other threads waiting.
 
-/// Runs work that other threads wait for and that cannot be taken up again. If it panics, the process ends, as in a
-/// crash: recovery can deal with a crash, but not with threads that wait without end.
+/// Runs work that other threads wait for and that cannot be resumed. A panic aborts the process, as in a crash:
+/// recovery can handle a crash, but not threads that wait forever.
 pub fn abort_on_panic<T>(work: impl FnOnce() -> T) -> T {
     struct AbortOnUnwind;
     impl Drop for AbortOnUnwind {
@@ -10,7 +10,7 @@ pub fn abort_on_panic<T>(work: impl FnOnce() -> T) -> T {
         }
     }
     if cfg!(shuttle) {
-        // The scheduler reports the panic, with the schedule that led to it.
+        // The Shuttle scheduler reports the panic, with the schedule that led to it.
         return work();
     }
     let guard = AbortOnUnwind;
@@ -28,7 +28,7 @@ mod tests {
 
     const CHILD: &str = "JETCELL_TEST_PANICS";
 
-    /// The test starts itself again in a process that may abort.
+    /// The test runs itself again in a child process that may abort.
     #[test]
     fn a_panic_ends_the_process_with_its_message_even_if_its_thread_is_joined() {
         if std::env::var_os(CHILD).is_some() {

@@ -1,4 +1,4 @@
-//! Asynchronous transfers by threads that make blocking calls, for every kernel.
+//! Asynchronous transfers by a pool of threads that make blocking calls. Works on every kernel.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::descriptor::Descriptor;
 use crate::engine::{BACKLOG, Engine, Job, may_wait, this_thread_completes};
 use crate::{Transfer, TransferKind};
 
-/// Transfers in flight at a time.
+/// Number of threads, and maximum number of transfers in flight.
 const THREADS: usize = 16;
 
 pub(crate) struct Pool {
@@ -95,9 +95,9 @@ impl Drop for Pool {
         self.shared.queue.lock().closed = true;
         self.shared.work.notify_all();
         let myself = jetcell_sync::thread::current().id();
-        // The last handle may be dropped inside a completion; the thread that runs it is not joined.
+        // The last handle may be dropped inside a completion. The thread that runs the completion is not joined.
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != myself) {
-            // A thread of the pool cannot panic: a panic in a completion ends the process.
+            // A thread of the pool never returns a panic: a panic in a completion ends the process.
             let _ = thread.join();
         }
     }

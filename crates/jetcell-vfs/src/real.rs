@@ -1,7 +1,7 @@
 //! The machine's file system.
 //!
 //! Invariants: a name operation is durable only after `sync_directory`, except that new directories are durable
-//! at once; a failed `grow` leaves the length as it was. Left out: file contents are never cached here.
+//! immediately; a failed `grow` does not change the length. This module does not cache file contents.
 
 use std::ffi::OsStr;
 use std::io;
@@ -25,29 +25,29 @@ use crate::retry::retry;
 use crate::uring::Uring;
 use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
 
-/// Devices have no smaller blocks.
+/// Minimum block size of devices in bytes.
 const SECTOR: usize = 512;
-/// Zeros written at a time where the file system cannot reserve space.
+/// Bytes per write of zeros, on file systems that cannot reserve space.
 const ZEROS: usize = 1 << 20;
 
-/// What runs asynchronous transfers.
+/// Engine that runs asynchronous transfers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Backend {
-    /// io_uring when the kernel allows it, threads otherwise.
+    /// io_uring if the kernel allows it, otherwise threads.
     #[default]
     Auto,
-    /// io_uring or an error.
+    /// io_uring only. Creating the file system fails if the kernel refuses it.
     Uring,
-    /// Threads that block.
+    /// Threads that make blocking calls.
     Threads,
 }
 
-/// How to use the file system.
+/// Options of the machine's file system.
 #[derive(Clone, Copy, Debug)]
 pub struct RealOptions {
-    /// What runs asynchronous transfers.
+    /// Engine that runs asynchronous transfers.
     pub backend: Backend,
-    /// Bypass the kernel's cache where the file system can.
+    /// Bypass the kernel's cache if the file system supports it.
     pub direct: bool,
 }
 
@@ -67,8 +67,8 @@ pub struct RealVfs {
 }
 
 impl RealVfs {
-    /// Starts the threads that run transfers. Fails when they cannot start, or when io_uring was demanded and the
-    /// kernel refuses it.
+    /// Starts the threads that run transfers. Fails if they cannot start, or if io_uring was requested and the kernel
+    /// refuses it.
     pub fn new(options: RealOptions) -> io::Result<RealVfs> {
         let engine: Arc<dyn Engine> = match options.backend {
             Backend::Uring => Arc::new(Uring::new()?),
@@ -83,8 +83,8 @@ impl RealVfs {
         Ok(RealVfs { engine, direct, smallest_transfer, confinement, clock: Arc::new(RealClock::new()) })
     }
 
-    /// Confines paths in a directory, which need not exist yet: symbolic links in it are not followed but refused, and what is not a
-    /// regular file is not opened. Paths elsewhere are not affected.
+    /// Confines paths in a directory, which need not exist yet. Symbolic links in it are refused instead of followed,
+    /// and only regular files are opened. Paths outside it are not affected.
     ///
     /// # Errors
     /// The path of the directory cannot be resolved.
@@ -102,7 +102,8 @@ impl RealVfs {
         Descriptor::open_at(&self.confinement.resolve(path)?, path, mode, direct)
     }
 
-    /// Type of the entry at a path; `None`: there is none. Without `follows`, that of a link itself.
+    /// Returns the type of the entry at a path, or `None` if it does not exist. If `follows` is false, the type of a
+    /// link itself is returned.
     fn file_type(&self, path: &Path, follows: bool) -> io::Result<Option<FileType>> {
         let at = match self.confinement.resolve(path) {
             Err(error) if is_missing(&error) => return Ok(None),
@@ -120,7 +121,7 @@ impl RealVfs {
         }
     }
 
-    /// Creates the directories of a path in a confined directory, and that directory.
+    /// Creates a confined directory and the directories of a path in it.
     fn create_confined(&self, root: &Path, created: &[&Path], directory: &Path) -> io::Result<()> {
         create_private_directory(root)?;
         for path in created.iter().rev() {
@@ -129,7 +130,7 @@ impl RealVfs {
             }
             let at = self.confinement.resolve(path)?;
             match rustix::fs::mkdirat(at.directory(), at.name(), Mode::RWXU) {
-                // Another process was faster.
+                // Another process has created the directory concurrently.
                 Err(Errno::EXIST) => {}
                 made => made.map_err(|error| at.explained(error))?,
             }
@@ -137,20 +138,20 @@ impl RealVfs {
         open_directory(&self.confinement.resolve(directory)?).map(|_| ())
     }
 
-    /// Also transfers of `bytes` (512 or more) bypass the kernel's cache, where the device can do that; elsewhere they fail.
-    /// [`File::smallest_transfer`] says which ones it can do.
+    /// Allows transfers of `bytes` (512 or more) that bypass the kernel's cache. They fail on devices that do not
+    /// support this size. [`File::smallest_transfer`] returns the supported size of a file.
     #[must_use]
     pub fn with_smallest_transfer(self, bytes: usize) -> RealVfs {
         RealVfs { smallest_transfer: bytes.clamp(SECTOR, IoBuffer::ALIGNMENT), ..self }
     }
 
-    /// `io_uring` or `threads`.
+    /// Returns the name of the engine: `io_uring` or `threads`.
     pub fn backend_name(&self) -> &'static str {
         self.engine.name()
     }
 }
 
-/// Whether files in `directory` can bypass the kernel's cache. Leaves no file behind.
+/// Returns true if files in `directory` can bypass the kernel's cache. The test file is removed.
 pub fn direct_io_available(directory: &Path) -> bool {
     let unnamed = rustix::fs::openat(
         CWD,
@@ -167,7 +168,7 @@ pub fn direct_io_available(directory: &Path) -> bool {
     })
 }
 
-/// For file systems without unnamed files (`O_TMPFILE`).
+/// Creates a file and removes its name, for file systems without unnamed files (`O_TMPFILE`).
 fn unlinked_file(directory: &Path) -> io::Result<OwnedFd> {
     let path = directory.join(format!(".direct-io-probe-{}", std::process::id()));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
@@ -179,7 +180,7 @@ fn unlinked_file(directory: &Path) -> io::Result<OwnedFd> {
 fn open_directory(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
     let opened = at.open(OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
     opened.map_err(|error| match at.file_type() {
-        // For a directory that is a link, the kernel reports that it is not a directory.
+        // If a directory is a link, the kernel reports that it is not a directory.
         Ok(FileType::Symlink) => at.explained(Errno::LOOP),
         _ => error.into(),
     })
@@ -189,7 +190,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The regular files in an open directory, without links.
+/// Returns the regular files in an open directory, without links.
 fn files_in(opened: &OwnedFd, directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in rustix::fs::Dir::read_from(opened)? {
@@ -275,7 +276,7 @@ impl Vfs for RealVfs {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
-            // A file whose metadata cannot be read must not be taken for a missing one.
+            // A file whose metadata cannot be read must not be treated as missing.
             match std::fs::metadata(&path) {
                 Ok(found) if found.is_file() => paths.push(path),
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -335,7 +336,7 @@ impl Vfs for RealVfs {
         one == other || place(one).is_some_and(|found| place(other) == Some(found))
     }
 
-    // Shuttle has no threads of a scope that may fail to start.
+    // Shuttle does not support scoped threads that may fail to start.
     #[cfg(not(shuttle))]
     fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
         let Some((last, others)) = files.split_last() else { return vec![] };
@@ -350,7 +351,7 @@ impl Vfs for RealVfs {
             for (thread, file) in started.into_iter().zip(others) {
                 results.push(match thread {
                     Ok(thread) => thread.join().expect("a panic ends the process"),
-                    // The system has no thread left.
+                    // The system cannot start another thread.
                     Err(_) => file.sync(reason),
                 });
             }
@@ -381,7 +382,7 @@ impl RealFile {
     fn write_zeros(&self, mut from: u64, to: u64) -> io::Result<()> {
         let zeros = IoBuffer::zeroed(ZEROS);
         while from < to {
-            // Up to an aligned offset, so that all but the ends can bypass the cache.
+            // Each write ends at an aligned offset, because only aligned writes bypass the cache.
             let len = (ZEROS as u64 - from % ZEROS as u64).min(to - from);
             self.descriptor.write_all_at(from, &zeros[..len as usize])?;
             from += len;
@@ -435,7 +436,7 @@ impl File for RealFile {
             return Ok(());
         }
         self.extend(old, len).inspect_err(|_| {
-            // The first error is the one to report.
+            // Report the first error.
             let _ = rustix::fs::ftruncate(self.descriptor.control(), old);
         })
     }

@@ -1,4 +1,4 @@
-//! Files that are replaced as a whole.
+//! Atomic replacement of whole files.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -10,7 +10,8 @@ use jetcell_sync::atomic::{AtomicU64, Ordering};
 use crate::path_names::{UNFINISHED, with_ending};
 use crate::{IoBuffer, IoReason, OpenMode, OutputFile, Vfs, parent_directory};
 
-/// A path for an unfinished file that no other call gets, in this process or another one, also on another host.
+/// Returns a path for an incomplete file that no other call returns, in this process or another, on this host or
+/// another.
 pub fn unique_unfinished(path: &Path) -> PathBuf {
     // The keys of the hasher are random for each process.
     static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
@@ -19,20 +20,24 @@ pub fn unique_unfinished(path: &Path) -> PathBuf {
     with_ending(path, &format!("{:x}-{call:x}.{UNFINISHED}", *PROCESS))
 }
 
-/// Replaces the content of a file, or creates it, durably: writes a new file, syncs it, renames it, and syncs the directory. A reader
-/// and a crash find the whole old content or the whole new one. A link at `path` is replaced, not followed. Concurrent calls do not
-/// disturb each other: the last one decides.
+/// Replaces the content of a file, or creates it, durably: writes a new file, syncs it, renames it, and syncs the
+/// directory.
+///
+/// After a crash, and in concurrent readers, the file has either the complete old or the complete new content. A link
+/// at `path` is replaced, not followed. Concurrent calls do not disturb each other: the last call determines the
+/// content.
 ///
 /// # Errors
-/// An operation failed. The old content is there, or the new one if only the sync of the directory failed.
+/// An operation failed. The file has its old content, or the new content if only the sync of the directory failed.
 pub fn replace_file(vfs: &dyn Vfs, path: &Path, content: &[u8], reason: IoReason) -> io::Result<()> {
     replace_file_through(vfs, path, &vfs.unfinished_path(path), content, reason)
 }
 
-/// Like [`replace_file`], with a given path for the new file, which no other process uses. A file that is there is removed.
+/// Like [`replace_file`], with a given path for the new file, which no other process may use. An existing file at
+/// that path is removed.
 ///
 /// # Errors
-/// Those of [`replace_file`].
+/// Errors of [`replace_file`].
 pub fn replace_file_through(
     vfs: &dyn Vfs,
     path: &Path,
@@ -50,27 +55,28 @@ pub fn replace_file_through(
         vfs.rename(unfinished, path)
     };
     put().inspect_err(|_| {
-        // The first error is the one to report.
+        // Report the first error.
         let _ = vfs.remove(unfinished);
     })?;
     vfs.sync_directory(parent_directory(path))
 }
 
-/// Removes the new files that killed calls of [`replace_file`] have left for a path. The caller holds the lock under which the file is
-/// replaced, so no call is running. Links, and files of other users, stay.
+/// Removes temporary files that interrupted calls of [`replace_file`] have left for a path. The caller holds the lock
+/// that protects the replacement, so no call is running. Links, and files of other users, are not removed.
 pub fn remove_unfinished(vfs: &dyn Vfs, path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for left in vfs.list(parent_directory(path)).unwrap_or_default() {
         let is_left =
             left.file_name().and_then(|left| left.to_str()).is_some_and(|left| is_left(left, &name));
-        // A file that cannot be opened or removed does no harm: listings leave it out.
+        // A file that cannot be opened or removed does no harm, because listings skip it.
         if is_left && vfs.open(&left, OpenMode::WriteOwn).is_ok() {
             let _ = vfs.remove(&left);
         }
     }
 }
 
-/// Whether a name is that of a new file for a path with this file name: `name.unfinished` or `name.PROCESS-CALL.unfinished`.
+/// Returns true if `left` is the name of a temporary file for a path with this file name: `name.unfinished` or
+/// `name.PROCESS-CALL.unfinished`.
 fn is_left(left: &str, name: &str) -> bool {
     let middle = left.strip_prefix(name).and_then(|rest| rest.strip_suffix(UNFINISHED));
     let is_number =
@@ -86,9 +92,9 @@ fn is_left(left: &str, name: &str) -> bool {
     }
 }
 
-/// A file that replaces another one when it is complete. It is removed unless it is finished.
+/// A temporary file that replaces another file when it is complete. Dropping it without finishing removes it.
 ///
-/// For output of a command, which goes past a [`Vfs`]; otherwise like [`replace_file`].
+/// Used for command output that is not written through a [`Vfs`]; otherwise like [`replace_file`].
 #[derive(Debug)]
 pub struct UnfinishedFile {
     file: OutputFile,
@@ -98,10 +104,10 @@ pub struct UnfinishedFile {
 }
 
 impl UnfinishedFile {
-    /// Creates the file under another name in the directory of `path`.
+    /// Creates the file under a temporary name in the directory of `path`.
     ///
     /// # Errors
-    /// It cannot be created; `path` has no file name.
+    /// The file cannot be created; `path` has no file name.
     pub fn create(path: &Path) -> io::Result<UnfinishedFile> {
         path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
         let unfinished = unique_unfinished(path);
@@ -109,14 +115,14 @@ impl UnfinishedFile {
         Ok(UnfinishedFile { file, unfinished, path: path.to_path_buf(), finished: false })
     }
 
-    /// Gives the file its name, durably.
+    /// Renames the file to its final name, durably.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.sync()?;
         self.rename()?;
         OutputFile::sync_directory(parent_directory(&self.path))
     }
 
-    /// Gives the file its name. It may be lost in a power failure.
+    /// Renames the file to its final name. The file may be lost in a power failure.
     pub fn finish_unsynced(mut self) -> io::Result<()> {
         self.rename()
     }
@@ -146,10 +152,10 @@ impl Drop for UnfinishedFile {
     }
 }
 
-/// Removes a file, or a link. Returns whether there was one. Durable after `sync_directory`.
+/// Removes a file or a link. Returns true if it existed. Durable after `sync_directory`.
 ///
 /// # Errors
-/// It exists and cannot be removed.
+/// The file exists and cannot be removed.
 pub fn remove_if_exists(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
     match vfs.remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -169,7 +175,7 @@ mod tests {
         let disk = SimVfs::new();
         disk.create_directory(Path::new("/d")).unwrap();
         let path = Path::new("/d/state.json");
-        // A crash left it.
+        // A temporary file that a crash left.
         disk.put(Path::new("/d/state.json.unfinished"), b"old");
         for content in ["longer content", "short", ""] {
             replace_file(&disk, path, content.as_bytes(), IoReason::Other).unwrap();
@@ -229,7 +235,7 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(std::fs::read(&victim).unwrap(), b"victim");
         assert_eq!(std::fs::symlink_metadata(&path).unwrap().mode() & 0o7777, 0o600);
-        // A link to nothing is not followed either, also under the name of the unfinished file.
+        // A dangling link is not followed either, not even at the path of the temporary file.
         let unfinished = dir.path().join("state.copy-new");
         symlink(dir.path().join("created"), &unfinished).unwrap();
         replace_file_through(&vfs, &path, &unfinished, b"newer", IoReason::Other).unwrap();

@@ -1,11 +1,11 @@
-//! Repeats of system calls that a signal interrupted.
+//! Limited retries of system calls that a signal interrupted.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Repeats without progress before the error is reported. Signals interrupt disk I/O rarely, and never this often: an
-/// endless series is a fault of the file system below, which must not hang the process.
+/// Maximum number of retries without progress before the error is reported. Signals interrupt disk I/O rarely. An
+/// endless series is a bug of the file system below, which must not hang the process.
 pub(crate) const MOST: u32 = 10_000;
 
 /// Counts the interruptions of one transfer.
@@ -13,14 +13,14 @@ pub(crate) const MOST: u32 = 10_000;
 pub(crate) struct Retries(u32);
 
 impl Retries {
-    /// Whether a call that failed with `error` is to be repeated.
+    /// Returns true if a call that failed with `error` should be retried.
     pub fn allow(&mut self, error: Errno) -> bool {
         self.0 = self.0.saturating_add(1);
         matches!(error, Errno::INTR | Errno::AGAIN) && self.0 <= MOST
     }
 }
 
-/// Calls until the call succeeds, fails, or was interrupted too often.
+/// Repeats a call until it succeeds, fails, or was interrupted too often.
 pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     let mut retries = Retries::default();
     loop {
@@ -31,7 +31,7 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rusti
     }
 }
 
-/// The same for callers in the standard library, which would repeat a call that reports an interruption, without end.
+/// Like [`retry`], for callers in the standard library, which would retry an interrupted call without limit.
 pub(crate) fn bounded<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     retry(call).map_err(|error| match error {
         Errno::INTR => io::Error::other(format!(

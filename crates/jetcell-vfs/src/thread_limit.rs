@@ -1,14 +1,16 @@
-//! How many threads the process may start.
+//! Limit on the number of threads of the process.
 
 use std::io;
 
 use jetcell_sync::{Arc, Mutex, thread};
 
-/// Starts this many threads for a moment, because limits of users (`ulimit -u`), control groups (`pids.max`) and the machine
-/// decide together. No thread is left.
+/// Checks that the process can start `count` threads, by starting them briefly.
+///
+/// Limits of users (`ulimit -u`), control groups (`pids.max`) and the machine apply in combination, so only a test
+/// shows the result. All threads end before the function returns.
 ///
 /// # Errors
-/// The number of threads that were started, and why the next one was not.
+/// The number of threads that were started, and the error of the next one.
 pub fn try_threads(count: usize) -> Result<(), (usize, io::Error)> {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock();
@@ -25,7 +27,7 @@ pub fn try_threads(count: usize) -> Result<(), (usize, io::Error)> {
     started
 }
 
-/// Starts this many threads, or says how many were started before the first error.
+/// Starts `count` threads, or returns the number of threads that were started before the first error.
 fn start_all(count: usize, mut start: impl FnMut() -> io::Result<()>) -> Result<(), (usize, io::Error)> {
     (0..count).try_for_each(|started| start().map_err(|error| (started, error)))
 }

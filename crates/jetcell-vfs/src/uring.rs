@@ -1,13 +1,13 @@
 //! Asynchronous transfers through io_uring.
 //!
-//! One thread owns the ring. Callers append to a queue and wake the thread, through an eventfd that the ring
-//! itself reads, only if it sleeps. The thread submits all queued transfers and waits for completions in a single
-//! system call, so each transfer costs fewer calls under load. The kernel cancels the requests of a thread that ends;
-//! therefore callers do not submit to the ring themselves. Completions run on the ring thread. A transfer that a
-//! completion submits goes to the kernel at once, so that the device is busy while the completion does its work.
+//! One thread owns the ring. Callers append to a queue. If the thread sleeps, callers wake it through an eventfd that
+//! the ring itself reads. The thread submits all queued transfers and waits for completions in a single system call,
+//! so the number of system calls per transfer falls under load. The kernel cancels the requests of a thread that
+//! exits; therefore callers do not submit to the ring themselves. Completions run on the ring thread. A transfer that
+//! a completion submits goes to the kernel immediately, which keeps the device busy while the completion continues.
 //!
 //! Invariants: an entry of the in-flight table owns its buffer and its open file until the kernel has reported its
-//! completion; the thread ends only when the table is empty; completions run while nothing of the ring is borrowed.
+//! completion; the thread exits only when the table is empty; completions run while no part of the ring is borrowed.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,13 +28,13 @@ use crate::engine::{BACKLOG, Engine, Job, may_wait, this_thread_completes};
 use crate::retry::Retries;
 use crate::{Transfer, TransferKind, abort_on_panic};
 
-/// Transfers in flight at a time.
+/// Maximum number of transfers in flight.
 const DEPTH: usize = 128;
-/// Room for all slots and the wake-up request, so that a push never fails.
+/// Number of ring entries. All slots and the wake-up request fit, so a push never fails.
 const ENTRIES: u32 = 256;
-/// Marks the completion of the wake-up request.
+/// User data of the wake-up request.
 const WAKE: u64 = u64::MAX;
-/// Longest request in bytes. A longer transfer takes several requests, one after the other.
+/// Maximum length of a request in bytes. A longer transfer is split into several requests, one after the other.
 const REQUEST: usize = 1 << 30;
 
 pub(crate) struct Uring {
@@ -45,7 +45,7 @@ pub(crate) struct Uring {
 struct Shared {
     queue: Mutex<Queue>,
     room: Condvar,
-    /// The ring thread waits, or is about to wait, and a new job has to wake it.
+    /// True if the ring thread waits, or is about to wait. A new job must then wake it.
     asleep: AtomicBool,
     wake: OwnedFd,
 }
@@ -57,7 +57,7 @@ struct Queue {
 }
 
 impl Uring {
-    /// Fails where the kernel has no io_uring or forbids it.
+    /// Creates the ring and its thread. Fails if the kernel has no io_uring or forbids it.
     pub fn new() -> io::Result<Uring> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
         let shared = Shared { queue: Mutex::default(), room: Condvar::new(), asleep: false.into(), wake };
@@ -67,12 +67,12 @@ impl Uring {
             let shared = shared.clone();
             move || {
                 let ring_thread = RingThread::new(shared);
-                // The receiver waits for this message, so it is there.
+                // The receiver waits for this message, so it still exists.
                 let _ = created.send(ring_thread.as_ref().map(|_| ()).map_err(|error| error.raw_os_error()));
                 if let Ok(ring_thread) = ring_thread {
                     let ring_thread = Rc::new(ring_thread);
                     RING_THREAD.set(Some(ring_thread.clone()));
-                    // Unwinding would free memory that the kernel still transfers to and from.
+                    // Unwinding would free memory that the kernel still accesses.
                     abort_on_panic(|| ring_thread.run());
                 }
             }
@@ -135,7 +135,7 @@ impl Drop for Uring {
     }
 }
 
-/// A transfer that the kernel is working on.
+/// A transfer that the kernel is processing.
 struct InFlight {
     job: Job,
     transferred: usize,
@@ -143,7 +143,7 @@ struct InFlight {
 }
 
 thread_local! {
-    /// Set on ring threads only.
+    /// The state of the ring thread. Set only on ring threads.
     static RING_THREAD: RefCell<Option<Rc<RingThread>>> = const { RefCell::new(None) };
 }
 
@@ -159,7 +159,7 @@ impl RingThread {
         Ok(RingThread { shared, table })
     }
 
-    /// Submits transfers of a completion at once, unless jobs are queued: these go first.
+    /// Submits the transfers of a completion immediately, unless jobs are queued. Queued jobs are submitted first.
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
         let mut jobs = batch.into_iter().map(|transfer| Job { file: file.clone(), transfer });
         let mut queue = self.shared.queue.lock();
@@ -191,8 +191,9 @@ impl RingThread {
                 if closed && table.free.len() == DEPTH && table.failed.is_empty() {
                     break;
                 }
-                // Without a free slot the thread waits for a completion, and a new job need not wake it. A job that
-                // failed to start left its slot free: then the thread must not wait, because nothing would wake it.
+                // Without a free slot, the thread waits for a completion, and new jobs need not wake it. If a job
+                // failed to start, its slot is free again. The thread must then not wait, because no completion would
+                // wake it.
                 let asleep = self.shared.asleep.load(Ordering::SeqCst);
                 table.failed.is_empty() && (closed || table.free.is_empty() || asleep)
             };
@@ -215,7 +216,7 @@ impl RingThread {
         RING_THREAD.set(None);
     }
 
-    /// Submits queued jobs while there are free slots. Returns whether the queue is closed and empty.
+    /// Submits queued jobs while there are free slots. Returns true if the queue is closed and empty.
     fn submit_queued(&self) -> bool {
         let mut table = self.table.borrow_mut();
         let mut queue = self.shared.queue.lock();
@@ -226,7 +227,7 @@ impl RingThread {
             self.shared.room.notify_all();
         }
         let closed = queue.closed && queue.jobs.is_empty();
-        // Under the lock, so that every later append sees it.
+        // Stored while the queue is locked. Therefore every later append sees the value.
         self.shared.asleep.store(table.free.len() > count && !closed, Ordering::SeqCst);
         drop(queue);
         for job in jobs {
@@ -235,7 +236,7 @@ impl RingThread {
         closed
     }
 
-    /// Takes completed requests from the ring and runs their completions.
+    /// Removes completed requests from the ring and runs their completions.
     fn reap(&self, finished: &mut Vec<(u64, i32)>) {
         let failed = {
             let mut table = self.table.borrow_mut();
@@ -254,14 +255,14 @@ impl RingThread {
     }
 }
 
-/// The ring and the transfers that are in flight in it.
+/// The ring and its transfers in flight.
 struct InFlightTable {
     ring: IoUring,
     slots: Vec<Option<InFlight>>,
     free: Vec<usize>,
     /// Jobs that could not be submitted.
     failed: Vec<(Job, io::Error)>,
-    /// Target of the wake-up request. Boxed, because the kernel keeps its address.
+    /// Buffer of the wake-up request. Boxed, because the kernel keeps its address.
     wake_count: Box<[u8; 8]>,
     wake: RawFd,
     wake_read_pending: bool,
@@ -300,12 +301,12 @@ impl InFlightTable {
         };
         let slot = self.free.pop().expect("the caller has checked that a slot is free");
         self.slots[slot] = Some(in_flight);
-        // SAFETY: the slot owns the buffer and the open file. Nothing touches the buffer, and the slot stays occupied
-        // until the completion of this entry is reaped; `RingThread::run` does not return before.
+        // SAFETY: the slot owns the buffer and the open file. No code accesses the buffer, and the slot stays
+        // occupied until the completion of this entry is reaped; `RingThread::run` does not return before.
         unsafe { self.push(entry.user_data(slot as u64)) }
     }
 
-    /// Makes the ring read the eventfd, so that a wait for completions also ends when a caller signals it.
+    /// Makes the ring read the eventfd. A signal from a caller then also ends a wait for completions.
     fn read_wake_event(&mut self) {
         if !self.wake_read_pending {
             self.wake_read_pending = true;
@@ -315,13 +316,16 @@ impl InFlightTable {
                 self.wake_count.len() as u32,
             )
             .build();
-            // SAFETY: wake count and eventfd live until `RingThread::run` has reaped the completion of this request.
+            // SAFETY: the wake count and the eventfd live until `RingThread::run` has reaped the completion of this
+            // request.
             unsafe { self.push(entry.user_data(WAKE)) }
         }
     }
 
+    /// Pushes an entry to the submission queue.
+    ///
     /// # Safety
-    /// Memory and file of the entry must stay valid until its completion is reaped.
+    /// The memory and the file of the entry must stay valid until its completion is reaped.
     unsafe fn push(&mut self, entry: squeue::Entry) {
         // SAFETY: the caller guarantees it.
         let pushed = unsafe { self.ring.submission().push(&entry) };
@@ -336,7 +340,7 @@ impl InFlightTable {
     fn wait(&mut self) {
         if let Err(error) = self.ring.submit_and_wait(1) {
             let code = error.raw_os_error().map(Errno::from_raw_os_error);
-            // The kernel owns buffers, so the thread cannot stop whatever the error is. Requests that were not
+            // The kernel owns buffers, so the thread cannot stop, regardless of the error. Requests that were not
             // accepted stay in the ring for the next call.
             if code != Some(Errno::INTR) {
                 jetcell_sync::thread::sleep(Duration::from_millis(1));
@@ -344,7 +348,7 @@ impl InFlightTable {
         }
     }
 
-    /// Ends a request. Returns the job and its result, or `None` if the rest of the transfer was submitted.
+    /// Completes a request. Returns the job and its result, or `None` if the rest of the transfer was submitted.
     fn complete(&mut self, slot: u64, result: i32) -> Option<(Job, io::Result<()>)> {
         if slot == WAKE {
             self.wake_read_pending = false;

@@ -1,5 +1,6 @@
-//! A stress test that can be continued: what it has measured so far is kept in two files beside the first database, from
-//! before its load until its end. `--resume` continues a test that a crash of the program or of the machine interrupted.
+//! A stress test that can be resumed. Its state is stored in two files in the directory of the first database. The
+//! files exist from before the load starts until the test ends. `--resume` continues a test that was interrupted by a
+//! crash of the program or the machine.
 
 mod state_files;
 
@@ -17,29 +18,30 @@ use crate::result::Part;
 
 pub(crate) use state_files::StateFiles;
 
-/// Name of the file with a whole state, in the directory of the first database.
+/// Name of the file with a complete state, in the directory of the first database.
 const FILE: &str = "jetcell-stress.json";
 
-/// Version of the layout below.
+/// Version of the file format.
 const VERSION: u32 = 2;
 
-/// The histograms of a thousand databases are smaller than this.
+/// The size limit is larger than the histograms of a thousand databases.
 const KEPT: KeptFile =
     KeptFile { name: FILE, largest: 1 << 30, advice: "remove it and begin a new test with --open" };
 
-/// A stress test so far.
+/// State of a stress test.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Endurance {
     version: u32,
-    /// Nanoseconds since 1970 at which this state was stored whole: what later increments name.
+    /// Time at which this complete state was stored, in nanoseconds since 1970. Later increments refer to the state
+    /// by this number.
     #[serde(default)]
     number: u64,
     profile: Profile,
-    /// Directory of the results.
+    /// Directory for the results.
     pub(crate) output: PathBuf,
-    /// The parts between interruptions; the last one is running or was interrupted.
+    /// Parts between interruptions. The last part is running or was interrupted.
     pub(crate) parts: Vec<Part>,
-    /// Length of the measured time in seconds.
+    /// Measured time in seconds.
     pub(crate) seconds: f64,
     io: Vec<InstanceIo>,
     tally: Tally,
@@ -48,8 +50,8 @@ pub(crate) struct Endurance {
     samples: Vec<Sample>,
 }
 
-/// With `--resume`, adds the options of what was interrupted: a stress test, or a creation of databases. Otherwise changes
-/// nothing.
+/// Adds the options of the interrupted stress test or database creation if `--resume` is given. Otherwise returns the
+/// options unchanged.
 pub fn remember(options: Options, test: TestKind) -> Result<Options, Refusal> {
     let first = options.dirs.first().filter(|_| options.resume == Some(true) && test == TestKind::Stress);
     let interrupted = first.map(|first| Endurance::options(first)).transpose()?.flatten();
@@ -60,7 +62,7 @@ pub fn remember(options: Options, test: TestKind) -> Result<Options, Refusal> {
 }
 
 impl Endurance {
-    /// A test that begins now.
+    /// Creates the state of a new test.
     pub(crate) fn begin(profile: &Profile, output: &Path) -> Endurance {
         Endurance {
             version: VERSION,
@@ -76,7 +78,7 @@ impl Endurance {
         }
     }
 
-    /// Reads the test that was interrupted in this directory; `None` if there is none.
+    /// Reads the state of an interrupted test from this directory. Returns `None` if there is no such state.
     fn read(dir: &Path) -> Result<Option<Endurance>, Refusal> {
         match KEPT.read::<Endurance>(dir)? {
             Some(test) if test.version != VERSION => {
@@ -86,7 +88,8 @@ impl Endurance {
         }
     }
 
-    /// The interrupted test that a run of this profile continues. Refuses other stress tests there.
+    /// Returns the interrupted test that a run of this profile continues. Returns an error if the directory contains
+    /// another interrupted stress test.
     pub(crate) fn find(profile: &Profile) -> Result<Option<Endurance>, Refusal> {
         let Some(first) = profile.dirs.first().filter(|_| profile.test == TestKind::Stress) else {
             return Ok(None);
@@ -103,32 +106,34 @@ impl Endurance {
         }
     }
 
-    /// The options of an interrupted test, which the user need not give again; `None` if there is no such test.
+    /// Returns the options of an interrupted test, which the user does not have to repeat. Returns `None` if there is
+    /// no such test.
     pub(crate) fn options(dir: &Path) -> Result<Option<Options>, Refusal> {
         let Some(test) = Endurance::read(dir)? else { return Ok(None) };
         let output = Some(test.output.clone());
         Ok(Some(Options { open: None, force: None, resume: Some(true), output, ..test.profile.to_options() }))
     }
 
-    /// Takes over the samples of the parts before. Those behind the stored state were written after it.
+    /// Adds the samples of the previous parts. Samples later than the stored state are dropped because they were
+    /// written after it.
     pub(crate) fn with_samples(self, samples: Vec<Sample>) -> Endurance {
         let samples = samples.into_iter().filter(|sample| sample.at_seconds <= self.seconds + 1e-3).collect();
         Endurance { samples, ..self }
     }
 
-    /// The samples of the parts before.
+    /// Returns the samples of the previous parts.
     pub(crate) fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// The whole measurement: that of the parts before, and that of the part that is running.
+    /// Returns the complete measurement: the previous parts and the running part.
     pub(crate) fn joined(&self, mut part: Measurement) -> Measurement {
         let of_part = std::mem::take(&mut part.samples);
         let samples = self.samples.iter().cloned().chain(of_part).collect();
         Measurement { samples, ..self.joined_totals(part) }
     }
 
-    /// The same without samples.
+    /// Returns the complete measurement as [`Endurance::joined`] does, but without samples.
     pub(crate) fn joined_totals(&self, part: Measurement) -> Measurement {
         let mut io = part.io;
         add_io(&mut io, &self.io);
@@ -139,12 +144,12 @@ impl Endurance {
         Measurement { seconds: part.seconds + self.seconds, io, tally, cache, ..part }
     }
 
-    /// The totals of the parts before.
+    /// Returns the totals of the previous parts.
     pub(crate) fn totals(&self) -> Measurement {
         self.joined_totals(Measurement::default())
     }
 
-    /// The state after a measurement, the parts before included, as it is stored.
+    /// Returns the state to store after a measurement. `whole` includes the previous parts.
     pub(crate) fn after(&self, whole: &Measurement, parts: Vec<Part>) -> Endurance {
         Endurance {
             version: self.version,
@@ -160,14 +165,14 @@ impl Endurance {
         }
     }
 
-    /// Removes the files: the test has ended.
+    /// Removes the state files at the end of the test.
     pub(crate) fn end(dir: &Path) -> io::Result<()> {
         KEPT.remove(dir)?;
         state_files::remove(dir)
     }
 }
 
-/// Adds the I/O of each instance.
+/// Adds the I/O counters for each instance.
 fn add_io(io: &mut Vec<InstanceIo>, more: &[InstanceIo]) {
     io.resize_with(io.len().max(more.len()), InstanceIo::default);
     io.iter_mut().zip(more).for_each(|(io, more)| io.add(more));

@@ -1,8 +1,8 @@
-//! The interface between the load and a storage engine, with no more than the load needs. [`crate::engine_ese`] is the
-//! real engine; the unit tests of this crate use a small model in memory.
+//! Interface between the load and a storage engine. It contains only what the load needs. [`crate::engine_ese`] is
+//! the real engine. The unit tests of this crate use a small in-memory model.
 //!
-//! Each database has `tables` tables of [`Row`]s with an ascending integer as primary key and a random,
-//! unordered secondary key, so that appends touch one end of the primary tree and any leaf of the other.
+//! Each database has `tables` tables of [`Row`]s. The primary key is an ascending integer, and the secondary key is
+//! random. Appends therefore change one end of the primary tree and any leaf of the secondary tree.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,32 +19,32 @@ use crate::profile::{MaintenanceSettings, RecoveryMode};
 use crate::refusal::Refusal;
 use crate::watch::{BackupWatch, ReplayWatch};
 
-/// Result of the calls of a session.
+/// Result type of the engine interface.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// One record of the load.
+/// A record of the load.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Row {
     /// Primary key.
     pub id: i64,
-    /// Secondary index key; random, so that index inserts go everywhere.
+    /// Secondary index key. It is random, so inserts are spread over the whole index.
     pub thread: Vec<u8>,
-    /// Content that proves which record it belongs to; see `load/record.rs`.
+    /// Content that identifies its record. See `load/record.rs`.
     pub short: Vec<u8>,
-    /// Long content; not every record has it.
+    /// Long content, or `None` if the record has none.
     pub long: Option<Vec<u8>>,
 }
 
-/// How a commit ends.
+/// Durability of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// Returns when the change is on disk.
+    /// The commit returns when the change is durable.
     Durable,
-    /// Returns at once; the change becomes durable soon. ESE: `JET_bitCommitLazyFlush`.
+    /// The commit returns immediately, and the change becomes durable soon after. ESE: `JET_bitCommitLazyFlush`.
     Lazy,
 }
 
-/// What the header of an existing database says.
+/// Properties of an existing database, from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExistingDatabase {
     /// Page size in bytes.
@@ -53,63 +53,67 @@ pub struct ExistingDatabase {
     pub file_bytes: u64,
 }
 
-/// How much a verification reads.
+/// Depth of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Every page by itself, for a database that may still need recovery.
+    /// Each page separately. The database may still need recovery.
     Pages,
-    /// Pages, trees and logs, for a database that was shut down.
+    /// Pages, trees and logs. The database must have been shut down.
     Everything,
 }
 
-/// How databases are opened.
+/// Mode in which databases are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Databases that are missing are created, without tables. Half of the memory for pages is left to loads.
+    /// Creates missing databases without tables. Half of the memory for pages is reserved for bulk loads.
     Create,
-    /// All databases exist.
+    /// Opens existing databases.
     Attach,
 }
 
-/// Where the replay of a database has to begin.
+/// Position at which the replay of a database starts.
 #[derive(Clone, Debug)]
 pub struct ReplayStart {
     /// Generation of the log in which the database was attached.
     pub generation: u32,
-    /// The header of the database since then.
+    /// Header of the database at the time it was attached.
     pub attached: DatabaseHeader,
 }
 
-/// What a load of a table does next.
+/// Next action of a bulk load.
 #[derive(Debug)]
 pub enum LoadStep {
-    /// Adds the record that `next` has set, whose key is above that of the record before.
+    /// Add the record that `next` has set. Its key must be greater than the previous key.
     Row,
-    /// Completes the table.
+    /// Complete the table.
     End,
-    /// Ends, and leaves nothing of the table.
+    /// Abort the load and discard the table.
     Stop,
 }
 
-/// Opens databases.
+/// A storage engine that opens databases.
 pub trait Engine: Send + Sync {
-    /// Reports the events of instances that are opened from now on.
+    /// Sets the receiver of events for instances that are opened later.
     fn report_events(&self, _events: Arc<dyn EventSink>) {}
 
-    /// The file system of databases and logs.
+    /// Returns the file system of databases and logs.
     fn files(&self) -> Arc<dyn Vfs>;
 
-    /// The directory of the array that has the databases and logs below a path; `None` if the machine's file system has them.
+    /// Returns the directory of the array that stores the databases and logs under a path. Returns `None` if they are
+    /// in the file system of the machine.
     fn array_of(&self, _path: &Path) -> Option<PathBuf> {
         None
     }
 
-    /// Examines an existing database without changing it. Refuses a file that is not a database, has an unknown version,
-    /// is damaged or in use, or is dirty while its logs are missing.
+    /// Examines an existing database without changing it.
+    ///
+    /// # Errors
+    /// The file is not a database, has an unknown version, is damaged or in use, or is dirty and its logs are
+    /// missing.
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal>;
 
-    /// Verifies the closed databases. `progress` gets the bytes that are done and the total; it returns `false` to cancel.
-    /// `None` after a cancellation.
+    /// Verifies the closed databases. `progress` receives the bytes completed and the total, and returns `false` to
+    /// cancel. Returns `None` after a cancellation.
     fn verify(
         &self,
         plan: &Plan,
@@ -117,37 +121,37 @@ pub trait Engine: Send + Sync {
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Option<Verification>;
 
-    /// Opens every instance of the plan, and recovers databases that are dirty.
+    /// Opens every instance of the plan and recovers dirty databases.
     fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>>;
 
-    /// Whether another process has the database or its logs open.
+    /// Returns true if another process has the database or its logs open.
     fn in_use(&self, instance: &InstancePlan) -> bool;
 
-    /// Keeps the state of a closed database as a copy. `progress` gets the bytes that are copied, and returns `false` to
-    /// cancel.
+    /// Copies a closed database to preserve its state. `progress` receives the number of bytes copied, and returns
+    /// `false` to cancel.
     fn keep_state(&self, instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()>;
 
-    /// Removes the kept state, if there is one.
+    /// Removes the preserved state, if it exists.
     fn forget_state(&self, instance: &InstancePlan) -> Result<()>;
 
-    /// Puts a closed database back to the state from which its replay begins.
+    /// Restores a closed database to the state from which its replay starts.
     fn put_back(&self, instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()>;
 
-    /// Replays all logs of a database from `start` on, and leaves it clean. Ends early when the watch says so.
+    /// Replays all logs of a database from `start` and shuts it down cleanly. Stops early if `watch` requests it.
     fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()>;
 }
 
 /// The open databases of a run.
 pub trait Store: Send + Sync {
-    /// A session on database number `database` of the plan.
+    /// Creates a session on the database at index `database` of the plan.
     fn session(&self, database: usize) -> Result<Box<dyn Session>>;
-    /// The volume of each database, in the order of the plan.
+    /// Returns the volume number of each database, in the order of the plan.
     fn volumes(&self) -> Vec<usize>;
-    /// Whether a table exists. One that was loaded is complete.
+    /// Returns true if the table exists. A bulk-loaded table becomes visible only when it is complete.
     fn has_table(&self, database: usize, table: u32) -> Result<bool>;
-    /// Loads a new table with what `next` gives; `next` gets the bytes that the table takes so far, and a record to set. Takes `memory` bytes
-    /// for transfers and for the sort of the index. While indexes are built, `stopped` ends the load. Until the load is complete, nothing of the
-    /// table is there.
+    /// Bulk-loads a new table. `next` receives the current size of the table in bytes and a record to fill in. The
+    /// load uses `memory` bytes for transfers and for the sort of the index. While indexes are built, the load ends
+    /// if `stopped` returns true. The table is not visible until the load is complete.
     fn load_table(
         &self,
         database: usize,
@@ -156,65 +160,70 @@ pub trait Store: Send + Sync {
         next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()>;
-    /// I/O per instance, in the order of the plan.
+    /// Returns the I/O counters of each instance, in the order of the plan.
     fn io(&self) -> Vec<InstanceIo>;
-    /// Cache state.
+    /// Returns the state of the cache.
     fn cache(&self) -> CacheState;
-    /// Arrays below the databases; `None` if they are on none.
+    /// Returns the counters of the arrays that store the databases. Returns `None` if no database is on an array.
     fn arrays(&self) -> Option<ArrayCounters> {
         None
     }
-    /// Starts maintenance of every database. It runs until it is ended, or until shutdown.
+    /// Starts maintenance of every database. Maintenance runs until it is stopped or the store is shut down.
     fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()>;
-    /// Interrupts maintenance. It can be started again, also with other tasks.
+    /// Stops maintenance. It can be started again, also with other tasks.
     fn stop_maintenance(&self);
-    /// Ends maintenance and gives the summaries of the scans in the order of the plan; none if no scan was started.
+    /// Stops maintenance and returns the summaries of the scans in the order of the plan. The result is empty if no
+    /// scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
-    /// The same, of online defragmentation.
+    /// Stops maintenance and returns the summaries of online defragmentation. The result is empty if no
+    /// defragmentation was started.
     fn end_defragmentation(&self) -> Vec<DefragSummary>;
-    /// Reads all pages of a database and verifies each, while sessions may go on. Writes them to a directory, if there is
-    /// one, with the logs that they need. Ends early when the watch says so.
+    /// Reads and verifies all pages of a database. Sessions can continue to work. If `to` is set, the pages and the
+    /// logs that they need are written to this directory. Stops early if `watch` requests it.
     fn back_up(&self, database: usize, to: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()>;
-    /// Starts to read each log that is closed from now on, as often as `copies` further copies of a database would.
+    /// Starts to read each log when it is closed, as often as `copies` additional copies of a database would read it.
     fn start_copies(&self, copies: u32) -> Result<()>;
-    /// Ends these reads and gives their summaries in the order of the plan; none if they were not started.
+    /// Stops the log reads and returns their summaries in the order of the plan. The result is empty if the reads
+    /// were not started.
     fn end_copies(&self) -> Vec<LogCopies>;
-    /// Seeds passive copies from the open databases, and makes each follow in this process. `progress` gets the bytes that are
-    /// copied of all of them, and returns `false` to cancel.
+    /// Seeds passive copies from the open databases and starts to replicate to them in this process. `progress`
+    /// receives the total number of bytes copied, and returns `false` to cancel.
     fn replicate(
         &self,
         copies: &[CopyPlan],
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Box<dyn Copies>>;
-    /// Length of a log file in bytes.
+    /// Returns the length of a log file in bytes.
     fn log_bytes(&self) -> u64;
-    /// Length of a database file in bytes.
+    /// Returns the length of a database file in bytes.
     fn database_bytes(&self, database: usize) -> u64;
-    /// Where the replay of a database that was just opened has to begin.
+    /// Returns the position at which the replay of a newly opened database starts.
     fn replay_start(&self, database: usize) -> Result<ReplayStart>;
-    /// Generation of the log that a database is writing.
+    /// Returns the generation of the current log of a database.
     fn generation(&self, database: usize) -> u32;
-    /// Shuts down every instance, even if one fails; returns the first error. All sessions must have ended.
+    /// Shuts down every instance, even if one instance fails, and returns the first error. All sessions must be
+    /// closed first.
     fn shutdown(self: Box<Self>) -> Result<()>;
 }
 
-/// Passive copies that follow open databases.
+/// Passive copies to which the open databases are replicated.
 pub trait Copies: Send + Sync {
-    /// Lets all copies wait, or go on.
+    /// Suspends or resumes all copies.
     fn hold(&self, held: bool);
-    /// The counters of each copy.
+    /// Returns the counters of each copy.
     fn counters(&self) -> Vec<CopyCounters>;
-    /// Bytes of log that are durable and that each copy does not have: what a failover to it would lose.
+    /// Returns the number of bytes of durable log that each copy lacks. A failover to the copy would lose this part
+    /// of the log.
     fn missing_log(&self) -> Vec<u64>;
-    /// Closes the log of each database. Copies end when they have replayed it.
+    /// Closes the current log of each database. Each copy stops when it has replayed this log.
     fn drain(&self) -> Result<()>;
-    /// Whether every copy has ended, or failed.
+    /// Returns true if every copy has stopped or failed.
     fn ended(&self) -> bool;
-    /// Ends all copies, and gives their counters. The databases keep no logs for them any more.
+    /// Stops all copies and returns their counters. The databases then no longer retain logs for the copies.
     fn end(self: Box<Self>) -> Vec<CopyCounters>;
 }
 
-/// One session on one database. It may move between threads; one thread uses it at a time.
+/// A session on one database. It may move between threads, but only one thread uses it at a time.
 pub trait Session: Send {
     /// Begins a transaction.
     fn begin(&mut self) -> Result<()>;
@@ -224,7 +233,7 @@ pub trait Session: Send {
     fn rollback(&mut self) -> Result<()>;
     /// Adds a record.
     fn insert(&mut self, table: u32, row: &Row) -> Result<()>;
-    /// Makes the first record with a key of at least `id` the current one, and returns its key.
+    /// Positions on the first record whose key is at least `id`, and returns its key.
     fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>>;
     /// Reads the current record.
     fn read(&mut self, table: u32) -> Result<Row>;
@@ -232,6 +241,6 @@ pub trait Session: Send {
     fn replace(&mut self, table: u32, row: &Row) -> Result<()>;
     /// Deletes the current record.
     fn delete(&mut self, table: u32) -> Result<()>;
-    /// The highest key of the table.
+    /// Returns the highest key of the table.
     fn last(&mut self, table: u32) -> Result<Option<i64>>;
 }

@@ -1,7 +1,8 @@
-//! The load on the real engine: each database has an instance with its own log stream; all share one page cache.
+//! Runs the load on the real engine. Each database has an instance with its own log stream. All instances share one
+//! page cache.
 //!
-//! Pages are written in place, once, as ESE writes them. Page images in a side file would protect against torn writes, but
-//! they would be I/O that ESE does not do. The plan and the report say so.
+//! Each page is written once and in place, as in ESE. Page images in a side file would protect against torn writes,
+//! but ESE does not perform this I/O. The plan and the report mention this.
 //!
 //! ```text
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
@@ -54,41 +55,44 @@ use crate::profile::{MaintenanceSettings, RecoveryMode};
 use crate::refusal::Refusal;
 use crate::watch::{BackupWatch, ReplayWatch};
 
-/// Bytes by which a database file grows.
+/// Number of bytes by which a database file is extended.
 const EXTENSION_BYTES: u32 = 8 << 20;
 
-/// Share of free frames below which the cleaner starts. It is higher than ESE's default of 1 %: the smallest caches have
-/// a thousand pages, and on fast storage the load uses ten of them before the cleaner thread runs.
+/// Share of free frames, in permille, below which the cleaner starts. It is higher than ESE's default of 1 %. The
+/// smallest caches have a thousand pages, and on fast storage the load uses ten of them before the cleaner thread
+/// runs.
 const START_CLEANING_PERMILLE: u32 = 30;
 
-/// With more instances than these, distributions of latencies have two significant digits instead of three.
+/// Maximum number of instances for which latency distributions have three significant digits. With more instances
+/// they have two.
 const PRECISE_INSTANCES: usize = 8;
 
 /// The production engine on the machine's file system.
 pub struct EseEngine {
     files: Arc<dyn Vfs>,
-    /// Directories of arrays whose volumes have the files below.
+    /// Directories of arrays. Files under these directories are stored on volumes of the arrays.
     arrays: Vec<PathBuf>,
     array_counters: Option<Arc<ArrayReader>>,
     events: Mutex<Option<Arc<dyn EventSink>>>,
 }
 
-/// Reads the counters of the arrays.
+/// Function that reads the counters of the arrays.
 type ArrayReader = dyn Fn() -> ArrayCounters + Send + Sync;
 
 impl EseEngine {
     /// Starts the I/O backend.
     ///
     /// # Errors
-    /// The threads of the backend cannot start, or the kernel refuses the requested backend.
+    /// The threads of the backend cannot be started, or the kernel does not support the requested backend.
     pub fn new(backend: Backend) -> io::Result<EseEngine> {
         EseEngine::with_mounts(backend, vec![])
     }
 
-    /// The same, with other file systems below directories of the machine's: volumes of arrays.
+    /// Starts the I/O backend as [`EseEngine::new`] does, and mounts other file systems at directories of the
+    /// machine. These file systems are volumes of arrays.
     ///
     /// # Errors
-    /// As [`EseEngine::new`].
+    /// Returns the same errors as [`EseEngine::new`].
     pub fn with_mounts(backend: Backend, mounts: Vec<(PathBuf, Arc<dyn Vfs>)>) -> io::Result<EseEngine> {
         let files = Arc::new(RealVfs::new(RealOptions { backend, ..RealOptions::default() })?);
         let arrays = mounts.iter().map(|(directory, _)| directory.clone()).collect();
@@ -97,14 +101,14 @@ impl EseEngine {
         Ok(EseEngine { files, arrays, array_counters: None, events: Mutex::default() })
     }
 
-    /// Reads these counters of the arrays with each sample. To read them must not take long.
+    /// Sets the function that reads the counters of the arrays for each sample. The function must return quickly.
     #[must_use]
     pub fn with_array_counters(self, read: Arc<ArrayReader>) -> EseEngine {
         EseEngine { array_counters: Some(read), ..self }
     }
 
     fn is_locked(&self, path: &Path) -> bool {
-        // Locking would create a missing file.
+        // The lock operation would create a missing file.
         let busy = || self.files.lock(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         self.files.exists(path).unwrap_or(true) && busy()
     }
@@ -152,7 +156,7 @@ impl Engine for EseEngine {
         let cache = Cache::new(CacheOptions {
             start_cleaning_permille: START_CLEANING_PERMILLE,
             stop_cleaning_permille: 2 * START_CLEANING_PERMILLE,
-            // The storage must receive the writes that ESE would make.
+            // The storage must receive the same writes as with ESE.
             eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(pages as usize, page_size, self.files.clock())
         });
@@ -202,15 +206,15 @@ impl Engine for EseEngine {
     }
 }
 
-/// Does something with each database that may take long, as recovery after a crash: all volumes work at the same time, each on as many
-/// databases as it likes. The results have the order of the plan.
+/// Runs a possibly slow operation, such as crash recovery, on each database. All volumes work concurrently. The
+/// number of concurrent databases depends on the volume. The results are in the order of the plan.
 fn each_database<R: Send>(
     files: &dyn Vfs,
     plan: &Plan,
     volumes: &[usize],
     open: impl Fn(usize) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
-    // Databases that are to be made count as small.
+    // Databases that do not exist yet are treated as small.
     let bytes: Vec<u64> =
         plan.instances.iter().map(|place| files.file_len(&place.database).unwrap_or(0)).collect();
     let queues = verify::queues(plan, volumes, &bytes);
@@ -229,7 +233,7 @@ fn each_database<R: Send>(
     done.into_inner().into_values().collect()
 }
 
-/// One instance with its database.
+/// An instance with its database.
 struct Unit {
     instance: Arc<Instance>,
     database: Arc<Database>,
@@ -238,7 +242,7 @@ struct Unit {
     place: InstancePlan,
 }
 
-/// What instances share.
+/// Resources that instances share.
 struct Shared<'a> {
     files: &'a Arc<dyn Vfs>,
     cache: &'a Arc<Cache>,
@@ -249,7 +253,7 @@ struct Shared<'a> {
 impl Unit {
     fn open(shared: Shared<'_>, plan: &Plan, place: &InstancePlan, opening: Opening) -> Result<Unit> {
         let Shared { files, cache, workers, events } = shared;
-        // The distributions of each database are kept several times.
+        // Each database has several distributions in memory.
         let digits = if plan.instances.len() > PRECISE_INSTANCES { IoDigits::Two } else { IoDigits::Three };
         let counted = Arc::new(CountedVfs::with_digits(files.clone(), digits));
         let options = InstanceOptions {
@@ -268,7 +272,7 @@ impl Unit {
         };
         let mut instance = Instance::open(options.clone())?;
         if opening == Opening::Create && instance.recovery().ran {
-            // After a clean shutdown, loads can use the space that the recovery has freed.
+            // After a clean shutdown, loads can use the space that recovery has freed.
             instance.shutdown()?;
             drop(instance);
             instance = Instance::open(options)?;
@@ -288,7 +292,7 @@ impl Unit {
     }
 }
 
-/// Name of a table of the load.
+/// Returns the name of a table of the load.
 fn table_name(number: u32) -> String {
     format!("Messages {}", number + 1)
 }
@@ -317,17 +321,17 @@ struct EseStore {
     files: Arc<dyn Vfs>,
     cache: Arc<Cache>,
     units: Vec<Unit>,
-    /// Buffers of loads.
+    /// Buffers of bulk loads.
     buffers: Arc<LoadBuffers>,
-    /// The volume of each unit.
+    /// Volume number of each unit.
     volumes: Vec<usize>,
     zero_at_creation: bool,
-    /// The place of each database among those of its disk, and their number.
+    /// Position of each database among the databases on its disk, and the number of databases on the disk.
     of_disk: Vec<(u32, u32)>,
     worked: Mutex<WorkTimes>,
-    /// One for each unit, while log reads of further copies are simulated.
+    /// Log copiers, one for each unit. Empty unless log reads of additional copies are simulated.
     copiers: Mutex<Vec<LogCopier>>,
-    /// Receives the events of copies, too.
+    /// Receiver of events, including the events of copies.
     events: Option<Arc<dyn EventSink>>,
     array_counters: Option<Arc<ArrayReader>>,
 }
@@ -456,7 +460,8 @@ impl Store for EseStore {
     }
 }
 
-/// The I/O counters in the terms of a report. I/O of headers, file growth and checkpoint files is not transactional.
+/// Converts the I/O counters to those of a report. I/O of headers, file growth and checkpoint files is not
+/// transactional.
 fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
     use IoOperation::{Read, Write};
     let sum = |reasons: &[IoReason], operation| totals(snapshot, reasons, operation);
@@ -473,7 +478,7 @@ fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
     }
 }
 
-/// The transfers of these reasons.
+/// Returns the total transfers for the given reasons.
 fn totals(snapshot: &IoSnapshot, reasons: &[IoReason], operation: IoOperation) -> IoTotals {
     let count = snapshot.total(reasons, operation);
     IoTotals {

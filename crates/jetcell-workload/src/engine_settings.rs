@@ -1,4 +1,4 @@
-//! Settings of the engine that options and results have as text.
+//! Engine settings that are represented as text in options and results.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// Types around those of the engine that are read and written as the engine does it.
+/// Defines wrappers for types of the engine. They are parsed and formatted in the same way as the engine's types.
 macro_rules! settings {
     ($($(#[$about:meta])* $name:ident($inner:ident);)*) => {$(
         $(#[$about])*
@@ -47,9 +47,10 @@ macro_rules! settings {
 }
 
 settings! {
-    /// When maintenance beside the load may run: `mon-fri 01:00 4h`, in UTC, or with an offset: `daily 02:00 3h +01:00`.
+    /// Time window in which maintenance may run during the load: `mon-fri 01:00 4h` in UTC, or with an offset, `daily
+    /// 02:00 3h +01:00`.
     Window(MaintenanceWindow);
-    /// Whose numbers the events of maintenance have: `sp1`, `article` or `modern`.
+    /// Numbering scheme for maintenance events: `sp1`, `article` or `modern`.
     #[derive(Default)]
     EventNumbers(EventProfile);
 }

@@ -1,11 +1,12 @@
-//! `events.jsonl`: what happened in a run or in an engine, one JSON object for each line, written at once.
+//! `events.jsonl`: the events of a run or an engine. The file has one JSON object per line, and each event is written
+//! immediately.
 //!
 //! ```text
 //! {"at": "2026-11-23T13:00:00+00:00", "event": "pass_completed", "id": 721, "category": "Online Defragmentation",
 //!  "severity": "information", "instance": "/var/lib/app", "text": "The checksum scan has completed …", "pages": 5850768, …}
 //! ```
 //!
-//! `id` and `category` are those of ESE; the events of a test have none, and some of copies have no `id`.
+//! `id` and `category` are those of ESE. Events of a test have neither, and some events of copies have no `id`.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -19,20 +20,20 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Name of the file.
+/// Name of the event file.
 pub const EVENT_FILE: &str = "events.jsonl";
 
-/// The file of events of a directory. Clones share it.
+/// Event file in a directory. Clones share the file.
 #[derive(Clone)]
 pub struct EventFile(Arc<Mutex<Inner>>);
 
 struct Inner {
     file: OutputFile,
-    /// Why the file is not written any more.
+    /// Error that stopped writing, or `None` if the file is still written.
     failed: Option<String>,
 }
 
-/// An event of an engine as a line of the file.
+/// Engine event in the form of a line of the file.
 #[derive(Serialize)]
 struct EngineLine {
     at: String,
@@ -48,7 +49,7 @@ struct EngineLine {
 }
 
 impl EventFile {
-    /// Opens the file in a directory, to add events to it, or to begin again.
+    /// Opens the event file in a directory, either to append to it or to overwrite it.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -64,7 +65,7 @@ impl EventFile {
         Ok(EventFile(Arc::new(Mutex::new(Inner { file, failed: None }))))
     }
 
-    /// Adds a line. After a failure, further lines are dropped: events must not end what they report.
+    /// Appends a line. After a failure, further lines are dropped, because a failed event file must not stop the run.
     pub fn add(&self, line: &impl Serialize) {
         let mut inner = self.0.lock();
         if inner.failed.is_some() {
@@ -77,7 +78,7 @@ impl EventFile {
         inner.failed = written.err().map(|error| error.to_string());
     }
 
-    /// Why events are missing from the file, if any are.
+    /// Returns the reason why events are missing from the file, or `None` if the file is complete.
     pub fn failure(&self) -> Option<String> {
         self.0.lock().failed.clone()
     }
@@ -106,7 +107,8 @@ impl EventSink for EventFile {
     }
 }
 
-/// Whether the last line of the file has no end: a process that was killed may have left half a line.
+/// Returns true if the last line of the file is incomplete, for example because a process was killed while writing
+/// it.
 fn ends_in_a_line(path: &Path) -> io::Result<bool> {
     let mut file = File::open(path)?;
     let mut last = [b'\n'];
@@ -117,7 +119,7 @@ fn ends_in_a_line(path: &Path) -> io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// A time as in results and events.
+/// Formats a time as in results and events.
 pub(crate) fn rfc3339(time: &DateTime<Local>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, false)
 }

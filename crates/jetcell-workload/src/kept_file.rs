@@ -1,4 +1,4 @@
-//! A small JSON file beside the first database, which lets a later run continue what was interrupted.
+//! A small JSON file in the directory of the first database, from which a later run resumes interrupted work.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -12,18 +12,18 @@ use serde::de::DeserializeOwned;
 use crate::profile::{Mistake, Profile};
 use crate::refusal::Refusal;
 
-/// A kind of file.
+/// A type of state file.
 pub(crate) struct KeptFile {
-    /// Its name.
+    /// Name of the file.
     pub(crate) name: &'static str,
-    /// No real file is larger.
+    /// Maximum size of the file in bytes. A larger file is not valid.
     pub(crate) largest: u64,
-    /// What to do if it is damaged.
+    /// Advice to the user if the file is damaged.
     pub(crate) advice: &'static str,
 }
 
 impl KeptFile {
-    /// Reads the file in a directory; `None` if there is none.
+    /// Reads the file from a directory. Returns `None` if it does not exist.
     pub(crate) fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<Option<T>, Refusal> {
         let path = dir.join(self.name);
         let refusal =
@@ -45,19 +45,19 @@ impl KeptFile {
         file.finish()
     }
 
-    /// Removes the file: nothing is left to continue.
+    /// Removes the file because there is no work left to resume.
     pub(crate) fn remove(&self, dir: &Path) -> io::Result<()> {
         fs::remove_file(dir.join(self.name))?;
         OutputFile::sync_directory(dir)
     }
 }
 
-/// The path from the root, so that another working directory does not change it.
+/// Returns the absolute path, which remains valid if the working directory changes.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// The profile with paths from the root.
+/// Returns the profile with absolute paths.
 pub(crate) fn with_absolute_paths(profile: &Profile) -> Profile {
     let all = |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect();
     Profile { dirs: all(&profile.dirs), log_dirs: all(&profile.log_dirs), ..profile.clone() }

@@ -1,4 +1,4 @@
-//! Creations on the real engine that are killed in every phase, and continued.
+//! Kills database creations on the real engine in every phase, and resumes them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::profile::{Mix, Options, Profile, Source};
 use crate::run::run;
 use crate::run_tests::scratch;
 
-/// What a program does with files that can be its last act.
+/// File operation at which the simulated program can be killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
     Create,
@@ -27,7 +27,7 @@ enum Act {
     Change,
 }
 
-/// The moment of a kill: behind so many acts of a kind, on files whose names end so.
+/// Time of the kill: after `after` operations of a kind on files whose names end with `name`.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     phase: &'static str,
@@ -36,7 +36,7 @@ struct Moment {
     after: u64,
 }
 
-/// The life of a program: from the moment on, it does nothing any more.
+/// Lifetime of the simulated program. After the kill, all file operations fail.
 struct Life {
     moment: Moment,
     seen: AtomicU64,
@@ -58,7 +58,8 @@ impl Life {
     }
 }
 
-/// The files of a program that is killed. What it has written stays, as in the kernel.
+/// File system of a program that is killed. Data written before the kill remains, as it would in the kernel's page
+/// cache.
 struct MortalVfs {
     inner: Arc<dyn Vfs>,
     life: Arc<Life>,
@@ -126,7 +127,7 @@ impl FileLayer for MortalFile {
     }
 }
 
-/// Stops the run behind the creation.
+/// Observer that stops the run after the creation.
 struct Creation(StopSignal);
 
 impl Observer for Creation {
@@ -150,11 +151,11 @@ fn profile_in(dir: &Path) -> Profile {
         output: Some(dir.join("out")),
         ..Options::default()
     };
-    // The load does not change records.
+    // The load must not change records.
     Profile { mix: Mix { insert: 0, delete: 0, replace: 0, read: 100 }, ..options.resolve().unwrap() }
 }
 
-/// Creates the databases, or goes on with that. Returns whether the creation has ended.
+/// Creates the databases or resumes their creation. Returns true if the creation has completed.
 fn create(profile: &Profile, source: Source, moment: Option<Moment>) -> bool {
     let real: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
     let mounts: Vec<(PathBuf, Arc<dyn Vfs>)> = moment
@@ -165,7 +166,8 @@ fn create(profile: &Profile, source: Source, moment: Option<Moment>) -> bool {
         })
         .into_iter()
         .collect();
-    // Files in a mount count as those of an array, which has no directories.
+    // Files in a mount are treated as files of an array, and an array has no directories. The log directories are
+    // therefore created here.
     let logs = (1..=2).map(|number| profile.dirs[0].join(format!("log{number:03}")));
     logs.for_each(|logs| std::fs::create_dir_all(logs).unwrap());
     let engine = EseEngine::with_mounts(Backend::Threads, mounts).unwrap();
@@ -180,7 +182,7 @@ fn create(profile: &Profile, source: Source, moment: Option<Moment>) -> bool {
     }
 }
 
-/// The number of records of each table, each of which is what the seed says.
+/// Returns the number of records in each table. Verifies that every record has the content that the seed determines.
 fn records(profile: &Profile) -> Vec<i64> {
     let engine = EseEngine::new(Backend::Threads).unwrap();
     let profile = Profile { source: Source::Open, ..profile.clone() };
@@ -210,7 +212,7 @@ fn records(profile: &Profile) -> Vec<i64> {
 fn a_creation_that_is_killed_in_any_phase_goes_on_to_the_same_databases() {
     let (dir, other) = (scratch(), scratch());
     let profile = profile_in(dir.path());
-    // Another one each time; the message of a failure has it.
+    // The seed differs in each run. Failure messages contain it.
     let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
     let random = |below: u64, number: u64| u64::from(seed).wrapping_mul(number * 2 + 1) / 97 % below;
     let (database, log, any) = ("001.edb", "E00.log", "");

@@ -1,4 +1,4 @@
-//! The files of a run.
+//! Files of a run.
 //!
 //! ```text
 //! DIR/Jetstress001001.edb      database of instance 1; instances take the directories in turn
@@ -14,104 +14,105 @@ use serde::{Deserialize, Serialize};
 use crate::engine_settings::EventNumbers;
 use crate::memory_budget::MemoryBudget;
 
-/// Directory for databases if none is given. A run creates no other directory for databases.
+/// Default directory for databases. A run creates no other directory for databases.
 pub const DEFAULT_DIRECTORY: &str = "jetcell-run";
 
-/// Base name of every log stream. Each stream has a directory of its own.
+/// Base name of every log stream. Each stream has its own directory.
 pub const LOG_BASE_NAME: FileStem = FileStem::E00;
 
-/// One database with its log stream.
+/// A database with its log stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstancePlan {
-    /// From 1, as in the file names.
+    /// Number of the instance, starting at 1, as in the file names.
     pub number: usize,
-    /// The database file.
+    /// Path of the database file.
     pub database: PathBuf,
     /// Directory of logs and checkpoint.
     pub log_dir: PathBuf,
-    /// Size to fill the database to, or its size if it exists.
+    /// Target size of a new database, or the current size of an existing database, in bytes.
     pub initial_bytes: u64,
 }
 
 impl InstancePlan {
-    /// Copy of the database as it was before the load of a recovery test.
+    /// Returns the path of the copy that preserves the database before the load of a recovery test.
     pub(crate) fn state_before_load(&self) -> PathBuf {
         self.database.with_extension("edb.before")
     }
 }
 
-/// One passive copy of a database.
+/// A passive copy of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyPlan {
-    /// The database that it is a copy of: its place in [`Plan::instances`].
+    /// Index of the source database in [`Plan::instances`].
     pub database: usize,
     /// Directory of the copy.
     pub directory: PathBuf,
-    /// Whether the replaying engine is kept between two batches of logs.
+    /// Whether the replaying engine stays open between two batches of logs.
     pub keep_instance: bool,
-    /// Whether it also gets what is durable of the log that is being written.
+    /// Whether the copy also receives the durable part of the current log.
     #[serde(default)]
     pub stream_log: bool,
-    /// Cache in bytes.
+    /// Cache size in bytes.
     pub cache_bytes: u64,
-    /// How much log redo may lack, in bytes.
+    /// Maximum amount of log that redo may have to replay, in bytes.
     pub checkpoint_depth: u64,
 }
 
-/// What a run with `--reset` does before the load.
+/// Action of a run with `--reset` before the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reset {
-    /// It puts databases back to the state that was kept.
+    /// Restore the databases to the preserved state.
     PutBack,
-    /// It keeps their state.
+    /// Preserve the state of the databases.
     Keep,
 }
 
-/// Everything that is decided before the first change on disk.
+/// All decisions that are made before the first change on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Databases and log streams.
     pub instances: Vec<InstancePlan>,
     /// Page size in bytes.
     pub page_bytes: u32,
-    /// Cache limit in bytes, shared by all instances.
+    /// Maximum cache size in bytes, shared by all instances.
     pub cache_bytes: u64,
-    /// Threads of the load.
+    /// Number of load threads.
     #[serde(default)]
     pub threads: usize,
-    /// Tables in each database.
+    /// Number of tables in each database.
     pub tables: u32,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
-    /// How many of the newest logs may be lost without making a database inconsistent.
+    /// Number of newest logs that may be lost without making a database inconsistent.
     #[serde(default)]
     pub waypoint_latency: u32,
     /// Whether the unused bytes of pages are overwritten while databases are created.
     #[serde(default)]
     pub zero_at_creation: bool,
-    /// Whose numbers the events of maintenance have.
+    /// Numbering scheme for maintenance events.
     #[serde(default)]
     pub event_profile: EventNumbers,
-    /// Whether page images are written to a side file first, against torn writes. ESE does not do so; neither does a run.
+    /// Whether page images are first written to a side file to protect against torn writes. ESE does not do this, and
+    /// a run does not do it either.
     pub page_protection: bool,
-    /// Whether the databases are put back, or their state is kept.
+    /// Whether the databases are restored or their state is preserved. `None` without `--reset`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<Reset>,
-    /// Passive copies that follow the databases, of a replication test.
+    /// Passive copies for a replication test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyPlan>,
-    /// Directory of the results.
+    /// Directory for the results.
     pub output: PathBuf,
     /// Directories to create.
     pub create: Vec<PathBuf>,
-    /// Files to remove first.
+    /// Files to remove before the run.
     pub remove: Vec<PathBuf>,
 }
 
 impl Plan {
-    /// The place of each database among those of its disk, and the number of these. Databases in one directory are on one
-    /// disk.
+    /// Returns the index of each database among the databases on its disk, and the number of databases on this disk.
+    /// Databases in the same directory are on the same disk.
     pub fn databases_of_disks(&self) -> Vec<(u32, u32)> {
         let directory = |instance: &InstancePlan| instance.database.parent().map(Path::to_path_buf);
         let same = |one: &InstancePlan, all: &[InstancePlan]| {
@@ -121,12 +122,12 @@ impl Plan {
         places.map(|(index, one)| (same(one, &self.instances[..index]), same(one, &self.instances))).collect()
     }
 
-    /// How the memory of the run is shared out.
+    /// Returns the memory budget of the run.
     pub(crate) fn memory(&self) -> MemoryBudget {
         MemoryBudget { cache: self.cache_bytes, databases: self.instances.len(), threads: self.threads }
     }
 
-    /// Sum of the initial sizes of the databases.
+    /// Returns the sum of the initial sizes of the databases.
     pub fn initial_bytes(&self) -> u64 {
         self.instances.iter().map(|instance| instance.initial_bytes).sum()
     }

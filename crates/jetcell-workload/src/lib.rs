@@ -1,8 +1,9 @@
-//! The test cell: builds ESE databases, runs the mail load on them, measures, verifies and judges the storage.
+//! Test cell: builds ESE databases, runs the mail load on them, and measures, verifies and judges the storage.
 //!
-//! [`run()`] does a whole run. Its steps are plain values: a [`Profile`] says what to do, a [`Plan`] names the files, a
-//! [`Measurement`](measurement::Measurement) holds the figures, and a [`RunResult`] holds everything that a report shows.
-//! The storage engine is behind the narrow traits of [`engine`]; [`engine_ese`] is the real one.
+//! [`run()`] performs a complete run. Its data is passed in plain values. A [`Profile`] specifies the run, a [`Plan`]
+//! lists the files, a [`Measurement`](measurement::Measurement) contains the figures, and a [`RunResult`] contains
+//! all data for a report. The storage engine is accessed through the small traits in [`engine`]. [`engine_ese`]
+//! implements them for the real engine.
 //!
 //! ```no_run
 //! use jetcell_workload::engine_ese::{Backend, EseEngine};

@@ -1,4 +1,4 @@
-//! The load on the model engine: growth of the tables, rates, and interim states.
+//! Tests of the load on the model engine: growth of the tables, rates, and interim states.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -22,12 +22,12 @@ fn profile(dir: &Path) -> Profile {
         ..Options::default()
     };
     let mut profile = options.resolve().unwrap();
-    // Content is not tested here.
+    // The content is not tested here.
     profile.records.long_bytes = 16;
     profile
 }
 
-/// Runs the load on new, empty databases while `control` runs.
+/// Runs the load on new, empty databases until `control` returns.
 fn load<R>(engine: &ModelEngine, profile: &Profile, control: impl FnOnce(&Load<'_>) -> R) -> (Plan, R) {
     let plan = Plan::make(profile, engine, "now", false).unwrap();
     let store = engine.open(&plan, Opening::Create).unwrap();
@@ -80,7 +80,7 @@ fn a_rate_is_not_kept_by_operations_that_find_nothing() {
     assert!(inserts.kept_up(), "{inserts:?}");
 }
 
-/// Asks for every interim state.
+/// Observer that requests every interim state.
 #[derive(Default)]
 struct InterimObserver(Vec<Measurement>, Option<Phase>);
 

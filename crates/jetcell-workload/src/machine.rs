@@ -1,5 +1,6 @@
-//! The machine of a run: kernel, processor, memory, and for each directory its file system, mount options, device and
-//! scheduler. All comes from `/proc` and `/sys`. A value that cannot be read is left out, never guessed.
+//! Describes the machine of a run: kernel, processor, memory, and for each directory the file system, mount options,
+//! device and scheduler. All values are read from `/proc` and `/sys`. A value that cannot be read is omitted, never
+//! guessed.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -7,20 +8,20 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The machine.
+/// Properties of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Host name.
     pub host: String,
-    /// Name of the distribution.
+    /// Name of the operating system distribution.
     pub operating_system: String,
     /// Kernel release.
     pub kernel: String,
     /// Processor model.
     pub processor: String,
-    /// Logical processors.
+    /// Number of logical processors.
     pub processors: usize,
-    /// Memory in bytes.
+    /// Memory size in bytes.
     pub memory_bytes: u64,
     /// Storage under each directory of the run.
     pub storage: Vec<Storage>,
@@ -29,9 +30,9 @@ pub struct Machine {
 /// A directory with its mount and device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Storage {
-    /// The directory.
+    /// Path of the directory.
     pub directory: PathBuf,
-    /// The mount that holds the directory.
+    /// The mount that contains the directory.
     pub mount: Option<Mount>,
     /// The block device of the mount, if it has one.
     pub device: Option<Device>,
@@ -42,28 +43,28 @@ pub struct Storage {
 pub struct Mount {
     /// Mount point.
     pub point: PathBuf,
-    /// Type, such as `ext4`.
+    /// Type of the file system, such as `ext4`.
     pub file_system: String,
-    /// Source, such as `/dev/sda1`.
+    /// Source of the mount, such as `/dev/sda1`.
     pub source: String,
-    /// Mount options, then the file system's own.
+    /// Mount options, followed by the options of the file system.
     pub options: String,
 }
 
 /// A block device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Kernel name of the whole device.
+    /// Kernel name of the whole device, not of a partition.
     pub name: String,
-    /// Model, if the device reports one.
+    /// Device model, if the device reports one.
     pub model: Option<String>,
-    /// Whether the kernel takes it for a spinning disk.
+    /// Whether the kernel reports the device as a rotating disk.
     pub rotational: Option<bool>,
     /// Active I/O scheduler.
     pub scheduler: Option<String>,
-    /// Highest number of requests in the queue of the block layer.
+    /// Maximum number of requests in the queue of the block layer.
     pub queue_requests: Option<u64>,
-    /// `write back` or `write through`.
+    /// Write cache mode: `write back` or `write through`.
     pub write_cache: Option<String>,
 }
 
@@ -71,7 +72,7 @@ fn line(path: impl AsRef<Path>) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_string()).filter(|text| !text.is_empty())
 }
 
-/// The value after `key` and its separator in a file of `key: value` or `key=value` lines.
+/// Returns the value for `key` in a file with `key: value` or `key=value` lines.
 fn value(text: &str, key: &str) -> Option<String> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix([':', '=']))?;
     Some(rest.trim().trim_matches('"').to_string())
@@ -106,20 +107,21 @@ fn kibibytes(text: &str, key: &str) -> Option<u64> {
     Some(number * 1024)
 }
 
-/// Highest resident memory of this process so far, in bytes.
+/// Returns the peak resident memory of this process in bytes.
 pub fn peak_resident_bytes() -> Option<u64> {
     kibibytes(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
 }
 
-/// Processor time of all threads of this process so far, in seconds. Its resolution is a tick of the kernel, usually 10 ms.
+/// Returns the processor time used by all threads of this process so far, in seconds. The resolution is one kernel
+/// tick, usually 10 ms.
 pub(crate) fn processor_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     ticks_of(&stat) as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Processor time in a `/proc/PID/stat`, in ticks.
+/// Parses the processor time from the content of `/proc/PID/stat`, in ticks.
 pub(crate) fn ticks_of(stat: &str) -> u64 {
-    // The name in parentheses may contain spaces; utime and stime are the 12th and 13th words behind it.
+    // The name in parentheses may contain spaces. utime and stime are the 12th and 13th words after it.
     let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     behind.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
@@ -137,33 +139,34 @@ impl Storage {
 }
 
 impl Mount {
-    /// Whether its files are in memory, so that no storage would be measured. Direct I/O does not tell: tmpfs has it since Linux 6.6.
+    /// Returns true if the files of the mount are in memory, so a test would not measure any storage. Support for
+    /// direct I/O does not indicate real storage, because tmpfs has supported it since Linux 6.6.
     pub fn is_memory(&self) -> bool {
         ["tmpfs", "ramfs"].contains(&self.file_system.as_str())
     }
 
-    /// The mount that holds `path`.
+    /// Returns the mount that contains `path`.
     pub fn of(path: &Path) -> Option<Mount> {
         let path = path.canonicalize().ok()?;
         let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        // Later mounts hide earlier ones at the same point.
+        // Later mounts at the same mount point hide earlier mounts.
         let mounts = Mount::table(&table).into_iter().filter(|mount| path.starts_with(&mount.point));
         mounts.max_by_key(|mount| mount.point.components().count())
     }
 
-    /// The mounts in a table like `/proc/self/mountinfo`, in its order.
+    /// Parses the mounts in a table like `/proc/self/mountinfo`, in table order.
     pub fn table(text: &str) -> Vec<Mount> {
         text.lines().filter_map(Mount::parse).collect()
     }
 
-    /// `36 35 98:0 /root /point options shared:1 - ext4 /dev/sda1 own-options`
+    /// Parses a line such as `36 35 98:0 /root /point options shared:1 - ext4 /dev/sda1 own-options`.
     fn parse(line: &str) -> Option<Mount> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(4);
         let (point, options) = (before.next()?, before.next()?);
         let mut after = after.split(' ');
         let (file_system, source) = (after.next()?, after.next()?);
-        // What both say, such as `rw`, is there once.
+        // An option that occurs in both lists, such as `rw`, is included once.
         let mut all: Vec<&str> = options.split(',').collect();
         for own in after.next().unwrap_or("").split(',') {
             if !own.is_empty() && !all.contains(&own) {
@@ -179,7 +182,7 @@ impl Mount {
     }
 }
 
-/// In mountinfo, a space and some other characters are written as an octal escape such as `\040`.
+/// Decodes the octal escapes in mountinfo. A space and some other characters are written as an escape such as `\040`.
 fn unescape(text: &str) -> String {
     let mut parts = text.split('\\');
     let mut out = parts.next().unwrap_or("").to_string();
@@ -202,7 +205,7 @@ impl Device {
     fn numbered(device: u64) -> Option<Device> {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let node = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
-        // A partition is a directory inside its disk.
+        // The directory of a partition is inside the directory of its disk.
         let disk = if node.join("partition").exists() { node.parent()?.to_path_buf() } else { node };
         let queue = disk.join("queue");
         let scheduler = line(queue.join("scheduler")).map(|all| {

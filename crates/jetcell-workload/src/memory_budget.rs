@@ -1,43 +1,44 @@
-//! How the memory of a run is shared out, so that the process keeps one promise with any number of databases: at most 1.25
-//! times the cache and 64 MiB, and 2 MiB for each thread of the load beyond eight.
+//! Memory budget of a run. The process stays within a fixed limit for any number of databases: 1.25 times the cache,
+//! plus 64 MiB, plus 2 MiB for each load thread beyond eight.
 //!
 //! ```text
 //!  1.25 x cache + 64 MiB + 2 MiB x (threads - 8)
 //!      =  program  +  databases x (log buffer, versions, tables of each thread)  +  threads  +  pages
 //! ```
 //!
-//! Pages have what is left, at most the cache. While databases are created, half of that is for the loads of tables.
+//! Pages get the remaining memory, at most the size of the cache. While databases are created, half of this memory is
+//! used for the table loads.
 
-/// The promise, beside 1.25 times the cache and [`OF_FURTHER_THREAD`].
+/// Fixed part of the memory limit, in addition to 1.25 times the cache and [`OF_FURTHER_THREAD`].
 const BESIDE_CACHE: u64 = 64 << 20;
-/// What each further thread of the load adds to the promise. The allocator keeps a heap for each thread, with pages for each size of block, and
-/// how full these are is not known beforehand.
+/// Addition to the memory limit for each load thread beyond [`FEW_THREADS`]. The allocator has a heap for each
+/// thread, with pages for each block size. The fill level of these pages is not known in advance.
 const OF_FURTHER_THREAD: u64 = 2 << 20;
 const FEW_THREADS: usize = 8;
-/// What a run takes without databases: code, counters, samples, the report, and the reserve of the allocator.
+/// Memory of a run without databases: code, counters, samples, the report, and the reserve of the allocator.
 const OF_PROGRAM: u64 = 44 << 20;
-/// What a database takes beside its pages: its log buffer, versions and counters.
+/// Memory of a database in addition to its pages: its log buffer, versions and counters.
 const OF_DATABASE: u64 = 1 << 20;
-/// What a thread of the load takes: its stack, its distributions of latencies, its part of the allocator, as far as that is
-/// not [`OF_FURTHER_THREAD`].
+/// Memory of a load thread: its stack, its latency distributions, and its share of the allocator that is not covered
+/// by [`OF_FURTHER_THREAD`].
 const OF_THREAD: u64 = 768 << 10;
-/// What the session of a thread takes in one database: open tables and rows.
+/// Memory of a thread's session on one database: open tables and rows.
 const OF_SESSION: u64 = 12 << 10;
 
-/// The least memory for pages, for each database and for all: the tables of a database take a few pages each.
+/// Minimum memory for pages, per database and in total. Each table of a database needs a few pages.
 const LEAST_PAGES_OF_DATABASE: u64 = 1 << 20;
 const LEAST_PAGES: u64 = 8 << 20;
 
-/// Memory for old versions: of one instance, of all instances together, and the least of each. The transactions of the
-/// load are small, and those of a creation have a few dozen records.
+/// Memory for old record versions: per instance, in total, and the minimum per instance. Transactions of the load are
+/// small, and transactions of a creation have a few dozen records.
 const VERSION_STORE: u64 = 64 << 20;
 const VERSION_STORES: u64 = 128 << 20;
 const LEAST_VERSION_STORE: u64 = 1 << 20;
 
-/// What decides how much memory a run takes.
+/// Parameters that determine the memory of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryBudget {
-    /// The cache that was asked for, in bytes.
+    /// Requested cache size in bytes.
     pub(crate) cache: u64,
     pub(crate) databases: usize,
     pub(crate) threads: usize,
@@ -53,7 +54,7 @@ impl MemoryBudget {
         self.threads.saturating_sub(FEW_THREADS) as u64 * OF_FURTHER_THREAD
     }
 
-    /// Most bytes of memory of the process.
+    /// Returns the memory limit of the process in bytes.
     pub(crate) fn promise(self) -> u64 {
         self.cache
             .saturating_add(self.cache / 4)
@@ -61,19 +62,19 @@ impl MemoryBudget {
             .saturating_add(self.of_further_threads())
     }
 
-    /// Bytes of memory for pages.
+    /// Returns the memory for pages in bytes.
     pub(crate) fn pages(self) -> u64 {
         (self.promise() - self.of_further_threads()).saturating_sub(self.beside_pages()).min(self.cache)
     }
 
-    /// The smallest cache with which so many databases and threads work, in bytes.
+    /// Returns the minimum cache size for this number of databases and threads, in bytes.
     pub(crate) fn least_cache(self) -> u64 {
         let pages = LEAST_PAGES.max(self.databases as u64 * LEAST_PAGES_OF_DATABASE);
         let more = (pages + self.beside_pages()).saturating_sub(BESIDE_CACHE);
         pages.max((more * 4).div_ceil(5))
     }
 
-    /// Most bytes of old versions of one database.
+    /// Returns the maximum memory for old versions of one database, in bytes.
     pub(crate) fn versions(self) -> u64 {
         VERSION_STORE.min((VERSION_STORES / self.databases.max(1) as u64).max(LEAST_VERSION_STORE))
     }

@@ -1,4 +1,5 @@
-//! The interface between a run and its caller: phases, progress and counters go out, stop requests come in.
+//! Interface between a run and its caller. The run reports phases, progress and counters. The caller can request a
+//! stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,48 +9,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::{Measurement, Sample, Snapshot};
 
-/// The steps of a run, in order.
+/// Phases of a run, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Every page of existing databases is verified before the first change.
+    /// Verifies every page of existing databases before the first change.
     Examine,
-    /// Databases are filled.
+    /// Fills the databases.
     Create,
-    /// Databases are opened.
+    /// Opens the databases.
     Attach,
-    /// The load runs and is measured while the hosts of its fleet rest.
+    /// Runs and measures the load while the other hosts of the fleet are idle.
     Alone,
-    /// The load runs until the cache is warm.
+    /// Runs the load until the cache is warm.
     Warm,
-    /// The load runs at several rates, to find the highest sustained one.
+    /// Runs the load at several rates to find the highest sustained rate.
     Search,
-    /// The load runs and is measured.
+    /// Runs and measures the load.
     Measure,
-    /// Databases are put back to the state that was kept.
+    /// Restores the databases to the preserved state.
     PutBack,
-    /// The state of the databases is kept, for the replay or for later runs.
+    /// Preserves the state of the databases for the replay or for later runs.
     Keep,
-    /// The load runs until enough logs are generated.
+    /// Runs the load until enough logs are generated.
     Generate,
-    /// Databases are closed.
+    /// Closes the databases.
     Shutdown,
-    /// Passive copies are seeded.
+    /// Seeds the passive copies.
     Seed,
-    /// Passive copies that were held catch up, while the load goes on.
+    /// Lets suspended passive copies catch up while the load continues.
     CatchUp,
-    /// Passive copies replay the rest, without load.
+    /// Lets the passive copies replay the remaining logs without load.
     Drain,
-    /// The logs are replayed.
+    /// Replays the logs.
     Replay,
-    /// All pages are read and verified.
+    /// Reads and verifies all pages.
     Backup,
-    /// Every page and log is verified.
+    /// Verifies every page and log.
     Verify,
 }
 
 impl Phase {
-    /// The phase in words.
+    /// Returns the description of the phase.
     pub const fn title(self) -> &'static str {
         match self {
             Phase::Examine => "Examining databases",
@@ -72,7 +73,7 @@ impl Phase {
         }
     }
 
-    /// The unit of [`Observer::advance`].
+    /// Returns the unit of [`Observer::advance`] in this phase.
     pub const fn unit(self) -> Unit {
         match self {
             Phase::Alone | Phase::Search | Phase::Measure | Phase::CatchUp => Unit::Milliseconds,
@@ -89,51 +90,52 @@ pub enum Unit {
     Bytes,
     /// Milliseconds.
     Milliseconds,
-    /// Log files of all databases.
+    /// Number of log files of all databases.
     Logs,
 }
 
-/// Receives the events of a run, from one thread.
+/// Receives the events of a run. All calls come from one thread.
 pub trait Observer {
-    /// A phase is about to begin. The run waits for the return of this function; a load that runs goes on meanwhile. An observer that
-    /// waits must return when the run is asked to stop.
+    /// Called before a phase begins. The run waits until this function returns. A running load continues during this
+    /// time. An observer that blocks must return when a stop of the run is requested.
     fn before(&mut self, _phase: Phase) {}
-    /// Whether the load has to go on although its measured time is over, because others still measure. The run asks several times per
-    /// second.
+    /// Returns true if the load must continue after its measured time because other hosts still measure. The run
+    /// calls this function several times per second.
     fn holds_load(&mut self) -> bool {
         false
     }
-    /// How long the load is measured alone, before it runs beside the load of other hosts; `None` if it is not. The phase
-    /// [`Phase::Alone`] begins when no other host has a load.
+    /// Returns the duration for which the load is measured alone, before it runs concurrently with the load of other
+    /// hosts. Returns `None` to skip this measurement. The phase [`Phase::Alone`] begins when no other host runs a
+    /// load.
     fn alone_first(&mut self) -> Option<Duration> {
         None
     }
-    /// A phase begins; it ends at `total` units.
+    /// Called at the start of a phase. The phase is complete at `total` units.
     fn begin(&mut self, phase: Phase, total: u64);
-    /// Progress of the phase, with a few words about the current step.
+    /// Reports the progress of the phase, with a short note about the current step.
     fn advance(&mut self, done: u64, note: &str);
-    /// A line of the test log.
+    /// Reports a line of the test log.
     fn log(&mut self, line: &str);
-    /// All counters, about once per second while databases are open. Counters start at zero whenever databases are
-    /// opened.
+    /// Reports all counters, about once per second while databases are open. Counters start at zero each time
+    /// databases are opened.
     fn counters(&mut self, _now: &Snapshot) {}
-    /// A sample of the measured time.
+    /// Reports a sample of the measured time.
     fn sampled(&mut self, _sample: &Sample) {}
-    /// Whether the observer wants the measurement so far. The run asks after each sample.
+    /// Returns true if the observer needs the measurement so far. The run calls this function after each sample.
     fn wants_measured(&self) -> bool {
         false
     }
-    /// The measurement so far.
+    /// Reports the measurement so far.
     fn measured(&mut self, _so_far: Measurement) {}
-    /// Whether the observer wants the totals so far. The run asks several times per second.
+    /// Returns true if the observer needs the totals so far. The run calls this function several times per second.
     fn wants_totals(&self) -> bool {
         false
     }
-    /// The measurement so far, without samples and repetitions.
+    /// Reports the measurement so far, without samples and repetitions.
     fn totals(&mut self, _so_far: Measurement) {}
 }
 
-/// Time between two calls of [`Observer::counters`].
+/// Interval between two calls of [`Observer::counters`].
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Limits the rate of [`Observer::counters`], because collecting the counters has a cost.
@@ -141,7 +143,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 pub struct Heartbeat(Instant);
 
 impl Heartbeat {
-    /// A heartbeat whose first beat is due at once.
+    /// Creates a heartbeat. The first beat is due immediately.
     pub fn new() -> Heartbeat {
         Heartbeat(Instant::now())
     }
@@ -162,17 +164,17 @@ impl Default for Heartbeat {
     }
 }
 
-/// A request to end a run cleanly; clones share it.
+/// A request to stop a run cleanly. Clones share the request.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal(Arc<AtomicBool>);
 
 impl StopSignal {
-    /// Requests the end of the run.
+    /// Requests the run to stop.
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the end was requested.
+    /// Returns true if a stop was requested.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

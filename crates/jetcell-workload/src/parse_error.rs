@@ -1,8 +1,8 @@
-//! Text that is not a value of the type that is read from it.
+//! Errors for text that cannot be parsed.
 
 use thiserror::Error;
 
-/// One line that says what is wrong with a text, and shows a correct example where one helps.
+/// A one-line description of what is wrong with a text, with a correct example if it helps.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct ParseError(String);

@@ -1,12 +1,14 @@
-//! Databases that were prepared once and are put back before each run (`--reset`), so that repeated and compared runs begin
-//! from equal states.
+//! Preserved states of prepared databases. The databases are restored to this state before each run (`--reset`), so
+//! repeated and compared runs start from equal states.
 //!
-//! The kept files are in the directory `prepared` beside each database and beside its log directory. A file in the
-//! directory of the first database says that they are complete. It is written last, and names all databases.
+//! The preserved files are in a directory named `prepared`, next to each database and next to its log directory. A
+//! file in the directory of the first database marks the preserved state as complete. This file is written last and
+//! lists all databases.
 //!
-//! Putting back overwrites the files of the databases in place, and takes as long as it takes. Before it begins, the file
-//! says so, and no run without `--reset` uses the databases until it has ended. A run with it begins again, because the kept
-//! files do not change. So a crash at any point loses nothing but time.
+//! A restore overwrites the database files in place and takes time proportional to their size. The marker file
+//! records the restore before it starts. Until the restore is complete, runs without `--reset` are refused. A run
+//! with `--reset` restarts the restore, because the preserved files do not change. A crash at any point therefore
+//! loses only time.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -28,7 +30,7 @@ use crate::refusal::{Refusal, refuse};
 /// Name of the file, in the directory of the first database.
 pub(crate) const FILE: &str = "jetcell-prepared.json";
 
-/// Name of the directories of the kept files.
+/// Name of the directories that contain the preserved files.
 pub(crate) const DIRECTORY: &str = "prepared";
 
 const VERSION: u32 = 1;
@@ -39,32 +41,32 @@ const KEPT: KeptFile = KeptFile {
     advice: "remove it and the directories named prepared, and create the databases again with --force",
 };
 
-/// Bytes of a piece of a copy.
+/// Buffer size for copying a file, in bytes.
 const PIECE: usize = 4 << 20;
 
 /// Interval between two reports of progress.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How the work ended.
+/// Result of a copy operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is complete, and durable.
+    /// The copy is complete and durable.
     Done,
-    /// It was stopped on request.
+    /// The copy was stopped on request.
     Stopped,
 }
 
-/// The kept states of the databases of a run.
+/// Preserved state of the databases of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prepared {
     version: u32,
     instances: Vec<InstancePlan>,
-    /// The databases are being put back, or that was interrupted.
+    /// Whether a restore of the databases is in progress or was interrupted.
     putting_back: bool,
 }
 
 impl Prepared {
-    /// Reads what is kept of the databases of a directory; `None` if nothing is.
+    /// Reads the preserved state of the databases in a directory. Returns `None` if no state is preserved.
     pub(crate) fn read(dir: &Path) -> Result<Option<Prepared>, Refusal> {
         let Some(prepared) = KEPT.read::<Prepared>(dir)? else { return Ok(None) };
         match prepared.version {
@@ -73,12 +75,13 @@ impl Prepared {
         }
     }
 
-    /// Whether the databases are neither in the kept state nor in that of their last run.
+    /// Returns true if a restore was interrupted. The databases are then neither in the preserved state nor in the
+    /// state after their last run.
     pub(crate) fn was_interrupted(&self) -> bool {
         self.putting_back
     }
 
-    /// The kept files as databases of their own; an error if they are those of other databases.
+    /// Returns the preserved files in the form of instances. Returns an error if they belong to other databases.
     pub(crate) fn of(&self, instances: &[InstancePlan]) -> Result<Vec<InstancePlan>, Refusal> {
         let places = |all: &[InstancePlan]| -> Vec<(PathBuf, PathBuf)> {
             all.iter().map(|one| (absolute(&one.database), absolute(&one.log_dir))).collect()
@@ -95,7 +98,7 @@ impl Prepared {
     }
 }
 
-/// Where the kept files of a database are.
+/// Returns the paths of the preserved files of a database.
 pub(crate) fn kept_place(instance: &InstancePlan) -> InstancePlan {
     let beside = |path: &Path| {
         let name = path.file_name().unwrap_or_default();
@@ -108,7 +111,7 @@ pub(crate) fn kept_place(instance: &InstancePlan) -> InstancePlan {
     }
 }
 
-/// Keeps the present state of closed databases, instead of what was kept before.
+/// Preserves the current state of closed databases. Replaces the previously preserved state.
 pub(crate) fn keep(
     dir: &Path,
     instances: &[InstancePlan],
@@ -125,7 +128,8 @@ pub(crate) fn keep(
     Ok(Outcome::Done)
 }
 
-/// Puts closed databases back to the kept state. If it is stopped, they must be put back again before they can be used.
+/// Restores closed databases to the preserved state. If the restore is stopped, it must be repeated before the
+/// databases can be used.
 pub(crate) fn put_back(
     dir: &Path,
     instances: &[InstancePlan],
@@ -145,10 +149,10 @@ pub(crate) fn put_back(
     Ok(Outcome::Done)
 }
 
-/// Removes what is kept, if anything is.
+/// Removes the preserved state, if it exists.
 pub(crate) fn forget(dir: &Path, instances: &[InstancePlan]) -> io::Result<()> {
     if dir.join(FILE).exists() {
-        // From here on nothing uses the kept files.
+        // After this removal, no run uses the preserved files.
         KEPT.remove(dir)?;
     }
     for kept in instances.iter().map(kept_place) {
@@ -168,7 +172,7 @@ fn all_absolute(instances: &[InstancePlan]) -> Vec<InstancePlan> {
     instances.iter().map(place).collect()
 }
 
-/// The files of a closed database: itself, and everything in its log directory except for locks.
+/// Returns the files of a closed database: the database file, and all files in its log directory except lock files.
 fn files_of(instance: &InstancePlan) -> io::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> =
         Some(instance.database.clone()).filter(|file| file.exists()).into_iter().collect();
@@ -187,7 +191,8 @@ fn files_of(instance: &InstancePlan) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Copies databases with their logs, one thread for each volume. `progress` gets the bytes that are done and all.
+/// Copies databases with their logs, using one thread for each volume. `progress` receives the bytes completed and
+/// the total.
 fn copy_all(
     pairs: &[(InstancePlan, InstancePlan)],
     method: ResetMethod,
@@ -206,7 +211,7 @@ fn copy_all(
             scope.spawn(move || {
                 let mut own = pairs.iter().filter(|(from, _)| directory(from) == *volume);
                 let copied = own.try_for_each(|(from, to)| copy_one(from, to, method, stopped, done));
-                // The receiver waits for all senders.
+                // The send cannot fail, because the receiver waits for all senders.
                 let _ = sender.send(copied);
             });
         }
@@ -227,7 +232,7 @@ fn copy_all(
     Ok(if stopped.load(Ordering::Relaxed) { Outcome::Stopped } else { Outcome::Done })
 }
 
-/// Makes the files of `to` equal to those of `from`, and durable.
+/// Copies the files of `from` to `to`, removes all other files from `to`, and syncs the result.
 fn copy_one(
     from: &InstancePlan,
     to: &InstancePlan,
@@ -243,7 +248,7 @@ fn copy_one(
     for directory in directories {
         create_private_directory(directory).map_err(failed(directory))?;
     }
-    // Without this, files of a database without a state would be removed below.
+    // Without this check, the files of a database without a preserved state would be removed below.
     if !from.database.is_file() {
         return Err(format!("{}: it is not there", from.database.display()));
     }
@@ -271,7 +276,8 @@ fn copy_one(
     Ok(())
 }
 
-/// Makes a file equal to another one. It keeps its own blocks where it has some, unless both share theirs afterwards.
+/// Copies the content of a file. [`ResetMethod::Copy`] overwrites the existing blocks of the target.
+/// [`ResetMethod::Snapshot`] shares the blocks of the source.
 fn copy_file(
     source: &Path,
     target: &Path,
@@ -284,7 +290,7 @@ fn copy_file(
     let mut to = open_or_create(target)?;
     match method {
         ResetMethod::Snapshot => {
-            // Blocks behind the end would stay.
+            // Otherwise blocks past the end of the source would remain.
             to.set_len(0)?;
             rustix::fs::ioctl_ficlone(&to, &from).map_err(|error| {
                 io::Error::other(format!(
@@ -312,14 +318,14 @@ fn copy_file(
         }
     }
     to.sync_all()?;
-    // A run must not find them in the memory of the kernel.
+    // The next run must not find the files in the page cache of the kernel.
     for file in [&from, &to] {
         let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
     }
     Ok(())
 }
 
-/// Whether files of a directory can share blocks. Leaves nothing behind.
+/// Returns true if files in the directory can share blocks. The check leaves no files.
 pub(crate) fn can_share_blocks(directory: &Path) -> bool {
     let probe = || -> io::Result<()> {
         let [one, other] = [tempfile_in(directory)?, tempfile_in(directory)?];
@@ -329,7 +335,7 @@ pub(crate) fn can_share_blocks(directory: &Path) -> bool {
     probe().is_ok()
 }
 
-/// A file without a name.
+/// Creates an unnamed file in the directory.
 fn tempfile_in(directory: &Path) -> io::Result<File> {
     use rustix::fs::{CWD, Mode, OFlags};
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -348,7 +354,7 @@ mod tests {
         InstancePlan { number: 1, database, log_dir, initial_bytes: 0 }
     }
 
-    /// A directory with the files of a database, of different lengths.
+    /// Creates a directory with the files of a database. The files have different lengths.
     fn filled() -> (tempfile::TempDir, Vec<InstancePlan>) {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("log001")).unwrap();
@@ -366,7 +372,7 @@ mod tests {
         files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
     }
 
-    /// As a load does: other bytes, other lengths, other logs.
+    /// Changes the files as a load would: other content, other lengths, other logs.
     fn change(dir: &Path) {
         fs::write(dir.join(NAMES[0]), vec![9; PIECE * 3]).unwrap();
         fs::write(dir.join(NAMES[1]), b"short").unwrap();
@@ -412,7 +418,7 @@ mod tests {
         let (dir, instances) = filled();
         assert_eq!(keep(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false), Ok(Outcome::Stopped));
         assert_eq!(Prepared::read(dir.path()), Ok(None));
-        // What an interrupted attempt left is replaced.
+        // Files that an interrupted attempt left are replaced.
         let left = dir.path().join("prepared/log001/E0000000009.log");
         fs::create_dir_all(left.parent().unwrap()).unwrap();
         fs::write(&left, b"old").unwrap();
@@ -434,7 +440,7 @@ mod tests {
         assert_eq!(put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true), Ok(Outcome::Done));
         assert!(!Prepared::read(dir.path()).unwrap().unwrap().was_interrupted());
         assert_eq!(contents(dir.path()), before);
-        // A kept file that is missing must not pass.
+        // A missing preserved file must cause an error.
         fs::remove_dir_all(dir.path().join("prepared")).unwrap();
         assert_eq!(
             put_back(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| true),

@@ -1,8 +1,8 @@
-//! The refusal of a run, before anything on disk has changed.
+//! Refusal of a run before anything on disk has changed.
 
 use thiserror::Error;
 
-/// A run cannot start: one line that says why and what to do. Nothing on disk has changed.
+/// Error if a run cannot start: one line with the reason and what to do. Nothing on disk has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Refusal(String);
@@ -13,7 +13,7 @@ impl Refusal {
     }
 }
 
-/// Shorthand for `Err(Refusal::new(what))`.
+/// Returns `Err(Refusal::new(what))`.
 pub(crate) fn refuse<T>(what: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::new(what))
 }

@@ -1,4 +1,4 @@
-//! The load on the real engine with eight volumes, one of which becomes slow from time to time.
+//! Tests of the load on the real engine with eight volumes, one of which is slow at intervals.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ use crate::profile::Options;
 use crate::run_tests::scratch;
 
 const VOLUMES: usize = 8;
-/// The volume that becomes slow.
+/// Index of the slow volume.
 const SLOW: usize = 3;
-/// How much longer everything takes there.
+/// Additional time for every operation on the slow volume.
 const DELAY: Duration = Duration::from_millis(40);
-/// How long the volume is slow, or fast, at a time.
+/// Duration of each slow or fast interval.
 const INTERVAL: Duration = Duration::from_millis(400);
 
-/// A volume on which every transfer and every sync takes longer, while it is slow.
+/// A volume on which every transfer and every sync is delayed while `slow` is set.
 struct SlowVfs {
     inner: Arc<dyn Vfs>,
     slow: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ impl VfsLayer for SlowVfs {
         let inner = self.inner.open(path, mode)?;
         let (delayed, due) = channel::<(Instant, Vec<Transfer>)>();
         let below = inner.clone();
-        // It ends with the file.
+        // The thread ends when the file is closed.
         spawn(move || {
             for (at, batch) in due {
                 sleep(at.saturating_duration_since(Instant::now()));
@@ -78,7 +78,7 @@ impl FileLayer for SlowFile {
         sleep(self.delay());
         self.inner.write_at(offset, data, reason)
     }
-    /// Returns at once, as a device does.
+    /// Returns immediately, as a device does.
     fn submit(&self, batch: Vec<Transfer>) {
         self.delayed.send((Instant::now() + self.delay(), batch)).unwrap();
     }
@@ -96,7 +96,7 @@ impl Observer for Nobody {
     fn log(&mut self, _: &str) {}
 }
 
-/// Reads of each database, and their time, while the volume is fast (0) and slow (1).
+/// Reads of each database and their durations, while the volume is fast (index 0) and slow (index 1).
 #[derive(Default)]
 struct Measured {
     seconds: [f64; 2],
@@ -114,7 +114,7 @@ impl Measured {
         }
     }
 
-    /// Reads per second and milliseconds of each, of these volumes together.
+    /// Returns the reads per second and the mean read latency in milliseconds for the given volumes together.
     fn of(&self, is_slow: bool, volumes: impl Iterator<Item = usize>) -> (f64, f64) {
         let (mut sum, at) = (IoTotals::default(), usize::from(is_slow));
         volumes.for_each(|volume| sum.add(&self.reads[at][volume]));
@@ -122,8 +122,8 @@ impl Measured {
         (rates.per_second, rates.average_ms)
     }
 
-    /// What must hold while the volume is slow, with wide margins: each of the others has more than half of its rate and less than
-    /// twice its latency, and the slow one has less than a tenth of its rate.
+    /// Checks the conditions while the volume is slow, with wide margins. Each other volume has more than half of its
+    /// rate and less than twice its latency. The slow volume has less than a tenth of its rate.
     fn holds(&self) -> bool {
         let each = |volume: usize| {
             let [fast, slow] = [false, true].map(|is_slow| self.of(is_slow, volume..volume + 1));
@@ -136,7 +136,7 @@ impl Measured {
     }
 }
 
-/// Databases of 32 MiB in these directories, with the load of eight threads.
+/// Returns options for databases of 32 MiB in these directories, with eight load threads.
 fn options(dirs: Vec<PathBuf>) -> Options {
     Options {
         databases: Some(dirs.len()),
@@ -148,7 +148,8 @@ fn options(dirs: Vec<PathBuf>) -> Options {
     }
 }
 
-/// Without a share for each volume, all threads would wait for the slow one, and all databases would be as slow as it.
+/// Verifies that each volume has its share of the threads. Otherwise all threads would wait for the slow volume, and
+/// all databases would become as slow.
 #[test]
 fn one_slow_volume_does_not_slow_the_others() {
     let root = scratch();
@@ -175,7 +176,7 @@ fn one_slow_volume_does_not_slow_the_others() {
     let load = Load::new(&*store, VOLUMES, &profile).unwrap();
     let mut measured = Measured::default();
     let ((), failure) = load.run(|_| {
-        // In turns, because other programs use this machine, too.
+        // Fast and slow intervals alternate, because other programs also use the machine.
         for turn in 0..40 {
             for is_slow in [false, true] {
                 slow.store(is_slow, Relaxed);

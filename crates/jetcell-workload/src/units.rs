@@ -1,4 +1,4 @@
-//! Sizes and times with units: `256MiB`, `1GiB`, `60s`, `2h`.
+//! Sizes and times with units, such as `256MiB`, `1GiB`, `60s`, `2h`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// A number of bytes, written `4096`, `32KiB`, `256MiB`, `1GiB`, `2TiB` (or `MB`, `GB` for powers of ten).
+/// A number of bytes, written as `4096`, `32KiB`, `256MiB`, `1GiB`, `2TiB` (or `MB`, `GB` for powers of ten).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "String")]
 pub struct ByteSize(pub u64);
 
-/// A length of time, written `500ms`, `60s`, `5m`, `2h`, `1d`.
+/// A length of time, written as `500ms`, `60s`, `5m`, `2h`, `1d`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "String")]
 pub struct TimeSpan(pub Duration);
@@ -38,17 +38,18 @@ const SIZE_UNITS: [(&str, u64); 14] = [
 const TIME_UNITS: [(&str, u64); 6] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1), ("", 1_000)];
 
-/// Size of the databases: absolute for each, or `80%` of the volume for all that are on it.
+/// Size of the databases: an absolute size for each, or a share such as `80%` of the volume for all databases on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "String")]
 pub enum DatabaseSize {
     /// Size of each database.
     Absolute(ByteSize),
-    /// Share of the volume for all databases on it, with their space for growth. Jetstress: `CapacityPercentage`.
+    /// Share of the volume for all databases on it, including their space for growth. Jetstress:
+    /// `CapacityPercentage`.
     VolumePercent(u8),
 }
 
-/// In a file a value may be a bare number (bytes, or seconds) or text with a unit.
+/// A value in a file: a bare number (bytes, or seconds) or text with a unit.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a size such as 256MiB, or a time such as 60s")]
 enum Written {
@@ -57,13 +58,13 @@ enum Written {
 }
 
 impl ByteSize {
-    /// `count` mebibytes.
+    /// Returns a size of `count` mebibytes.
     pub const fn mib(count: u64) -> ByteSize {
         ByteSize(count << 20)
     }
 }
 
-/// Splits `12.5GiB` into 12.5 and the factor of its unit.
+/// Splits text such as `12.5GiB` into 12.5 and the factor of its unit, and returns the product.
 fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, ParseError> {
     let text = text.trim();
     if text.starts_with('-') {
@@ -81,7 +82,7 @@ fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, ParseE
     if value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(large()) }
 }
 
-/// The largest unit that divides the value, so that writing and reading again gives the same value.
+/// Formats the value with the largest unit that divides it, so parsing the text returns the same value.
 fn exact(value: u64, units: &[(&str, u64)]) -> String {
     let fits =
         |&&(name, factor): &&(&str, u64)| !name.is_empty() && value != 0 && value.is_multiple_of(factor);
@@ -197,7 +198,7 @@ impl From<TimeSpan> for String {
     }
 }
 
-/// A count with thousands separated: `12,345`.
+/// Formats a count with thousands separators: `12,345`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::new();
@@ -210,7 +211,7 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
-/// A byte count for people: `1.25 GiB`. It cannot be parsed back exactly.
+/// Formats a byte count for display: `1.25 GiB`. The text cannot be parsed back exactly.
 pub fn human_bytes(bytes: u64) -> String {
     match SIZE_UNITS[..4].iter().find(|(_, factor)| bytes >= *factor) {
         Some((name, factor)) => format!("{:.2} {name}", bytes as f64 / *factor as f64),

@@ -1,4 +1,4 @@
-//! The verdict of a run and the rules behind it.
+//! The verdict of a run and the rules that determine it.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// All rules hold.
+    /// All rules are met.
     Pass,
     /// A rule is broken.
     Fail,
@@ -14,33 +14,33 @@ pub enum Verdict {
     Incomplete,
 }
 
-/// Whether a rule holds, as far as it can be judged.
+/// State of a rule, including whether it could be judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
-    /// The rule holds.
+    /// The rule is met.
     #[default]
     Held,
     /// The rule is broken.
     Broken,
-    /// There is no evidence for or against it.
+    /// No evidence is available to judge the rule.
     NotJudged,
 }
 
-/// One rule of the verdict.
+/// A rule of the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rule {
-    /// What the rule is about, with its unit.
+    /// Name of the rule with the unit of its value.
     pub name: String,
     /// Whether the measured value must be at most or at least the limit.
     pub bound: Bound,
-    /// The limit.
+    /// Limit of the rule.
     pub limit: f64,
-    /// The measured value, of the worst instance.
+    /// Measured value, from the worst instance.
     pub measured: f64,
-    /// Whether the rule is not broken.
+    /// Whether the rule is met. Also true if the rule could not be judged.
     pub passed: bool,
-    /// Whether there was evidence to judge it.
+    /// Whether there was evidence to judge the rule.
     #[serde(default = "judged", skip_serializing_if = "Clone::clone")]
     pub judged: bool,
     /// Origin of the measured value, and what to examine if the rule is broken.
@@ -52,18 +52,18 @@ pub struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// Measurement ≤ limit.
+    /// The measured value must be at most the limit.
     AtMost,
-    /// Measurement ≥ limit.
+    /// The measured value must be at least the limit.
     AtLeast,
 }
 
-/// Rules of results without this field were judged.
+/// Returns the default for results without this field, in which all rules were judged.
 fn judged() -> bool {
     true
 }
 
-// Names of the rules that a run and the steps of a search share.
+// Names of the rules that apply both to a run and to the steps of a search.
 pub(crate) const AVERAGE_DATABASE_READ: &str = "Average database read latency (msec)";
 pub(crate) const MAXIMUM_DATABASE_READ: &str = "Maximum database read latency of a sample (msec)";
 pub(crate) const AVERAGE_LOG_WRITE: &str = "Average log write latency (msec)";
@@ -73,23 +73,23 @@ pub(crate) const BAD_IN_BACKUP: &str = "Bad pages read by the backup";
 pub(crate) const LOGS_REPLAYED: &str = "Logs replayed of each database";
 pub(crate) const COPIES_FAILED: &str = "Copies that could not follow";
 pub(crate) const PASSIVE_IO: &str = "Database I/O of a copy over that of its active side";
-/// The rule about the measurement itself.
+/// Name of the rule about the measurement itself.
 pub(crate) const MEASURED_ENOUGH: &str = "Measured enough (doubts)";
 
 impl Rule {
-    /// A rule that holds if `measured` is at most `limit`.
+    /// Creates a rule that is met if `measured` is at most `limit`.
     pub fn at_most(name: &str, limit: f64, measured: f64, note: String) -> Rule {
         let passed = measured <= limit;
         Rule { name: name.into(), bound: Bound::AtMost, limit, measured, passed, judged: true, note }
     }
 
-    /// A rule that holds if `measured` is at least `limit`.
+    /// Creates a rule that is met if `measured` is at least `limit`.
     pub fn at_least(name: &str, limit: f64, measured: f64, note: String) -> Rule {
         let passed = measured >= limit;
         Rule { name: name.into(), bound: Bound::AtLeast, limit, measured, passed, judged: true, note }
     }
 
-    /// Held, broken or not judged.
+    /// Returns the state of the rule.
     pub fn state(&self) -> RuleState {
         match (self.judged, self.passed) {
             (false, _) => RuleState::NotJudged,

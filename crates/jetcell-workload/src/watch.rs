@@ -1,11 +1,11 @@
-//! The counters of work that is running: a thread of the engine's user sets them, and another thread reads them.
+//! Counters of running work. The working thread sets them, and another thread reads them.
 
 use parking_lot::Mutex;
 
 use crate::measurement::{BackupCounters, ReplayCounters};
 use crate::observer::StopSignal;
 
-/// The counters of a replay that is running; the thread that replays sets them, another one reads them.
+/// Counters of a running replay. The replaying thread sets them, and another thread reads them.
 #[derive(Debug, Default)]
 pub struct ReplayWatch {
     counters: Mutex<ReplayCounters>,
@@ -13,24 +13,24 @@ pub struct ReplayWatch {
 }
 
 impl ReplayWatch {
-    /// A watch that ends the replay early when `stop` is set.
+    /// Creates a watch that stops the replay early when `stop` is set.
     pub(crate) fn new(stop: StopSignal) -> ReplayWatch {
         ReplayWatch { counters: Mutex::default(), stop }
     }
 
-    /// Sets the counters. Returns whether the replay is to continue.
+    /// Sets the counters. Returns true if the replay should continue.
     pub(crate) fn update(&self, counters: ReplayCounters) -> bool {
         *self.counters.lock() = counters;
         !self.stop.is_set()
     }
 
-    /// The counters at this time.
+    /// Returns the current counters.
     pub(crate) fn counters(&self) -> ReplayCounters {
         self.counters.lock().clone()
     }
 }
 
-/// The counters of a backup that is running; the thread that reads sets them, another one watches.
+/// Counters of a running backup. The reading thread sets them, and another thread reads them.
 #[derive(Debug, Default)]
 pub struct BackupWatch {
     counters: Mutex<BackupCounters>,
@@ -38,23 +38,23 @@ pub struct BackupWatch {
 }
 
 impl BackupWatch {
-    /// A watch that ends the backup early when `stop` is set.
+    /// Creates a watch that stops the backup early when `stop` is set.
     pub(crate) fn new(stop: StopSignal) -> BackupWatch {
         BackupWatch { counters: Mutex::default(), stop }
     }
 
-    /// Sets the counters. Returns whether the backup is to continue.
+    /// Updates the counters. Returns true if the backup should continue.
     pub(crate) fn update(&self, change: impl FnOnce(&mut BackupCounters)) -> bool {
         change(&mut self.counters.lock());
         !self.stop.is_set()
     }
 
-    /// The counters at this time.
+    /// Returns the current counters.
     pub(crate) fn counters(&self) -> BackupCounters {
         self.counters.lock().clone()
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes read so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.counters.lock().bytes
     }

@@ -1,16 +1,16 @@
-//! Colours of the verdict on a terminal.
+//! Colours for verdicts on a terminal.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-/// When output has colours.
+/// Use of colours in the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Colour {
-    /// On a terminal, unless the variable NO_COLOR is set
+    /// Use colours on a terminal, unless the variable NO_COLOR is set
     Auto,
-    /// Always
+    /// Always use colours
     Always,
-    /// Never
+    /// Never use colours
     Never,
 }
 
@@ -20,17 +20,17 @@ const GREEN: &str = "32";
 const RED: &str = "31";
 const YELLOW: &str = "33";
 
-/// Stores what the user asked for; the first call counts.
+/// Stores the user's choice. Only the first call has an effect.
 pub fn choose(colour: Colour) {
     let _ = CHOICE.set(colour);
 }
 
-/// Whether standard output has colours.
+/// Returns true if standard output should have colours.
 pub fn is_wanted() -> bool {
     match CHOICE.get().copied().unwrap_or(Colour::Auto) {
         Colour::Always => true,
         Colour::Never => false,
-        // An empty NO_COLOR does not count (no-color.org).
+        // An empty NO_COLOR is ignored (no-color.org).
         Colour::Auto => {
             std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
                 && std::io::stdout().is_terminal()
@@ -38,12 +38,13 @@ pub fn is_wanted() -> bool {
     }
 }
 
-/// The text with coloured verdicts, if standard output has colours.
+/// Returns the text with coloured verdicts if standard output should have colours.
 pub fn painted(text: &str) -> String {
     if is_wanted() { paint(text) } else { text.to_string() }
 }
 
-/// Words at the begin of a line, before a colon; those that are no words of a sentence also before a space.
+/// Words that are coloured at the start of a line before a colon. Words without lowercase letters are also coloured
+/// before a space.
 const BEGINS: [(&str, &str); 8] = [
     ("PASS", GREEN),
     ("FAIL", RED),
@@ -55,10 +56,10 @@ const BEGINS: [(&str, &str); 8] = [
     ("!", YELLOW),
 ];
 
-/// Words at the end of a line, behind a colon.
+/// Words that are coloured at the end of a line after a colon.
 const ENDS: [(&str, &str); 2] = [("good", GREEN), ("BAD", RED)];
 
-/// Cells of tables.
+/// Table cells that are coloured.
 const CELLS: [(&str, &str); 12] = [
     ("PASS", GREEN),
     ("FAIL", RED),
@@ -74,13 +75,13 @@ const CELLS: [(&str, &str); 12] = [
     ("CUT OFF", RED),
 ];
 
-/// Cells that may go on behind a comma, such as `sound, clean` and `PASS, 2 doubts`.
+/// Cells that may be followed by a comma and details, such as `sound, clean` and `PASS, 2 doubts`.
 const DETAILED: [&str; 4] = ["sound", "PASS", "FAIL", "INCOMPLETE"];
 
-/// Counts at the begin of a cell, such as `2 ERRORs, 1 warning`.
+/// Nouns of counts that are coloured at the start of a cell, such as `2 ERRORs, 1 warning`.
 const COUNTED: [(&str, &str); 2] = [("ERROR", RED), ("warning", YELLOW)];
 
-/// Colours verdicts: at the begin of a line, and where they are a cell, which two spaces or more separate from others.
+/// Colours verdicts at the start of a line and in table cells. Two or more spaces separate cells.
 fn paint(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     for line in text.split_inclusive('\n') {
@@ -108,7 +109,8 @@ fn paint_cells(line: &str, out: &mut String) {
         if number > 0 {
             out.push_str("  ");
         }
-        // A column that is aligned right begins with the rest of its gap, and the last one ends the line.
+        // A cell of a right-aligned column may start with a space of its gap, and the last cell includes the line
+        // end.
         let word = cell.trim();
         match colour_of(word) {
             Some((code, coloured)) => {
@@ -120,7 +122,7 @@ fn paint_cells(line: &str, out: &mut String) {
     }
 }
 
-/// The colour of a cell, and the part of it that has the colour.
+/// Returns the colour of a cell, and the part of the cell that is coloured.
 fn colour_of(cell: &str) -> Option<(&'static str, &str)> {
     let first = cell.split(", ").next().unwrap_or_default();
     let is_word = |word: &str| cell == word || (first == word && DETAILED.contains(&word));

@@ -1,4 +1,4 @@
-//! Writes to standard output and standard error that end the command quietly if their reader has gone.
+//! Writes to standard output and standard error. The command exits quietly if the reader has closed the pipe.
 
 use std::io::{self, Write};
 
@@ -9,20 +9,21 @@ use crate::colour::painted;
 use crate::outcome::{Outcome, print_error};
 pub use crate::terminal::{note, terminal_width, width};
 
-/// Status of a process that a closed pipe has ended, as shells show it: 128 and SIGPIPE.
+/// Exit status of a process that was ended by a closed pipe, as reported by shells: 128 plus SIGPIPE.
 pub const PIPE_CLOSED: i32 = 141;
 
-/// Prints text to standard output. Control characters in it are shown as escapes.
+/// Prints text to standard output. Control characters in the text are escaped.
 pub fn print(text: &str) {
     print_exact(&printable_lines(text));
 }
 
-/// Prints text for people: lines that the terminal has no room for are folded between words, and verdicts have colours.
+/// Prints text for people. Lines that are wider than the terminal are wrapped between words, and verdicts are
+/// coloured.
 pub fn show(text: &str) {
     print_exact(&painted(&folded(&printable_lines(text), width())));
 }
 
-/// Prints text for people whose lines fit already. Verdicts have colours.
+/// Prints text for people whose lines already fit the terminal. Verdicts are coloured.
 pub fn print_painted(text: &str) {
     print_exact(&painted(&printable_lines(text)));
 }
@@ -32,7 +33,7 @@ pub fn print_json(text: &str) {
     print_exact(&printable_json(text));
 }
 
-/// Prints JSON with [`print_json`], and text that has its line ends already with [`print()`].
+/// Prints JSON with [`print_json`], and text that already contains line ends with [`print()`].
 pub fn print_as(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { print(text) }
 }
@@ -42,10 +43,10 @@ pub fn answer(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { show(text) }
 }
 
-/// Prints text of this program alone, which may contain escape sequences.
+/// Prints text that contains only output of this program, which may include escape sequences.
 ///
-/// If the reader of standard output, such as `head`, has closed the pipe, the process ends without a message, as `cat` does. If the
-/// text cannot be written, the process ends with one line.
+/// If the reader of standard output, such as `head`, has closed the pipe, the process exits without a message, as
+/// `cat` does. If the text cannot be written, the process exits with one line.
 pub fn print_exact(text: &str) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -54,7 +55,7 @@ pub fn print_exact(text: &str) {
     }
 }
 
-/// The exit status after an error of standard output, which is reported unless the pipe was closed.
+/// Returns the exit status after an error of standard output. The error is reported unless the pipe was closed.
 pub fn failed(error: &io::Error) -> i32 {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return PIPE_CLOSED;
@@ -63,17 +64,17 @@ pub fn failed(error: &io::Error) -> i32 {
     Outcome::CouldNotRun as i32
 }
 
-/// A writer of text for people: control characters become escapes, and lines are folded like those of [`show`].
+/// Creates a writer of text for people: control characters are escaped, and lines are wrapped like those of [`show`].
 pub fn lines_writer(inner: impl Write) -> impl Write {
     PrintableWriter::new(Folding { inner, width: width() }, TextForm::Lines)
 }
 
-/// A writer of JSON like [`print_json`].
+/// Creates a writer of JSON like [`print_json`].
 pub fn json_writer(inner: impl Write) -> impl Write {
     PrintableWriter::new(inner, TextForm::Json)
 }
 
-/// Folds lines. Each write has whole lines.
+/// Writer that wraps lines. Each write must contain whole lines.
 struct Folding<W: Write> {
     inner: W,
     width: usize,

@@ -1,4 +1,4 @@
-//! Refuses files that a running engine changes.
+//! Check for files that a running engine modifies.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use jetcell_vfs::is_locked;
 
 use crate::outcome::Failure;
 
-/// Fails if one of the files is in use, unless the user wants it `anyway`.
+/// Fails if one of the files is in use, unless `anyway` is true.
 pub fn refuse_in_use<'p>(paths: impl IntoIterator<Item = &'p Path>, anyway: bool) -> Result<(), Failure> {
-    // A file that cannot be opened is reported where it is read.
+    // A file that cannot be opened is reported when it is read.
     let used = paths.into_iter().find(|path| !anyway && is_locked(path).unwrap_or(false));
     used.map_or(Ok(()), |path| {
         Err(format!(

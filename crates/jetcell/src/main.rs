@@ -1,7 +1,7 @@
-//! `jetcell`: an ESE-compatible storage engine and the test cell around it, on the command line.
+//! Command line interface of Jetcell, an ESE-compatible storage engine with storage tests.
 //!
-//! Every command prints results to stdout, and progress and errors to stderr. Exit codes: 0 good, 1 findings or a failed
-//! verdict, 2 could not run.
+//! Every command prints results to stdout, and progress and errors to stderr. Exit codes: 0 good, 1 findings or a
+//! failed verdict, 2 could not run.
 
 #![forbid(unsafe_code)]
 
@@ -73,7 +73,8 @@ use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, 
 use crate::not_built::NotBuilt;
 use crate::outcome::{Outcome, print_error};
 
-/// The load allocates many records of just above a kilobyte, for which the allocator of the C library is slow.
+/// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the allocator of the
+/// C library is slow.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -116,12 +117,12 @@ Examples:
 
 jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped early, 2 could not run.";
 
-/// Tests storage with a real ESE database engine, and checks, dumps and exports ESE files
+/// Test storage with a real ESE database engine, and check, dump and export ESE files
 #[derive(Parser)]
 #[command(name = "jetcell", version, long_version = version::long(), arg_required_else_help = true)]
 #[command(after_help = EXAMPLES)]
 struct Arguments {
-    /// When output has colours; the variable NO_COLOR turns them off
+    /// Use of colours in the output; the variable NO_COLOR turns them off
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
     #[command(subcommand)]
@@ -141,27 +142,27 @@ enum Subcommands {
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost (not in this build: feature sizing)
     #[cfg(not(feature = "sizing"))]
     Size(NotBuilt),
-    /// Recover dirty databases with their logs, those of Windows included
+    /// Recover dirty databases with their logs, including those of Windows
     Recover(Box<Recover>),
     /// Back up the databases and logs of a stopped instance
     Backup(Box<MakeBackup>),
-    /// Make a passive copy of an instance, and keep it up by the logs
+    /// Make a passive copy of an instance, and update it by replaying the logs
     Replicate(Box<Replicate>),
-    /// Give directories of this host to copies on other hosts
+    /// Share directories of this host with copies on other hosts
     Serve(Box<Serve>),
     /// Show the state of copies: queues, lag and health
     Copies(Copies),
     /// Make a copy the active side
     Activate(Activate),
-    /// Bring a copy, or a side that has diverged, back to the active side
+    /// Resynchronize a copy, or a side that has diverged, with the active side
     Reseed(Box<ReseedCommand>),
-    /// Verify the pages of a stopped instance, and overwrite what deleted data leave behind
+    /// Verify the pages of a stopped instance, and overwrite deleted data
     Maintain(Box<Maintain>),
     /// Restore databases from backups
     Restore(Box<Restore>),
     /// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
     Export(Export),
-    /// Test storage: run a load, measure, verify and judge
+    /// Test storage: run a load, measure, verify and judge the result
     #[command(subcommand, after_help = TEST_EXAMPLES)]
     Test(Test),
     /// Test many hosts together: one test, one verdict
@@ -177,11 +178,12 @@ enum Subcommands {
     Events(Events),
     /// Compare stored runs
     Compare(Compare),
-    /// Make, watch, repair and end RAID arrays, and calculate their reliability
+    /// Create, monitor, repair and destroy RAID arrays, and calculate their reliability
     #[cfg(feature = "arrays")]
     #[command(subcommand, after_help = commands::raid::EXAMPLES)]
     Raid(Raid),
-    /// Make, watch, repair and end RAID arrays, and calculate their reliability (not in this build: feature arrays)
+    /// Create, monitor, repair and destroy RAID arrays, and calculate their reliability (not in this build: feature
+    /// arrays)
     #[cfg(not(feature = "arrays"))]
     Raid(NotBuilt),
     /// Examine drives and file systems
@@ -191,10 +193,10 @@ enum Subcommands {
     /// Examine drives and file systems (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
     Disk(NotBuilt),
-    /// Record what a test draws, and say what it costs
+    /// Record the power use of a test, and calculate its cost
     #[command(subcommand, after_help = commands::power::EXAMPLES)]
     Power(Power),
-    /// Show what a test will use of this machine, and what to change before it
+    /// Show which resources of this machine a test will use, and what to change before a test
     Doctor(Doctor),
     /// Print a completion script for a shell
     Completions(Completions),
@@ -206,44 +208,50 @@ enum Subcommands {
 enum Test {
     /// Run a mail load on ESE databases and judge throughput and latency
     ///
-    /// Creates ESE databases, runs a mail load on them, verifies every page and judges the storage
+    /// Create ESE databases, run a mail load on them, verify every page and judge the storage
     Performance(Box<StorageTest<Performance>>),
     /// Run a mail load for 24 hours and judge it with lenient limits; it can be continued after a crash
     ///
-    /// Runs a mail load on ESE databases for a day, verifies every page, judges the storage and looks for drifts
+    /// Run a mail load on ESE databases for a day, verify every page, judge the storage and detect drifts
     Stress(Box<StorageTest<Stress>>),
     /// Read and verify all pages as a backup does, and measure the rate
     ///
-    /// Reads all pages of ESE databases at the same time, verifies each, and shows the rate, alone or beside a load
+    /// Read the pages of all ESE databases concurrently, verify each page, and show the rate, with or without a
+    /// concurrent load
     Backup(Box<StorageTest<Backup>>),
     /// Generate logs under load and measure how fast they are replayed
     ///
-    /// Generates logs with a mail load on ESE databases, puts the databases back, replays the logs and verifies every page
+    /// Generate logs with a mail load on ESE databases, put the databases back, replay the logs and verify every page
     Recovery(Box<StorageTest<Recovery>>),
-    /// Let passive copies follow a load, and measure their I/O beside that of the active side
+    /// Let passive copies follow a load, and compare their I/O with that of the active side
     ///
-    /// Seeds passive copies of ESE databases under a mail load, makes them follow and catch up, and compares the I/O of both sides
+    /// Seed passive copies of ESE databases under a mail load, make them follow and catch up, and compare the I/O of
+    /// both sides
     Replication(Box<StorageTest<Replication>>),
-    /// Find out whether storage keeps what it acknowledged when the power is cut
+    /// Test whether storage keeps the writes that it acknowledged when the power is cut
     ///
-    /// Writes to storage until it is cut off, lets a witness elsewhere know what was acknowledged, and verifies after the cut
+    /// Write to storage until it is cut off, report acknowledged writes to a witness on another host, and verify them
+    /// after the cut
     #[cfg(feature = "lab")]
     Durability(Box<DurabilityTest>),
-    /// Find out whether storage keeps what it acknowledged when the power is cut (not in this build: feature lab)
+    /// Test whether storage keeps the writes that it acknowledged when the power is cut (not in this build: feature
+    /// lab)
     #[cfg(not(feature = "lab"))]
     Durability(NotBuilt),
-    /// Run the mail load on several file systems in turns, and compare them
+    /// Run the mail load on several file systems alternately, and compare them
     ///
-    /// Runs the mail load on directories of several file systems in turns, until the difference can be told from noise
+    /// Run the mail load on directories of several file systems alternately, until the difference can be
+    /// distinguished from noise
     #[cfg(feature = "lab")]
     Filesystems(Box<FilesystemsTest>),
-    /// Run the mail load on several file systems in turns, and compare them (not in this build: feature lab)
+    /// Run the mail load on several file systems alternately, and compare them (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
     Filesystems(NotBuilt),
 }
 
-/// Restarts the program with allocators that reserve little address space, if the process has a limit of it
-/// (`ulimit -v`). By default they reserve a gigabyte in advance, and the load would fail for want of the rest.
+/// Restarts the program with allocators that reserve little address space, if the address space of the process is
+/// limited (`ulimit -v`). By default the allocators reserve a gigabyte in advance, and too little would remain for
+/// the load.
 fn spare_address_space() {
     const SETTINGS: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "1"), ("MIMALLOC_ARENA_RESERVE", "32MiB")];
     let unlimited = getrlimit(Resource::As).current.is_none();
@@ -254,15 +262,15 @@ fn spare_address_space() {
     let mut arguments = std::env::args_os();
     let mut again = Command::new(program);
     again.arg0(arguments.next().unwrap_or_else(|| "jetcell".into())).args(arguments).envs(SETTINGS);
-    // After an error the program goes on as it is.
+    // If this fails, the program continues with the default allocators.
     let _ = again.exec();
 }
 
-/// Threads that every command may start: of the I/O backend, of workers, and the one that waits for Ctrl-C. A test of
-/// storage asks for those of its load later.
+/// Number of threads that every command may start: those of the I/O backend, workers, and the thread that waits for
+/// Ctrl-C. A storage test checks the threads of its load later.
 const THREADS: usize = 32;
 
-/// Whether the process may start the threads of a command. Otherwise a library would panic in the middle of the work.
+/// Returns true if the process can start the threads of a command. Otherwise a library would panic during the work.
 fn may_start_threads() -> bool {
     try_threads(THREADS)
         .map_err(|(started, error)| {
@@ -274,7 +282,7 @@ fn may_start_threads() -> bool {
         .is_ok()
 }
 
-/// The error of the command line in the shape of all errors: what is wrong, and what to do.
+/// Returns a command line error in the form of all errors: the problem, and the remedy.
 fn one_line(text: &str, kind: ErrorKind) -> String {
     let mut lines = text.lines().map(str::trim);
     let what = lines.next().unwrap_or_default().trim_start_matches("error: ");
@@ -284,7 +292,7 @@ fn one_line(text: &str, kind: ErrorKind) -> String {
         .map(|line| line.trim_start_matches("tip: ").trim_start_matches('[').trim_end_matches(']'))
         .collect();
     let what = match what.strip_suffix(':') {
-        // The text of most invalid values says what to write.
+        // The text of most invalid values already contains the remedy.
         _ if kind == ErrorKind::ValueValidation && what.contains("; ") => return what.to_string(),
         _ if kind == ErrorKind::ValueValidation => what.to_string(),
         Some(what) => format!("{what}: {}", details.join(", ")),
@@ -293,7 +301,7 @@ fn one_line(text: &str, kind: ErrorKind) -> String {
     format!("{what}; see --help")
 }
 
-/// What `--color` asks for in a command line that is not run, such as one with `--help`.
+/// Returns the value of `--color` from a command line that is not executed, such as one with `--help`.
 fn asked_colour(mut words: impl Iterator<Item = String>) -> Colour {
     let value = std::iter::from_fn(|| {
         let word = words.next()?;
@@ -314,7 +322,7 @@ fn main() -> ExitCode {
     spare_address_space();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        // Help and version are reported as errors, too.
+        // Clap also returns help and version as errors.
         Err(error) if !error.use_stderr() => {
             colour::choose(asked_colour(std::env::args()));
             console::print_exact(&match colour::is_wanted() {

@@ -1,4 +1,4 @@
-//! When a run measured.
+//! Time window of the measurement of a run.
 
 use chrono::DateTime;
 use jetcell_workload::Phase;
@@ -6,7 +6,8 @@ use jetcell_workload::result::{PhaseTime, RunResult};
 
 use crate::outcome::Failure;
 
-/// Begin and end of the measured time, in milliseconds since 1970 UTC. A stress test that was continued has no single window.
+/// Returns the start and end of the measured time in milliseconds since 1970 UTC. A stress test that was continued
+/// has no single window, which is an error.
 pub fn measured_window(run: &RunResult) -> Result<(i64, i64), Failure> {
     let failed = |what: &str| Failure::from(format!("the run of {}: {what}", run.started));
     if run.parts.len() > 1 {
@@ -15,7 +16,7 @@ pub fn measured_window(run: &RunResult) -> Result<(i64, i64), Failure> {
     window(&run.started, &run.phases).ok_or_else(|| failed("it did not measure"))
 }
 
-/// The phases before the measurement give its begin.
+/// Computes the window. The phases before the measurement determine its start.
 fn window(started: &str, phases: &[PhaseTime]) -> Option<(i64, i64)> {
     let started = DateTime::parse_from_rfc3339(started).ok()?.timestamp_millis();
     let measure = phases.iter().position(|phase| phase.phase == Phase::Measure)?;
@@ -41,7 +42,7 @@ mod tests {
         assert_eq!(window("2026-01-01T00:00:00.500Z", &phases), Some((begin + 12_500, begin + 72_500)));
         assert_eq!(window("2026-01-01T00:00:00.500Z", &phases[..2]), None);
         assert_eq!(window("yesterday", &phases), None);
-        // A stored result is not trusted.
+        // Stored results are not trusted.
         let endless = [phase(Phase::Create, 1e300), phase(Phase::Measure, 1e300)];
         assert_eq!(window("2026-01-01T00:00:00Z", &endless), Some((i64::MAX, i64::MAX)));
     }

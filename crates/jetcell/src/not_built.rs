@@ -1,4 +1,4 @@
-//! Commands and options that this build does not have, because their Cargo feature is off.
+//! Commands and options that are missing in this build because their Cargo feature is off.
 
 use std::ffi::OsString;
 
@@ -6,7 +6,8 @@ use clap::Args;
 
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Takes the place of a command whose feature is off. It accepts all arguments, so that every use of the command says how to get it.
+/// Placeholder for a command whose feature is off. It accepts all arguments, so every use of the command explains how
+/// to get it.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct NotBuilt {
@@ -15,14 +16,14 @@ pub struct NotBuilt {
 }
 
 impl NotBuilt {
-    /// Says how to get the command `name`.
+    /// Explains how to get the command `name`.
     pub fn run(self, name: &str, feature: &str) -> Outcome {
         print_error(not_built(&format!("jetcell {name}"), feature));
         Outcome::CouldNotRun
     }
 }
 
-/// Says how to get `what`.
+/// Returns an error that explains how to get `what`.
 pub fn not_built(what: &str, feature: &str) -> Failure {
     format!(
         "{what} is not part of this build; build it with `cargo install --path crates/jetcell --features {feature}`, or \

@@ -1,4 +1,4 @@
-//! The outcome of a command.
+//! Outcome of a command.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -9,11 +9,11 @@ use crate::terminal::note;
 /// The three exit codes of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// 0: all is good.
+    /// 0: success.
     Good = 0,
     /// 1: the verdict is not a pass, or there are findings.
     Findings = 1,
-    /// 2: the command could not do its work.
+    /// 2: the command could not run.
     CouldNotRun = 2,
 }
 
@@ -23,7 +23,7 @@ impl From<Outcome> for ExitCode {
     }
 }
 
-/// Why a command could not do its work: one line for the user.
+/// Reason why a command could not run, as one line for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(String);
 
@@ -47,7 +47,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints one line to stderr, which a terminal shows folded: what is wrong, and what to do. Control characters of names and stored text are shown and not sent to the terminal.
+/// Prints one line to stderr: the problem, and the remedy. On a terminal the line is wrapped. Control characters in
+/// names and stored text are escaped and never sent to the terminal.
 pub fn print_error(what: impl fmt::Display) {
     note(&format!("jetcell: {}", with_remedy(&what.to_string())));
 }

@@ -1,4 +1,4 @@
-//! The line on a terminal that shows how far a command is. It is never longer than the terminal is wide.
+//! Progress line on a terminal. It is never wider than the terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -7,28 +7,28 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::console;
 
-/// Characters of the bar.
+/// Width of the bar in characters.
 const BAR: usize = 20;
-/// The spinner and a space stand before the text.
+/// Width in characters of the spinner and the space before the text.
 const SPINNER: usize = 2;
-/// Details that are worth more than the bar.
+/// Number of details that have priority over the bar.
 const KEPT_BESIDE_BAR: usize = 2;
-/// A title is not made shorter than this.
+/// Minimum number of characters to which a title is shortened.
 const SHORTEST_TITLE: usize = 8;
-/// Time between two positions of the spinner.
+/// Interval between two steps of the spinner.
 const TICK: Duration = Duration::from_millis(200);
 
-/// A line that is written again and again, until it is dropped.
+/// A progress line that is redrawn until it is dropped.
 pub struct ProgressLine(ProgressBar);
 
 impl ProgressLine {
-    /// A line on standard error, if that is a terminal.
+    /// Creates a progress line on standard error, or returns `None` if that is not a terminal.
     pub fn new() -> Option<ProgressLine> {
         if !std::io::stderr().is_terminal() {
             return None;
         }
         let bar = ProgressBar::new_spinner();
-        // A line that does not fit, because the terminal was made narrower since, is cut off.
+        // If the terminal was made narrower, a line that no longer fits is truncated.
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
@@ -36,13 +36,13 @@ impl ProgressLine {
         Some(ProgressLine(bar))
     }
 
-    /// Shows a title, the share that is done if it is known, and details that commas separate, the most important one first.
+    /// Shows a title, the completed share if it is known, and details separated by commas, the most important first.
     pub fn show(&self, title: &str, share: Option<f64>, details: &str) {
         let width = console::terminal_width().saturating_sub(SPINNER);
         self.0.set_message(line(width, &jetcell_input::printable(title), share, details));
     }
 
-    /// Writes something else while the line is hidden.
+    /// Hides the line while `write` runs.
     pub fn suspend(&self, write: impl FnOnce()) {
         self.0.suspend(write);
     }
@@ -54,13 +54,13 @@ impl Drop for ProgressLine {
     }
 }
 
-/// The share of a whole; nothing is done if there is nothing to do.
+/// Returns the completed share of a whole. An empty whole is complete.
 pub fn share(done: u64, total: u64) -> Option<f64> {
     Some(if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) })
 }
 
-/// The text in at most `width` characters. What has no room is left out: first the last details down to two, then the bar, then more
-/// details, then the end of the title.
+/// Formats the text in at most `width` characters. Parts that do not fit are omitted: first the last details down to
+/// two, then the bar, then more details, then the end of the title.
 fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String {
     let percent = share.map_or(String::new(), |share| format!(" {:>3.0} %", (share * 100.0).floor()));
     let joined = |title: &str, bar: &str, details: &str| match details {

@@ -1,7 +1,7 @@
-//! What to do about errors whose authors cannot say it: those of the operating system, and those of parsers.
+//! Remedies for errors of the operating system and of parsers, whose messages do not contain one.
 
-/// The message, with what to do if it ends in an error of the operating system, `… (os error 28)`, or names a line of a file, or
-/// the limits of a value. A message that goes on after that says it already.
+/// Adds a remedy to a message that ends in an error of the operating system, `… (os error 28)`, or that names a line
+/// of a file or the limits of a value. A message with text after a `;` already contains a remedy.
 pub fn with_remedy(message: &str) -> String {
     let of_line = || (names_a_line(message) && !message.contains("; ")).then_some("correct this line");
     let of_limit =
@@ -16,7 +16,8 @@ fn names_a_line(message: &str) -> bool {
     message.split("line ").skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// The number in the words that the standard library ends such an error with. ESE's name of the error may follow.
+/// Returns the error number from the words with which the standard library ends such an error. ESE's name of the
+/// error may follow.
 fn error_number(message: &str) -> Option<u32> {
     let (_, rest) = message.rsplit_once("(os error ")?;
     let (number, name) = rest.split_once(')')?;
@@ -24,7 +25,7 @@ fn error_number(message: &str) -> Option<u32> {
     number.parse().ok().filter(|_| is_end)
 }
 
-/// Numbers are those of Linux.
+/// Returns the remedy for an error number of Linux.
 fn remedy(number: u32) -> Option<&'static str> {
     Some(match number {
         2 => "give a path that exists",

@@ -1,4 +1,4 @@
-//! The width of the terminal, and lines on standard error that fit it.
+//! Width of the terminal, and lines on standard error that fit it.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -7,7 +7,8 @@ use jetcell_input::printable;
 use jetcell_report::wrapped;
 use rustix::termios::tcgetwinsize;
 
-/// Characters in a line of standard output: as the terminal has, or without a limit if it is no terminal.
+/// Returns the maximum line length on standard output: the width of the terminal, or no limit if it is not a
+/// terminal.
 pub fn width() -> usize {
     match io::stdout().is_terminal() {
         true => columns(io::stdout()).unwrap_or(80).max(40),
@@ -15,18 +16,18 @@ pub fn width() -> usize {
     }
 }
 
-/// Characters in a line of the terminal that standard error is.
+/// Returns the line length of the terminal on standard error.
 pub fn terminal_width() -> usize {
     columns(io::stderr()).unwrap_or(80).max(20)
 }
 
-/// Columns of a terminal; `None` if it does not know them.
+/// Returns the number of columns of a terminal, or `None` if it is unknown.
 fn columns(terminal: impl AsFd) -> Option<usize> {
     let size = tcgetwinsize(terminal).ok()?;
     Some(size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
-/// Prints a line to standard error, as far as that is possible. On a terminal it is folded between words.
+/// Prints a line to standard error. Errors are ignored. On a terminal the line is wrapped between words.
 pub fn note(line: &str) {
     let text = match io::stderr().is_terminal() {
         true => wrapped("", line, terminal_width()),

@@ -1,4 +1,4 @@
-//! Reads files that are compressed with Zstandard as if they were not.
+//! Transparent reading of files that are compressed with Zstandard.
 
 use std::fs::File as RealFile;
 #[cfg(feature = "zst")]
@@ -19,16 +19,19 @@ use crate::not_built::not_built;
 /// First bytes of a Zstandard frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// First bytes of a skippable frame; the lower half of the first byte has any value. Such frames may precede the content.
+/// First bytes of a skippable frame. The lower half of the first byte can have any value. Such frames may precede the
+/// content.
 const SKIPPABLE_MAGIC: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
 
-/// Size up to which every file is unpacked by default. Small databases are mostly free space, which packs to almost nothing.
+/// Size in bytes up to which every file is unpacked by default. Small databases are mostly free space, which is
+/// compressed to almost nothing.
 const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 
-/// Default limit of larger files as a multiple of the packed size. Databases of Windows pack to a tenth or less of that.
+/// Default limit for larger files as a multiple of the packed size. Typical databases of Windows have a ratio of a
+/// tenth of this limit or less.
 const DEFAULT_MAX_RATIO: u64 = 100;
 
-/// The options of commands that read compressed files.
+/// Options of commands that read compressed files.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct UnpackOptions {
     /// Unpack .zst files up to this size; by default 1 GiB, or 100 times the packed size if that is more
@@ -36,27 +39,29 @@ pub struct UnpackOptions {
     max_unpacked: Option<ByteSize>,
 }
 
-/// Files of the machine; one that ends in `.zst` is unpacked into a temporary file when it is opened for reading.
+/// The machine's file system. A file whose name ends in `.zst` is unpacked into a temporary file when it is opened
+/// for reading.
 ///
-/// Compressed files may be hostile: a few kilobytes can unpack to terabytes. Only ESE files are unpacked as a whole. Of other content the
-/// first [`START_LEN`] bytes are unpacked, which is what commands need to report that the file is not an ESE file.
+/// Compressed files may be malicious: a few kilobytes can unpack to terabytes. Only ESE files are unpacked
+/// completely. Of other content, only the first [`START_LEN`] bytes are unpacked. They suffice to report that the
+/// file is not an ESE file.
 pub struct Unpacked {
     inner: RealVfs,
     options: UnpackOptions,
 }
 
 impl Unpacked {
-    /// See [`RealVfs::new`].
+    /// Opens the file system. See [`RealVfs::new`].
     pub fn new(options: RealOptions, unpack: UnpackOptions) -> io::Result<Unpacked> {
         Ok(Unpacked { inner: RealVfs::new(options)?, options: unpack })
     }
 
-    /// The unpacked content in a file without a name; `None` if the file is not compressed.
+    /// Returns the unpacked content in an unnamed file, or `None` if the file is not compressed.
     fn unpack(&self, path: &Path) -> io::Result<Option<RealFile>> {
         if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst")) {
             return Ok(None);
         }
-        // The open of a pipe would wait for its other end.
+        // Opening a pipe would wait for its other end.
         if !path.metadata()?.is_file() {
             return Ok(None);
         }
@@ -69,7 +74,7 @@ impl Unpacked {
         packed.rewind()?;
         let packed_len = packed.metadata()?.len();
         let space = std::env::temp_dir();
-        // Other kinds of errors would read as errors of the compressed file itself.
+        // Other error kinds would look like errors of the compressed file itself.
         let no_space = |error: io::Error| {
             let shown = space.display();
             io::Error::other(format!(
@@ -101,10 +106,10 @@ impl Unpacked {
         }
     }
 
-    /// The limit of a file with this many packed bytes, which is unpacked into `plain`.
+    /// Returns the size limit for a file of this packed size that is unpacked into `plain`.
     fn limit(&self, packed: u64, plain: &RealFile) -> io::Result<Limit> {
         let stat = rustix::fs::fstatvfs(plain)?;
-        // A tenth stays free for other programs.
+        // A tenth of the space is reserved for other programs.
         let space = stat.f_bavail.saturating_mul(stat.f_frsize) / 10 * 9;
         let default = packed.saturating_mul(DEFAULT_MAX_RATIO).max(DEFAULT_MAX_BYTES);
         Ok(Limit { asked: self.options.max_unpacked.map_or(default, |size| size.0), space })
@@ -117,7 +122,7 @@ fn decoder(packed: RealFile, corrupt: impl Fn(io::Error) -> io::Error) -> io::Re
     zstd::Decoder::new(BufReader::new(packed)).map_err(corrupt)
 }
 
-/// Says how to get a build that decodes.
+/// Returns an error that explains how to get a build with a decoder.
 #[cfg(not(feature = "zst"))]
 fn decoder(_: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
     Err(io::Error::new(io::ErrorKind::Unsupported, not_built("reading compressed files", "zst").to_string()))
@@ -129,12 +134,12 @@ fn is_skippable(start: &[u8]) -> bool {
         .is_some_and(|(first, rest)| first & 0xf0 == SKIPPABLE_MAGIC[0] && rest == &SKIPPABLE_MAGIC[1..])
 }
 
-/// The limits of an unpacked file in bytes.
+/// Limits on the size of an unpacked file in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
-    /// What the user allows.
+    /// Limit from the user's option, or its default.
     asked: u64,
-    /// What the file system of temporary files has free.
+    /// Free space on the file system of temporary files.
     space: u64,
 }
 
@@ -171,11 +176,11 @@ impl VfsLayer for Unpacked {
     }
 }
 
-/// The unpacked content under the name of the compressed file.
+/// The unpacked content, with the path of the compressed file.
 struct Plain {
     inner: Arc<dyn File>,
     path: PathBuf,
-    /// The temporary file exists as long as it is open.
+    /// Keeps the unnamed temporary file alive.
     _held: OwnedFd,
 }
 

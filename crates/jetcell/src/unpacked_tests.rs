@@ -3,7 +3,7 @@ use jetcell_vfs::IoReason;
 
 use super::*;
 
-/// A directory with files, and the files as commands see them.
+/// A directory with files, and the file system through which commands read them.
 struct Site {
     dir: tempfile::TempDir,
     vfs: Unpacked,
@@ -31,14 +31,14 @@ impl Site {
     }
 }
 
-/// The first bytes of a database.
+/// Returns the first bytes of a database.
 fn database_start() -> Vec<u8> {
     let mut start = vec![0; 4096];
     start[4..8].copy_from_slice(&DATABASE_MAGIC.to_le_bytes());
     start
 }
 
-/// A file with these first bytes and zeros up to `len`, packed in little memory.
+/// Returns a packed file with these first bytes and zeros up to `len`. Packing it uses little memory.
 fn packed_zeros(start: &[u8], len: u64) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
     encoder.write_all(start).unwrap();
@@ -104,7 +104,7 @@ fn skippable_frames_before_the_content_are_skipped() {
         let skippable = [&[first, 0x2a, 0x4d, 0x18, 5, 0, 0, 0][..], b"hello"].concat();
         let path = site.write("a.edb.zst", &[&skippable[..], &skippable, &packed].concat());
         assert!(site.read(&path).unwrap() == content);
-        // Frames without content, and a frame that is longer than the file.
+        // Frames without content, and a frame that extends past the end of the file.
         assert_eq!(site.read(&site.write("b.edb.zst", &skippable)).unwrap(), b"");
         let cut = [first, 0x2a, 0x4d, 0x18, 255, 255, 255, 255];
         assert!(site.read(&site.write("c.edb.zst", &cut)).is_err());

@@ -1,11 +1,11 @@
-//! What `--version` prints: the program, the file formats that it reads and writes, and its build.
+//! Output of `--version`: the program, the file formats that it reads and writes, and its build.
 
 use std::sync::LazyLock;
 
 use ese_format::header::{DATABASE_UPDATE, DATABASE_VERSION};
 use ese_format::log::header::LOG_VERSION;
 
-/// The text behind the name of the program, which clap wants for the whole life of the process.
+/// Returns the text after the name of the program. Clap requires a static lifetime.
 pub fn long() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(text);
     &TEXT
@@ -30,7 +30,7 @@ fn text() -> String {
     )
 }
 
-/// The Cargo features of this build.
+/// Lists the Cargo features of this build.
 fn features() -> String {
     let all = [
         ("arrays", cfg!(feature = "arrays")),

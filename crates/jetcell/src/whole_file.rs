@@ -1,11 +1,11 @@
-//! Atomic writes of output files, which are complete or absent even after a kill or a power failure.
+//! Atomic writes of output files. A file is complete or absent even after a kill or a power failure.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use jetcell_vfs::UnfinishedFile;
 
-/// Replaces the file, durably. After an error the old file is there.
+/// Replaces the file durably. After an error the old file is unchanged.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = UnfinishedFile::create(path)?;
     file.write_all(text.as_bytes())?;

@@ -1,10 +1,11 @@
-//! Certificates for tests of TLS, made with the program openssl. `NAME.pem` is the certificate of NAME, and `NAME.key` its key.
+//! Certificates for tests of TLS, created with the `openssl` program. `NAME.pem` is the certificate of NAME, and
+//! `NAME.key` is its private key.
 
 use std::path::Path;
 use std::process::Command;
 
 const KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
-/// Longer than any test.
+/// Validity of the certificates, which is longer than any test.
 const DAYS: [&str; 2] = ["-days", "2"];
 
 fn openssl(directory: &Path, words: &[&str]) {
@@ -13,14 +14,14 @@ fn openssl(directory: &Path, words: &[&str]) {
     assert!(output.status.success(), "openssl {words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Makes an authority.
+/// Creates a certificate authority.
 pub fn make_authority(directory: &Path, name: &str) {
     let (file, key, subject) = (format!("{name}.pem"), format!("{name}.key"), format!("/CN={name}"));
     let words = ["req", "-x509", "-subj", &subject, "-keyout", &key, "-out", &file];
     openssl(directory, &[&words, &KEY[..], &DAYS].concat());
 }
 
-/// Makes a certificate that an authority in the same directory has signed, for alternative names such as `DNS:localhost`.
+/// Creates a certificate for alternative names such as `DNS:localhost`, signed by an authority in the same directory.
 pub fn make_certificate(directory: &Path, authority: &str, name: &str, alternative: &str) {
     let [request, names] = ["request", "names"].map(|ending| format!("{name}.{ending}"));
     let (file, key, subject) = (format!("{name}.pem"), format!("{name}.key"), format!("/CN={name}"));

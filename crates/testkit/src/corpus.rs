@@ -1,6 +1,7 @@
 //! The corpus of real files that Windows wrote: its location, its manifest, and its unpacked files.
 //!
-//! The corpus is outside the repository and may be absent. [`Corpus::locate`] then counts the test as skipped. Files are stored compressed and are unpacked into memory. The corpus directory is never written.
+//! The corpus is outside the repository and may be absent. [`Corpus::locate`] then marks the test as skipped. Files
+//! are stored compressed and are unpacked into memory. Nothing is ever written to the corpus directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,28 +18,28 @@ pub struct Corpus {
     pub files: Vec<CorpusFile>,
 }
 
-/// One file of the corpus, as the manifest describes it.
+/// A file in the corpus, as described in the manifest.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CorpusFile {
-    /// Path inside the corpus, without the `.zst`.
+    /// Path inside the corpus, without the `.zst` suffix.
     pub name: String,
-    /// Unpacked size, in bytes.
+    /// Unpacked size in bytes.
     pub size: u64,
-    /// `db`, `log`, `checkpoint`, ...
+    /// Kind of file: `db`, `log`, `checkpoint`, ...
     pub kind: String,
-    /// Page size of a database.
+    /// Page size of a database in bytes.
     #[serde(default)]
     pub page_size: Option<u32>,
     /// Header state of a database: 2 dirty, 3 clean.
     #[serde(default)]
     pub state: Option<u32>,
-    /// Last page the database owns.
+    /// Number of the last page that the database owns.
     #[serde(default)]
     pub last_owned_page: Option<u32>,
-    /// Pages with content and a good checksum.
+    /// Number of pages with content and a valid checksum.
     #[serde(default)]
     pub new_ck_pages: Option<u32>,
-    /// Pages that are all zero.
+    /// Number of pages that contain only zeros.
     #[serde(default)]
     pub zero_pages: Option<u32>,
     /// Tables of a database, by name.
@@ -46,12 +47,12 @@ pub struct CorpusFile {
     pub tables: BTreeMap<String, CorpusTable>,
 }
 
-/// The description of one table in the manifest.
+/// Description of a table in the manifest.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct CorpusTable {
-    /// Leaf nodes not flagged deleted.
+    /// Number of leaf nodes that are not flagged deleted.
     pub rows: u64,
-    /// Leaf nodes flagged deleted.
+    /// Number of leaf nodes that are flagged deleted.
     #[serde(default)]
     pub deleted_nodes: u64,
     /// Rows that libesedb reads.
@@ -63,10 +64,10 @@ pub struct CorpusTable {
     /// Rows that impacket reads.
     #[serde(default)]
     pub impacket: Option<serde_json::Value>,
-    /// Columns in the catalog.
+    /// Number of columns in the catalog.
     #[serde(default)]
     pub columns: Option<u64>,
-    /// Entries of each secondary index.
+    /// Number of entries in each secondary index, by index name.
     #[serde(default)]
     pub secondary_index_entries: BTreeMap<String, u64>,
 }
@@ -77,8 +78,8 @@ struct Manifest {
 }
 
 impl Corpus {
-    /// The corpus that `JETCELL_CORPUS` names, or the one beside the workspace. If there is none, prints a message to
-    /// the test log and returns `None`.
+    /// Returns the corpus at the path in `JETCELL_CORPUS`, or the corpus next to the workspace. If neither exists,
+    /// prints a message to the test log and returns `None`.
     pub fn locate() -> Option<Corpus> {
         let root = std::env::var_os("JETCELL_CORPUS").map_or_else(
             || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus")),
@@ -92,17 +93,17 @@ impl Corpus {
         Some(Corpus { root, files: manifest.files })
     }
 
-    /// The directory of the corpus, to read fields of the manifest that [`CorpusFile`] does not have.
+    /// Returns the directory of the corpus. Callers use it to read manifest fields that [`CorpusFile`] lacks.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The databases.
+    /// Returns the databases.
     pub fn databases(&self) -> impl Iterator<Item = &CorpusFile> {
         self.files.iter().filter(|file| file.kind == "db")
     }
 
-    /// The entry called `name`.
+    /// Returns the entry called `name`.
     pub fn file(&self, name: &str) -> &CorpusFile {
         self.files
             .iter()
@@ -110,7 +111,7 @@ impl Corpus {
             .unwrap_or_else(|| panic!("{name} is not in the corpus"))
     }
 
-    /// The unpacked content of a file. Panics if the size differs from the manifest.
+    /// Returns the unpacked content of a file. Panics if the size differs from the manifest.
     pub fn read(&self, name: &str) -> Vec<u8> {
         let packed = self.root.join(format!("{name}.zst"));
         let bytes = std::fs::File::open(&packed)
@@ -120,7 +121,7 @@ impl Corpus {
         bytes
     }
 
-    /// Unpacks a file into `directory` under its own last name, and returns the path.
+    /// Unpacks a file into `directory` under its file name, and returns the path.
     pub fn unpack(&self, name: &str, directory: &Path) -> PathBuf {
         let target = directory.join(Path::new(name).file_name().expect("corpus names have a last part"));
         std::fs::write(&target, self.read(name)).expect("the test directory is writable");

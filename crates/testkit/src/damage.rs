@@ -1,8 +1,8 @@
-//! Damages copies of databases and logs in one exact place. For tests and demonstrations of `jetcell check`; not part
-//! of the product.
+//! Damages copies of databases and logs at one exact location. For tests and demonstrations of `jetcell check`; not
+//! part of the product.
 //!
-//! There are two kinds of damage. Disks and crashes cause flipped bits, zeroed, swapped and cut pages, which checksums
-//! detect. Bugs cause wrong content under a good checksum, which only a check of the structure detects.
+//! There are two kinds of damage. Disks and crashes cause flipped bits and zeroed, swapped, or truncated pages, which
+//! checksums detect. Bugs cause wrong content with a valid checksum, which only a check of the structure detects.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,38 +15,38 @@ use ese_format::{PageNumber, PageSize, TreeId};
 /// A database in memory that can be damaged page by page.
 #[derive(Clone)]
 pub struct Patient {
-    /// The whole file.
+    /// Content of the file.
     pub bytes: Vec<u8>,
-    /// Its page size.
+    /// Page size of the database.
     pub size: PageSize,
 }
 
 impl Patient {
-    /// A database with a good header.
+    /// Wraps a database, which must have a valid header.
     pub fn new(bytes: Vec<u8>) -> Patient {
         let size =
             DatabaseHeader::decode(&bytes).expect("the database to damage has a good header").page_size;
         Patient { bytes, size }
     }
 
-    /// Byte offset of a page in the file.
+    /// Returns the byte range of a page in the file.
     pub fn range(&self, page: PageNumber) -> Range<usize> {
         let start = usize::try_from(self.size.offset_of(page)).expect("the file fits memory");
         start..start + self.size.bytes()
     }
 
-    /// A page.
+    /// Returns a page for reading.
     pub fn page(&self, page: PageNumber) -> Page<'_> {
         Page::new(&self.bytes[self.range(page)], self.size)
     }
 
-    /// The bytes of a page, to change them without a new checksum.
+    /// Returns the bytes of a page for modification without updating the checksum.
     pub fn raw(&mut self, page: PageNumber) -> &mut [u8] {
         let range = self.range(page);
         &mut self.bytes[range]
     }
 
-    /// Changes a page and makes its checksum good again, so that only a check of the structure finds the damage.
+    /// Changes a page and updates its checksum, so only a check of the structure can detect the damage.
     pub fn edit(&mut self, page: PageNumber, change: impl FnOnce(PageMut<'_>)) {
         let size = self.size;
         let raw = self.raw(page);
@@ -54,12 +54,12 @@ impl Patient {
         seal_page(raw, size, page);
     }
 
-    /// Flips one bit.
+    /// Flips one bit of a page.
     pub fn flip(&mut self, page: PageNumber, byte: usize, bit: u32) {
         self.raw(page)[byte] ^= 1 << bit;
     }
 
-    /// Exchanges two pages, like a disk that confuses two addresses.
+    /// Exchanges two pages, as a disk does that confuses two addresses.
     pub fn swap(&mut self, one: PageNumber, other: PageNumber) {
         let (first, second) = (self.raw(one).to_vec(), self.raw(other).to_vec());
         self.raw(one).copy_from_slice(&second);
@@ -71,7 +71,7 @@ impl Patient {
         self.bytes.truncate((pages as usize + 2) * self.size.bytes());
     }
 
-    /// The pages in use for which `wanted` holds.
+    /// Returns the pages in use that match `wanted`.
     pub fn find(&self, wanted: impl Fn(&Page<'_>) -> bool) -> Vec<PageNumber> {
         let pages = self.bytes.len() / self.size.bytes() - 2;
         (1..=pages as u32)
@@ -83,10 +83,10 @@ impl Patient {
             .collect()
     }
 
-    /// A leaf of a table with its left and right neighbour. Prefers a user table to a system table.
+    /// Returns a leaf of a table with its left and right neighbours. Prefers user tables over system tables.
     pub fn inner_leaf(&self) -> (PageNumber, PageNumber, PageNumber) {
         let kinds = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
-        // Freed pages can look like leaves.
+        // Freed pages can look like leaves, so only leaves that a parent page refers to are considered.
         let parents = self.find(|page| !page.is_leaf());
         let referred: HashSet<PageNumber> = parents
             .iter()
@@ -106,12 +106,12 @@ impl Patient {
     }
 }
 
-/// The bytes of one segment of a log.
+/// Returns the bytes of one segment of a log.
 pub fn segment(log: &mut [u8], number: usize) -> &mut [u8] {
     &mut log[number * SEGMENT_LEN..(number + 1) * SEGMENT_LEN]
 }
 
-/// Overwrites the records of a segment so that its checksum is certainly wrong.
+/// Overwrites the records of a segment with data that makes its checksum invalid.
 pub fn scribble(segment: &mut [u8]) {
     // The checksum does not detect a uniform fill.
     segment[512..].iter_mut().zip(0u32..).for_each(|(byte, n)| *byte = (n * n / 7) as u8);

@@ -1,13 +1,14 @@
-//! Text and files that a test compares with stored ones. `JETCELL_BLESS=1 cargo test --workspace --all-features` writes all of them again.
+//! Compares text and files with stored golden files. `JETCELL_BLESS=1 cargo test --workspace --all-features` writes
+//! all golden files again.
 
 use std::path::Path;
 
-/// Whether stored files are written instead of compared.
+/// Returns true if golden files are written instead of compared.
 fn is_blessing() -> bool {
     std::env::var_os("JETCELL_BLESS").is_some()
 }
 
-/// Compares `text` with the file at `path`. With `JETCELL_BLESS=1` it writes the file instead.
+/// Compares `text` with the file at `path`. With `JETCELL_BLESS=1`, writes the file instead.
 #[track_caller]
 pub fn compare(path: &Path, text: &str) {
     if is_blessing() {
@@ -17,8 +18,8 @@ pub fn compare(path: &Path, text: &str) {
     assert!(text == expected, "{}: expected\n{expected}\nbut got\n{text}", path.display());
 }
 
-/// Compares `bytes` with the file at `path`. A file whose name ends in `.zst` is compressed with Zstandard. With `JETCELL_BLESS=1` it writes
-/// the file instead.
+/// Compares `bytes` with the file at `path`. A file whose name ends in `.zst` is compressed with Zstandard. With
+/// `JETCELL_BLESS=1`, writes the file instead.
 #[track_caller]
 pub fn compare_bytes(path: &Path, bytes: &[u8]) {
     let is_compressed = path.extension().is_some_and(|extension| extension == "zst");

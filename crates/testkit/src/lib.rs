@@ -1,4 +1,5 @@
-//! For tests only: certificates, the corpus of real files, skipped tests, damage to copies of files, pages to compare, golden files.
+//! Helpers for tests only: certificates, the corpus of real files, skipped tests, damage to copies of files,
+//! comparable pages, and golden files.
 
 #![forbid(unsafe_code)]
 

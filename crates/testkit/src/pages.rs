@@ -1,7 +1,8 @@
-//! Pages of databases that are compared.
+//! Extracts the comparable parts of database pages.
 
-/// The pages of a database without what may differ between equal databases: the two headers; of each page the checksum and the
-/// flush type, which depend on how often it was written; pages of zeros at the end.
+/// Returns the pages of a database without the parts that may differ between equal databases. These parts are the two
+/// headers, the checksum and the flush type of each page, which depend on the number of writes, and zeroed pages at
+/// the end.
 ///
 /// `page_bytes` is the page size. Panics if a page is shorter than its header.
 pub fn comparable(database: &[u8], page_bytes: usize) -> Vec<Vec<u8>> {

@@ -1,37 +1,38 @@
-//! Tests that cannot run on this machine. They say so, are counted, and can be made failures.
+//! Skips tests that cannot run on this machine. Skipped tests print a message, are counted, and can be turned into
+//! failures.
 //!
-//! libtest knows no test that was skipped while it ran, and reports such a test as passed. [`skip`] therefore adds a line to the file
-//! that `JETCELL_SKIPPED` names, and `test.sh` prints their number at its end.
+//! libtest cannot mark a running test as skipped, and reports it as passed. [`skip`] therefore appends a line to the
+//! file named in `JETCELL_SKIPPED`, and `test.sh` prints the number of lines at its end.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// What a test needs and a machine may lack.
+/// Requirement of a test that a machine may not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The real files of Windows.
+    /// Real files that Windows wrote.
     Corpus,
-    /// A feature of the kernel, of a device or of a file system.
+    /// Feature of the kernel, a device, or a file system.
     Kernel,
     /// A NATS server.
     Nats,
-    /// Clients of network block devices.
+    /// Clients for network block devices.
     Nbd,
-    /// The independent readers of ESE databases.
+    /// Independent readers of ESE databases.
     Readers,
-    /// Files of the repository that a package does not have.
+    /// Files of the repository that a package does not contain.
     Repository,
-    /// Rights of root: loop devices, mounts, namespaces, other users.
+    /// Root privileges: loop devices, mounts, namespaces, other users.
     Root,
-    /// A program, for example a browser or a maker of file systems.
+    /// External program, such as a browser or an mkfs program.
     Tools,
-    /// A user other than root.
+    /// User other than root.
     User,
 }
 
 impl Need {
-    /// The name in the summary.
+    /// Returns the name in the summary.
     pub fn name(self) -> &'static str {
         match self {
             Need::Corpus => "corpus",
@@ -46,21 +47,21 @@ impl Need {
         }
     }
 
-    /// The variable that makes a missing need a failure if it is `1`.
+    /// Returns the environment variable that, if set to `1`, turns a missing requirement into a failure.
     pub fn variable(self) -> String {
         format!("JETCELL_REQUIRE_{}", self.name().to_uppercase())
     }
 
-    /// Whether the caller must have it.
+    /// Returns true if a missing requirement is a failure.
     pub fn is_required(self) -> bool {
         std::env::var_os(self.variable()).is_some_and(|value| value == "1")
     }
 }
 
-/// Notes that the current test cannot run. `why` is for people.
+/// Records that the current test cannot run. `why` is shown to people.
 ///
 /// # Panics
-/// The need is required.
+/// Panics if the requirement is mandatory.
 #[track_caller]
 pub fn skip(need: Need, why: impl Display) {
     let name = need.name();
@@ -70,7 +71,7 @@ pub fn skip(need: Need, why: impl Display) {
     let thread = std::thread::current();
     let why = why.to_string().replace(['\n', '\t'], " ");
     let line = format!("{name}\t{}\t{why}\n", thread.name().unwrap_or("unnamed"));
-    // One write, so that the lines of concurrent processes stay whole.
+    // A single write keeps the lines of concurrent processes intact.
     let added = OpenOptions::new()
         .create(true)
         .append(true)

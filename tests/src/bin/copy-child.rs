@@ -1,8 +1,9 @@
-//! The process that `tests/copies_killed.rs` and `tests/copies_remote.rs` kill while it works on a copy, or serves one:
-//! `copy-child seed|replicate|reseed FROM TO`, `copy-child activate DIRECTORY nothing|any|N [SUCCESSOR]`, `copy-child serve DIRECTORY`.
+//! The child process that `tests/copies_killed.rs` and `tests/copies_remote.rs` kill while it works on a copy or
+//! serves a directory: `copy-child seed|replicate|reseed FROM TO`, `copy-child activate DIRECTORY nothing|any|N
+//! [SUCCESSOR]`, `copy-child serve DIRECTORY`.
 //!
-//! `FROM` may be an address, `tls://localhost:PORT/app`; the variable `JETCELL_TLS_FILES` names the directory of the certificates and the
-//! token then. `serve` prints its address.
+//! `FROM` may be an address, `tls://localhost:PORT/app`. In this case, the variable `JETCELL_TLS_FILES` contains the
+//! directory of the certificates and the token. `serve` prints its address.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +60,8 @@ fn token(files: &TlsFiles) -> Result<Token> {
     Token::from_text(&text).map_err(CopyError::Refused)
 }
 
-/// The file system in which a path is: that of this machine, or of this machine and the host of the path.
+/// Returns the file system for a path: the local file system, combined with that of the remote host if the path is
+/// remote.
 fn vfs_with(path: &Path) -> Result<Arc<dyn Vfs>> {
     let Some(address) = HostAddress::of(path) else { return Ok(disk()?) };
     let refused = |error: RemoteError| CopyError::Refused(error.to_string());
@@ -75,13 +77,13 @@ fn vfs_with(path: &Path) -> Result<Arc<dyn Vfs>> {
     Ok(Arc::new(MountedVfs::new(disk()?, vec![(address.root(), host)])))
 }
 
-/// The machine's file system, without a way out of a directory.
+/// Returns the local file system, restricted to a directory.
 fn confined(directory: &Path) -> Result<Arc<dyn Vfs>> {
     let confined = RealVfs::new(RealOptions::default()).and_then(|vfs| vfs.confined_to(directory));
     Ok(Arc::new(confined.map_err(|error| ese_engine::Error::io(directory, &error))?))
 }
 
-/// Serves a directory until it is killed.
+/// Serves a directory until this process is killed.
 fn serve(directory: &Path) -> Result<()> {
     let refused = |error: ServeError| CopyError::Refused(error.to_string());
     let files = tls_files();
@@ -120,7 +122,7 @@ fn state_of(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<CopyState> {
     state.ok_or_else(|| CopyError::Refused(format!("{}: this is no copy", directory.display())))
 }
 
-/// From another host, the log that is being written comes, too.
+/// Returns the replay options. From a remote host, the current log is streamed, too.
 fn options(from: &Path) -> ReplayOptions {
     ReplayOptions {
         stream_log: is_address(from),
@@ -130,7 +132,7 @@ fn options(from: &Path) -> ReplayOptions {
     }
 }
 
-/// Follows until it is killed.
+/// Follows the active side until this process is killed.
 fn replicate(from: &Path, to: &Path) -> Result<()> {
     let vfs = vfs_with(from)?;
     let state = state_of(&vfs, to)?;
@@ -159,7 +161,7 @@ fn take_over(directory: &Path, limit: &str, successor: &str) -> Result<()> {
     Ok(())
 }
 
-/// By pages if that is possible, or as a whole.
+/// Reseeds a copy incrementally if possible, otherwise completely.
 fn reseed(from: &Path, to: &Path) -> Result<()> {
     let vfs = vfs_with(from)?;
     let patched = Reseed::plan(&vfs, &files(&vfs, from)?, to).and_then(|reseed| reseed.run(&mut |_| ()));

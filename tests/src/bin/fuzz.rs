@@ -1,7 +1,7 @@
 //! Fuzzing for a chosen time: `fuzz --target check --seconds 600 [--first-seed N] [--file OWN.edb]`.
 //!
 //! The number of a case determines the case completely: `--first-seed N --cases 1` repeats case N. A case fails if it
-//! panics, exceeds its time limit, or drives the memory of this process above the limit.
+//! panics, exceeds its time limit, or makes this process exceed its memory limit.
 
 #![forbid(unsafe_code)]
 
@@ -23,9 +23,9 @@ const USAGE: &str = "usage: fuzz --target TARGET [--seconds N] [--first-seed N] 
   --cases N       no more cases than that
   --case-seconds  longest time of a case (20)
   --file PATH     a further file to start from, such as a database of our engine";
-/// Most memory this process may take beyond its seeds, in MiB.
+/// Maximum memory in MiB that this process may use in addition to its seeds.
 const MEMORY_MIB: u64 = 256;
-/// Larger files of the corpus are not used as seeds.
+/// Maximum size in bytes of corpus files that are used as seeds.
 const LARGEST: u64 = 8 << 20;
 
 struct Arguments {
@@ -84,10 +84,11 @@ fn main() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What a case of the target does with its random numbers. The runner keeps the file that the case made if it fails.
+/// Function that runs one case of a target with the given random numbers. If a case fails, the runner keeps the file
+/// of the case.
 type Case = Box<dyn FnMut(&mut ChaCha8Rng, &Path)>;
 
-/// Runs one target and returns the number of failed cases.
+/// Runs a target and returns the number of failed cases.
 fn run(target: &str, arguments: &Arguments) -> Option<u64> {
     let directory = tempfile::tempdir().expect("there is a folder for temporary files");
     let mut case = case(target, arguments, directory.path())?;
@@ -146,7 +147,7 @@ fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
     let mut seeds = fuzz::seeds(target);
     let block = match target {
         "page" => 32 << 10,
-        // A small log file.
+        // Size of a small log file.
         "replay" => 64 << 10,
         _ => 4096,
     };
@@ -155,7 +156,8 @@ fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
     }
     Some(Box::new(move |random, input| {
         let bytes = mutant(&seeds, random);
-        // Only the input of a failed case is written. Writing a file for each case would take most of the time.
+        // Only the input of a failed case is written to a file. Writing a file for each case would take most of the
+        // time.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| function(&bytes))) {
             std::fs::write(input, &bytes).expect("the case can be written");
             std::panic::resume_unwind(panic);
@@ -163,7 +165,7 @@ fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
     }))
 }
 
-/// The files to start from.
+/// Returns the seed files.
 fn files(arguments: &Arguments) -> Vec<Vec<u8>> {
     let corpus = Corpus::locate();
     let real = corpus.iter().flat_map(|corpus| {
@@ -183,9 +185,9 @@ fn keep(target: &str, seed: u64, what: &str, input: &Path) {
     eprintln!("{target}: case {seed} {what}; its input is kept in {} ({copied:?})", kept.display());
 }
 
-/// Ends the process if a case takes too long. Only that stops an endless loop.
+/// Watchdog that ends the process if a case takes too long. There is no other way to stop an endless loop.
 struct Watch {
-    /// Number of the running case plus 1, or 0 for none.
+    /// Number of the running case plus 1, or 0 if none is running.
     running: std::sync::Arc<AtomicU64>,
 }
 
@@ -218,7 +220,7 @@ impl Watch {
     }
 }
 
-/// Largest resident memory of this process so far, in MiB.
+/// Returns the peak resident memory of this process in MiB.
 fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();

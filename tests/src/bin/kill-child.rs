@@ -1,8 +1,9 @@
-//! The process that `tests/kill.rs` and `tests/copies_killed.rs` kill: several threads commit durably and report each commit on standard output,
-//! while a scan with zeroing, compaction and layout run.
+//! The child process that `tests/kill.rs` and `tests/copies_killed.rs` kill: several threads commit durably and
+//! report each commit on standard output, while a scan with zeroing, compaction, and layout runs.
 //!
-//! `kill-child DIRECTORY`: line `T S G.` means that transaction S of thread T is durable; its commit is in log generation G. Transaction S of a thread
-//! writes S into all `ROWS` rows of that thread, so that a partly applied transaction is detected.
+//! `kill-child DIRECTORY`: line `T S G.` means that transaction S of thread T is durable; its commit is in log
+//! generation G. Transaction S of a thread writes S into all `ROWS` rows of that thread, which makes a partially
+//! applied transaction detectable.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs scan with zeroing, compaction and layout beside the load, without end.
+/// Runs the scan with zeroing, compaction, and layout concurrently with the load, without end.
 fn maintain(instance: &Arc<Instance>, db: &Arc<Database>) -> Result<()> {
     let scan = ScanOptions { zero: true, keep_progress: true, ..ScanOptions::default() };
     instance.start_maintenance(db, scan)?;

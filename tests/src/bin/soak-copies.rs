@@ -1,4 +1,4 @@
-//! Simulated copies for a chosen time: `soak-copies --seconds 600 [--histories N] [--first-seed N]`.
+//! Simulates copies for a chosen time: `soak-copies --seconds 600 [--histories N] [--first-seed N]`.
 
 #![forbid(unsafe_code)]
 

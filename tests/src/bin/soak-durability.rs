@@ -1,4 +1,5 @@
-//! Cuts of mounted disks, honest ones and liars: `soak-durability --seconds 600 --histories 240 [--first-seed N]`.
+//! Cuts the power of mounted disks, honest and lying disks: `soak-durability --seconds 600 --histories 240
+//! [--first-seed N]`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Simulated power cuts for a chosen time: `soak --seconds 600 [--first-seed N] [--threads N]`.
+//! Simulates power cuts for a chosen time: `soak --seconds 600 [--first-seed N] [--threads N]`.
 
 #![forbid(unsafe_code)]
 

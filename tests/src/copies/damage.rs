@@ -1,4 +1,4 @@
-//! Damage to pages on the disk of a host, and what is damaged.
+//! Damages pages on the disk of a host, and finds damaged pages.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ fn database(host: usize) -> PathBuf {
     Hosts::store(host).join("data.edb")
 }
 
-/// The pages of the database of a host, each with whether its checksum is right; without the two headers.
+/// Returns for each page of a host's database whether its checksum is valid; without the two headers.
 fn pages(hosts: &Hosts, host: usize) -> Vec<PageIntegrity> {
     let content = hosts.disk(host).contents(&database(host)).unwrap_or_default();
     let bytes = content.chunks_exact(SIZE.bytes()).skip(2);
@@ -24,7 +24,7 @@ fn pages(hosts: &Hosts, host: usize) -> Vec<PageIntegrity> {
         .collect()
 }
 
-/// The numbers of pages that cannot be read.
+/// Returns the numbers of the unreadable pages.
 pub fn bad_pages(hosts: &Hosts, host: usize) -> Vec<usize> {
     let pages = pages(hosts, host).into_iter().enumerate();
     pages
@@ -33,7 +33,7 @@ pub fn bad_pages(hosts: &Hosts, host: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Damages a page that was written. `None`: there is none.
+/// Damages a page with content. Returns `None` if there are no such pages.
 pub fn damage_page(hosts: &Hosts, host: usize, rng: &mut ChaCha8Rng) -> Option<usize> {
     let pages = pages(hosts, host).into_iter().enumerate();
     let good: Vec<usize> =

@@ -1,4 +1,4 @@
-//! Three hosts, each with a simulated disk of its own, as one file system: host 1 is everything below `/1`.
+//! Three hosts, each with a separate simulated disk, combined into one file system: host 1 is everything below `/1`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use jetcell_vfs::{Clock, CrashOptions, DirectoryLock, File, OpenMode, SimClock, 
 /// Number of hosts.
 pub const HOSTS: usize = 3;
 
-/// The disks of all hosts. A handle follows each host through its power cuts.
+/// The disks of all hosts. The handle of a host remains valid across its power cuts.
 #[derive(Clone)]
 pub struct Hosts {
     disks: Arc<[Mutex<SimVfs>; HOSTS]>,
     clock: Arc<SimClock>,
-    /// How often each host was started again.
+    /// Number of restarts of each host.
     boots: Arc<[AtomicU64; HOSTS]>,
 }
 
 impl Hosts {
-    /// Hosts with empty disks.
+    /// Creates hosts with empty disks.
     pub fn new() -> Hosts {
         Hosts {
             disks: Arc::new([(); HOSTS].map(|()| Mutex::new(SimVfs::new()))),
@@ -29,12 +29,12 @@ impl Hosts {
         }
     }
 
-    /// The directory of the store on a host.
+    /// Returns the directory of the store on a host.
     pub fn store(host: usize) -> PathBuf {
         PathBuf::from(format!("/{host}"))
     }
 
-    /// The disk of a host.
+    /// Returns the disk of a host.
     pub fn disk(&self, host: usize) -> SimVfs {
         self.disks[host].lock().expect("no panic").clone()
     }
@@ -44,17 +44,17 @@ impl Hosts {
         self.disk(host.filter(|host| *host < HOSTS).unwrap_or(0))
     }
 
-    /// Whether a host has power.
+    /// Returns true if a host has power.
     pub fn has_power(&self, host: usize) -> bool {
         self.disk(host).list(Path::new("/")).is_ok()
     }
 
-    /// How often a host was started again.
+    /// Returns the number of restarts of a host.
     pub fn boots(&self, host: usize) -> u64 {
         self.boots[host].load(Ordering::Relaxed)
     }
 
-    /// Restarts a host after a power cut, or after its processes were killed.
+    /// Restarts a host after a power cut or after its processes were killed.
     pub fn restart(&self, host: usize, kill: bool, seed: u64) {
         self.boots[host].fetch_add(1, Ordering::Relaxed);
         let mut disk = self.disks[host].lock().expect("no panic");

@@ -1,4 +1,5 @@
-//! The active side of a story: an instance with one table, the work of a client, and what the client may rely on.
+//! The active side of a story: an instance with one table, the work of a client, and the commits on which the client
+//! relies.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,41 +20,41 @@ use super::hosts::Hosts;
 
 /// Page size of the databases.
 pub const SIZE: PageSize = PageSize::KIB_4;
-/// The row with the number of the last transaction.
+/// Key of the row that contains the number of the last transaction.
 const NUMBER: i32 = -1;
-/// Rows of the transaction that does not end.
+/// First key of the rows of the transaction that stays open.
 const UNFINISHED: i32 = 10_000;
 
-/// Rows: length and byte of the body, by key.
+/// Rows by key: length and byte value of the body.
 type Rows = BTreeMap<i32, (usize, u8)>;
 
-/// Every committed state, and which of them the client knows to be durable.
+/// Every committed state, and the last state that the client knows to be durable.
 pub struct Model {
-    /// The state after each transaction; the first one is empty.
+    /// State after each transaction; the first state is empty.
     states: Vec<Rows>,
-    /// Where each transaction was committed.
+    /// Log position of each commit.
     positions: Vec<LogPosition>,
-    /// The last transaction that was acknowledged as durable.
+    /// Number of the last transaction that was acknowledged as durable.
     pub durable: usize,
 }
 
 impl Model {
-    /// Nothing was committed yet.
+    /// Creates a model without any commits.
     pub fn new() -> Model {
         Model { states: vec![Rows::new()], positions: vec![LogPosition::MIN], durable: 0 }
     }
 
-    /// Transactions that were committed.
+    /// Returns the number of committed transactions.
     pub fn commits(&self) -> usize {
         self.states.len() - 1
     }
 
-    /// The last transaction that was committed in front of a generation.
+    /// Returns the number of the last transaction that was committed before a generation.
     pub fn last_before(&self, generation: u32) -> usize {
         self.positions.iter().rposition(|position| position.generation.0 < generation).unwrap_or(0)
     }
 
-    /// What an instance has found is the truth from now on.
+    /// Makes the state that an instance found the current and durable state.
     pub fn continue_from(&mut self, number: usize) {
         self.states.truncate(number + 1);
         self.positions.truncate(number + 1);
@@ -72,12 +73,12 @@ pub struct Active {
     pub instance: Arc<Instance>,
     pub database: Arc<Database>,
     session: Session,
-    /// A transaction that does not end: an activation has to roll it back.
+    /// Session with a transaction that stays open. An activation has to roll it back.
     other: Session,
 }
 
 impl Active {
-    /// Opens the instance on a host, with recovery; creates database and table if they do not exist.
+    /// Opens the instance on a host, with recovery. Creates the database and the table if they do not exist.
     pub fn open(hosts: &Hosts, host: usize, seed: u64) -> Result<Active> {
         let directory = Hosts::store(host);
         let vfs: Arc<dyn Vfs> = Arc::new(hosts.clone());
@@ -101,7 +102,7 @@ impl Active {
         Ok(Active { instance, database, session, other })
     }
 
-    /// One transaction of the client.
+    /// Runs one transaction of the client.
     pub fn commit(&mut self, model: &mut Model, rng: &mut ChaCha8Rng) -> Result<()> {
         let mut table = self.session.open_table(&self.database, "t")?;
         let mut rows = model.states.last().cloned().unwrap_or_default();
@@ -132,7 +133,7 @@ impl Active {
         Ok(())
     }
 
-    /// Changes of a transaction that does not end, or a rollback of it.
+    /// Changes rows in the open transaction, or rolls it back.
     pub fn disturb(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
         if rng.random_bool(0.2) {
             return self.end_other();
@@ -144,12 +145,12 @@ impl Active {
         put(&mut table, &mut self.other, UNFINISHED + rng.random_range(0..20), (rng.random_range(1..2000), 1))
     }
 
-    /// Ends the transaction that is open beside the client's.
+    /// Rolls back the open transaction that runs alongside the client's transactions.
     pub fn end_other(&mut self) -> Result<()> {
         if self.other.level() > 0 { self.other.rollback() } else { Ok(()) }
     }
 
-    /// Background work.
+    /// Runs a step of the background work.
     pub fn step(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
         match rng.random_range(0..6) {
             0 => drop(self.instance.flush()?),
@@ -161,7 +162,7 @@ impl Active {
         self.instance.step()
     }
 
-    /// Begins maintenance, or makes some steps of it.
+    /// Begins maintenance, or runs some steps of it.
     pub fn maintain(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
         let throttle = Throttle::default();
         match rng.random_range(0..4) {
@@ -200,13 +201,13 @@ impl Active {
         Ok(())
     }
 
-    /// Ends the generation that is being written.
+    /// Rolls over the log.
     pub fn roll(&self) -> Result<()> {
         self.instance.core().log().roll()?;
         self.instance.step()
     }
 
-    /// What the table holds: the number of the last transaction. Fails unless the rows are those of that transaction.
+    /// Returns the number of the last transaction in the table. Fails unless the rows are those of that transaction.
     pub fn number(&mut self, model: &Model, context: &str) -> usize {
         let found = rows(&mut self.session, &self.database);
         let found = found.unwrap_or_else(|error| panic!("{context}: reading: {error}"));
@@ -251,7 +252,7 @@ fn seek(table: &mut Table, session: &mut Session, key: i32) -> Result<bool> {
     table.seek(session, &[Value::Long(key)], Seek::Equal)
 }
 
-/// A row; that with the number has no body.
+/// Inserts or replaces a row. The row with the transaction number has no body.
 fn put(table: &mut Table, session: &mut Session, key: i32, (len, byte): (usize, u8)) -> Result<()> {
     let [id, number, body] = ["key", "number", "body"].map(|name| table.column(name).expect("it has it"));
     let bytes = if key == NUMBER { Vec::new() } else { vec![byte; len] };
@@ -282,14 +283,14 @@ fn rows(session: &mut Session, database: &Arc<Database>) -> Result<Rows> {
     Ok(rows)
 }
 
-/// The pages of the database of a host that are compared.
+/// Returns the comparable pages of a host's database.
 pub fn pages(hosts: &Hosts, host: usize) -> Vec<Vec<u8>> {
     let path = Hosts::store(host).join("data.edb");
     let database = hosts.disk(host).contents(Path::new(&path)).expect("the database is there");
     testkit::pages::comparable(&database, SIZE.bytes())
 }
 
-/// The numbers of the pages that differ.
+/// Returns the numbers of the pages that differ.
 pub fn difference(theirs: &[Vec<u8>], ours: &[Vec<u8>]) -> Vec<usize> {
     let differs = |at: &usize| theirs.get(*at) != ours.get(*at);
     (0..theirs.len().max(ours.len())).filter(differs).map(|at| at + 1).collect()

@@ -1,13 +1,16 @@
-//! One active side and two copies on three simulated hosts, from one seed: power cuts on any host at any operation, a network that
-//! loses, delays, repeats, reorders and damages answers and is cut, switch-overs, failovers with loss, and reseeds.
+//! One active side and two copies on three simulated hosts, from one seed. Power is cut on any host at any operation.
+//! The network loses, delays, repeats, reorders, and damages answers, and is interrupted. There are switch-overs,
+//! failovers with loss, and reseeds.
 //!
-//! What must hold after any sequence:
-//! - A switch-over, or a failover without a limit, has all commits that were acknowledged as durable, in every case.
-//! - A failover with loss has every commit in front of the first generation that it reports as lost.
+//! Invariants after any sequence of events:
+//! - A switch-over, or a failover without a limit, always has all commits that were acknowledged as durable.
+//! - A failover with loss has every commit before the first generation that it reports as lost.
 //! - After an activation that reached the old active side, no instance can be opened there.
-//! - At equal log position the pages of both copies equal those of the active side, except for what `load::pages` leaves out.
-//! - A damaged page of one side is repaired from another one while both work, once the network is good.
-//! - When the network is good again, the queues drain, and each copy follows, or says why it cannot and is reseeded.
+//! - At equal log positions, the pages of both copies equal those of the active side, except for the parts that
+//!   `load::pages` leaves out.
+//! - A damaged page of one side is repaired from another side while both are running, once the network has no faults.
+//! - When the network has no faults any more, the queues drain. Each copy follows, or reports why it cannot and is
+//!   reseeded.
 
 mod damage;
 mod hosts;
@@ -21,12 +24,13 @@ pub use self::story::run;
 pub use self::tally::{Faults, Tally};
 pub use self::wire::Way;
 
-/// The faults of a seed: every third one has faults until the end.
+/// Returns the faults of a seed. Every third seed has faults until the end.
 pub fn faults_of(seed: u64) -> Faults {
     if seed % 3 == 2 { Faults::Unbounded } else { Faults::Bounded }
 }
 
-/// How hosts reach each other in a seed of a soak: every fourth one has connections that are cut at any byte.
+/// Returns the transport between hosts for a seed of a soak. Every fourth seed has connections that are cut at
+/// arbitrary bytes.
 pub fn way_of(seed: u64) -> Way {
     if seed % 4 == 3 { Way::Connections } else { Way::Calls }
 }

@@ -1,4 +1,5 @@
-//! The way from a copy to its active side: it loses, delays, repeats, reorders and damages answers, and is cut.
+//! The network from a copy to its active side. It loses, delays, repeats, reorders, and damages answers, and is
+//! interrupted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,14 +16,14 @@ use rand_chacha::ChaCha8Rng;
 
 use super::hosts::Hosts;
 
-/// How bad the network is. Shared by all ways.
+/// State of the simulated network, shared by all connections.
 pub struct Network {
     rng: ChaCha8Rng,
-    /// Answers are lost, old or damaged.
+    /// True if answers may be lost, outdated, or damaged.
     pub bad: bool,
-    /// No answer comes from these hosts.
+    /// Hosts that do not answer.
     pub cut: [bool; super::hosts::HOSTS],
-    /// What was answered before.
+    /// Previous offers, by host.
     offers: Vec<(usize, Offer)>,
     logs: Vec<Vec<u8>>,
     open_logs: Vec<Vec<u8>>,
@@ -33,7 +34,7 @@ pub struct Network {
 pub type SharedNetwork = Arc<Mutex<Network>>;
 
 impl Network {
-    /// A network that is good.
+    /// Creates a network without faults.
     pub fn new(seed: u64) -> SharedNetwork {
         Arc::new(Mutex::new(Network {
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -46,22 +47,23 @@ impl Network {
         }))
     }
 
-    /// Another host is active now. An answer about its open log is none of an earlier active side.
+    /// Discards recorded open logs after a change of the active host, because they belong to the previous active
+    /// side.
     pub fn forget_open_logs(&mut self) {
         self.open_logs.clear();
     }
 
-    /// Heals everything.
+    /// Removes all faults.
     pub fn heal(&mut self) {
         (self.bad, self.cut) = (false, Default::default());
     }
 
-    /// Whether no answer comes from a host.
+    /// Returns true if a host does not answer.
     pub fn is_cut(&self, host: usize) -> bool {
         self.cut[host]
     }
 
-    /// How many of the bytes to or from a host get through before its connection is cut.
+    /// Returns the number of bytes to or from a host that are transferred before its connection is cut.
     pub fn lets_through(&mut self, host: usize, bytes: usize) -> usize {
         if self.cut[host] {
             0
@@ -76,7 +78,7 @@ impl Network {
         self.bad && self.rng.random_bool(chance)
     }
 
-    /// Bytes of a log on their way: they can be damaged, cut off, or those of an earlier answer.
+    /// Transfers bytes of a log. They may be damaged, truncated, or replaced with those of an earlier answer.
     fn carry(
         &mut self,
         mut bytes: IoBuffer,
@@ -106,7 +108,7 @@ impl Network {
     }
 }
 
-/// The active side on a host, over the network.
+/// The active side on a host, accessed over the network.
 pub struct RemoteSource {
     vfs: Arc<dyn Vfs>,
     logs: PathBuf,
@@ -125,7 +127,7 @@ fn lost(host: usize) -> CopyError {
 }
 
 impl RemoteSource {
-    /// The active side on a host, with its logs in this directory.
+    /// Creates a source for the active side on a host, with its logs in this directory.
     pub fn new(vfs: &Arc<dyn Vfs>, logs: PathBuf, network: &SharedNetwork, host: usize) -> RemoteSource {
         RemoteSource { vfs: vfs.clone(), logs, network: network.clone(), host }
     }
@@ -134,13 +136,13 @@ impl RemoteSource {
         DirectorySource::new(StreamDirectory::new(&self.vfs, &self.logs, FileStem::E00, Default::default()))
     }
 
-    /// Whether the request gets there.
+    /// Returns an error if the request does not reach the host.
     fn asks(&self) -> Result<()> {
         let mut network = self.network.lock().expect("no panic");
         if network.cut[self.host] || network.happens(0.1) { Err(lost(self.host)) } else { Ok(()) }
     }
 
-    /// The answer, unless it is lost on the way.
+    /// Returns the answer, or an error if it is lost.
     fn answers<T>(&self, answer: Result<T>) -> Result<T> {
         let is_lost = self.network.lock().expect("no panic").happens(0.1);
         if is_lost { Err(lost(self.host)) } else { answer }
@@ -160,7 +162,7 @@ impl Source for RemoteSource {
         let again = network.happens(0.15);
         let Network { rng, offers, .. } = &mut *network;
         let old = again.then(|| Network::any(rng, offers)).flatten();
-        // An answer belongs to a request to the same host.
+        // An old answer must come from the same host.
         let old = old.filter(|(host, _)| *host == self.host);
         drop(network);
         self.answers(Ok(old.map_or(offer, |(_, old)| old)))

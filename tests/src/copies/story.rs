@@ -1,4 +1,4 @@
-//! The story of one seed.
+//! Runs the story of one seed.
 
 mod comparison;
 mod repair;
@@ -24,11 +24,11 @@ use super::network::{Network, RemoteSource, SharedNetwork};
 use super::tally::{Faults, Tally};
 use super::wire::{Way, connected, remote_store};
 
-/// Steps in which queues must drain when nothing is bad.
+/// Number of steps within which queues must drain without faults.
 const DRAINED_IN: usize = 60;
-/// Rounds between two comparisons of all sides.
+/// Number of rounds between two comparisons of all sides.
 const ROUNDS: usize = 14;
-/// Comparisons of a story.
+/// Number of comparisons in a story.
 const CHAPTERS: usize = 3;
 
 struct Story {
@@ -41,14 +41,14 @@ struct Story {
     active: usize,
     instance: Option<Active>,
     copies: [Option<Replication>; HOSTS],
-    /// Copies that were found to have the history of this active side.
+    /// Copies that were confirmed to have the same history as the current active side.
     confirmed: [bool; HOSTS],
     model: Model,
     tally: Tally,
     context: String,
 }
 
-/// Runs one seed; panics when something was lost, damaged, or does not go on.
+/// Runs one seed. Panics if data was lost or damaged, or if a copy makes no progress.
 pub fn run(seed: u64, faults: Faults, way: Way) -> Tally {
     let (hosts, network, cuts) = (Hosts::new(), Network::new(seed), Arc::default());
     let mut story = Story {
@@ -84,7 +84,7 @@ pub fn run(seed: u64, faults: Faults, way: Way) -> Tally {
 }
 
 impl Story {
-    /// Tells what happens, if one seed is replayed.
+    /// Prints an event if a single seed is replayed.
     fn tell(&self, what: impl FnOnce() -> String) {
         if std::env::var_os("JETCELL_SIM_SEED").is_some() {
             eprintln!("{}: {}", self.context, what());
@@ -106,7 +106,7 @@ impl Story {
         RemoteSource::new(&self.vfs, self.active_store(), &self.network, self.active)
     }
 
-    /// The directory of the active side, as copies reach it.
+    /// Returns the directory of the active side, as accessed by copies.
     fn active_store(&self) -> PathBuf {
         match self.way {
             Way::Calls => Hosts::store(self.active),
@@ -134,7 +134,8 @@ impl Story {
         SeedOptions { backup, again }
     }
 
-    /// The active side, some transactions, and two copies: one of the running instance, one of its files.
+    /// Creates the active side, some transactions, and two copies: one seeded from the running instance, and one from
+    /// its files.
     fn begin(&mut self) {
         let seed = self.rng.random();
         let mut active =
@@ -185,7 +186,7 @@ impl Story {
         self.restart_dead();
     }
 
-    /// The client works, if the active side runs or can be started.
+    /// Runs the client, if the active side runs or can be started.
     fn work(&mut self) {
         if self.start().is_none() {
             return;
@@ -210,7 +211,7 @@ impl Story {
         }
     }
 
-    /// Starts the active side, and compares what it finds with what was promised.
+    /// Starts the active side, and compares its content with the promises.
     fn start(&mut self) -> Option<()> {
         if self.instance.is_none() {
             let seed = self.rng.random();
@@ -241,7 +242,7 @@ impl Story {
         assert!(number >= durable, "{}: durable transactions {number} to {durable} are lost", self.context);
     }
 
-    /// The power is on again, and processes that died with it are gone.
+    /// Restarts hosts that lost power, and kills the processes of some other hosts.
     fn restart_dead(&mut self) {
         for host in 0..HOSTS {
             let kill = self.rng.random_bool(0.04);
@@ -252,7 +253,7 @@ impl Story {
         }
     }
 
-    /// All hosts have power, and keep it until the next round.
+    /// Restores the power of all hosts, and keeps it on until the next round.
     fn power_all(&mut self) {
         for host in 0..HOSTS {
             if !self.hosts.has_power(host) {
@@ -273,7 +274,7 @@ impl Story {
         self.hosts.restart(host, kill, seed);
     }
 
-    /// One step of a copy.
+    /// Runs one step of a copy.
     fn follow(&mut self, host: usize) {
         if self.copies[host].is_none() {
             let (source, options) = (Box::new(self.source()), self.replay_options());
@@ -309,7 +310,7 @@ impl Story {
         }
     }
 
-    /// Why the copy on a host does not follow.
+    /// Returns the reason why the copy on a host cannot follow.
     fn unfit(&self, host: usize) -> Option<(UnfitReason, String)> {
         match CopyState::read(&*self.vfs, &Hosts::store(host)) {
             Ok(Some(CopyState { phase: Phase::Unfit { reason, what }, .. })) => Some((reason, what)),
@@ -317,7 +318,7 @@ impl Story {
         }
     }
 
-    /// Reseeds a copy that cannot follow: by pages if that is possible, or as a whole.
+    /// Reseeds a copy that cannot follow: incrementally if possible, otherwise completely.
     fn reseed(&mut self, host: usize) {
         self.tell(|| format!("host {host} needs a reseed: {:?}", self.unfit(host)));
         if let Some((reason, what)) = self.unfit(host) {
@@ -325,7 +326,7 @@ impl Story {
                 reason,
                 UnfitReason::BadLog | UnfitReason::LogsGone | UnfitReason::Diverged | UnfitReason::Reseeding
             );
-            // A page cannot wait for its repair when the log closes the database.
+            // A damaged page cannot wait for its repair when the log closes the database.
             let is_damaged = reason == UnfitReason::BadDatabase && !bad_pages(&self.hosts, host).is_empty();
             assert!(expected || is_damaged, "{}: host {host}: {what}", self.context);
         }
@@ -368,7 +369,7 @@ impl Story {
         }
     }
 
-    /// Whether a seed failed because a page of the active side is bad.
+    /// Returns true if a seed failed because a page of the active side is damaged.
     fn has_bad_page(&self, error: &CopyError) -> bool {
         error.to_string().contains("bad pages") && !bad_pages(&self.hosts, self.active).is_empty()
     }
@@ -383,7 +384,7 @@ impl Story {
         activated
     }
 
-    /// The active side is stopped, or killed, and a copy takes over without loss.
+    /// Stops or kills the active side, and switches over to a copy without loss.
     fn switch_over(&mut self) {
         match self.instance.take() {
             Some(active) if self.rng.random_bool(0.6) => {
@@ -393,7 +394,7 @@ impl Story {
                     self.model.durable = self.model.commits();
                 }
             }
-            // It is killed.
+            // The active side is killed.
             other => drop(other),
         }
         if !self.hosts.has_power(self.active) {
@@ -422,7 +423,8 @@ impl Story {
         self.end_activation(host);
     }
 
-    /// An activation that did not end: it ends with a good network, unless the old active side still has its role.
+    /// Completes an unfinished activation. Without network faults it must complete, unless the old active side still
+    /// has its role.
     fn end_activation(&mut self, host: usize) {
         let begun = matches!(
             CopyState::read(&*self.vfs, &Hosts::store(host)),
@@ -440,20 +442,21 @@ impl Story {
                 self.tally.switched += 1;
                 self.took_over(host);
             }
-            // A crash while the next log was entered leaves no current log, either.
+            // A crash during the creation of the next log also leaves no current log.
             Err(error) if !has_role && !self.has_role() => self.fail("an activation does not end", error),
             Err(_) => {}
         }
     }
 
-    /// Whether the newest log of the active side has no name of a closed one, so that an instance can be opened.
+    /// Returns true if the newest log of the active side is not named like a closed log, so an instance can be
+    /// opened.
     fn has_role(&self) -> bool {
         let set = RecoverySet::find(&self.vfs, &self.files(self.active));
         let newest = set.ok().and_then(|set| set.logs.last_key_value().map(|(_, path)| path.clone()));
         newest.is_some_and(|path| path.ends_with("E00.log") || path.ends_with("E00tmp.log"))
     }
 
-    /// A copy is active now; nothing was lost.
+    /// Records that a copy became the active side without loss.
     fn took_over(&mut self, host: usize) {
         self.tell(|| format!("host {host} took over from {}", self.active));
         let old = self.active;
@@ -467,17 +470,17 @@ impl Story {
         let _ = self.start();
     }
 
-    /// Whether an instance can be opened on a host.
+    /// Returns true if an instance can be opened on a host.
     fn opens(&self, host: usize) -> bool {
         Active::open(&self.hosts, host, 7).is_ok()
     }
 
-    /// The active side is away, and a copy takes over with what it has.
+    /// Makes a copy take over with the data that it has, while the active side is unavailable.
     fn fail_over(&mut self) {
         self.instance = None;
         let (old, host) = (self.active, self.copies().nth(self.rng.random_range(0..2)).unwrap_or(0));
         if !self.confirmed[host] {
-            // What it has may be of a history that was left: the model knows nothing of that.
+            // The copy may still have an abandoned history, which the model does not contain.
             return;
         }
         let unreachable = self.rng.random_bool(0.7);
@@ -493,7 +496,7 @@ impl Story {
         self.failed_over(old, host, &result, limit);
     }
 
-    /// A failover that was refused, or interrupted: it ends, or the old active side keeps its role.
+    /// Completes a failover that was refused or interrupted: it completes, or the old active side keeps its role.
     fn end_fail_over(&mut self, host: usize) {
         if !self.hosts.has_power(host) {
             self.tally.in_change += 1;
@@ -501,7 +504,7 @@ impl Story {
         }
         let old = self.active;
         match CopyState::read(&*self.vfs, &Hosts::store(host)) {
-            // It ended with the power cut, which took the answer: what was lost is not known.
+            // The failover completed, but the power cut destroyed its answer, so the loss is unknown.
             Ok(None) => return self.changed_sides(old, host, 0),
             Ok(Some(state)) if matches!(state.phase, Phase::Activating { .. }) => {}
             _ => return self.end_activation(host),
@@ -528,7 +531,7 @@ impl Story {
         self.changed_sides(old, host, self.model.last_before(lost.first));
     }
 
-    /// Another host is active now, and has at least the transactions up to `must`.
+    /// Records that another host is active, with at least the transactions up to `must`.
     fn changed_sides(&mut self, old: usize, host: usize, must: usize) {
         self.network.lock().expect("no panic").forget_open_logs();
         self.active = host;
@@ -542,7 +545,7 @@ impl Story {
         if self.instance.is_some() {
             self.tally.lost_commits += before.saturating_sub(self.model.commits()) as u64;
         }
-        // The old side is not started before it was reseeded.
+        // The old side must not be started before it is reseeded.
         let stepped_down = CopyState::read(&*self.vfs, &Hosts::store(old)).is_ok_and(|state| state.is_some());
         if self.hosts.has_power(old) && !stepped_down {
             self.reseed(old);

@@ -1,52 +1,52 @@
-//! What happened in a story.
+//! Counts of the events in a story.
 
 use std::ops::AddAssign;
 
-/// Which faults there are.
+/// Duration of the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
-    /// They end, and then the queues must drain: liveness.
+    /// The faults end, and then the queues must drain. This tests liveness.
     Bounded,
-    /// They go on until the end: only safety is asked.
+    /// The faults continue until the end. This tests safety only.
     Unbounded,
 }
 
 /// Counts of the events of a seed.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
-    /// Chapters: histories from one comparison of all sides to the next.
+    /// Number of chapters. A chapter is the history from one comparison of all sides to the next comparison.
     pub histories: u64,
-    /// Transactions committed.
+    /// Number of committed transactions.
     pub commits: u64,
-    /// Power cuts and kills.
+    /// Number of power cuts and kills.
     pub cuts: u64,
-    /// Of these, during an activation or a reseed.
+    /// Number of these power cuts and kills that occurred during an activation or a reseed.
     pub in_change: u64,
-    /// Logs that were replayed.
+    /// Number of replayed logs.
     pub replayed: u64,
-    /// Activations without loss.
+    /// Number of activations without loss.
     pub switched: u64,
-    /// Failovers with loss.
+    /// Number of failovers with loss.
     pub failed_over: u64,
-    /// Commits that these lost.
+    /// Number of commits that these failovers lost.
     pub lost_commits: u64,
-    /// Incremental reseeds.
+    /// Number of incremental reseeds.
     pub patched: u64,
-    /// Full reseeds.
+    /// Number of full reseeds.
     pub seeded: u64,
-    /// Sides whose pages were compared with those of the active side.
+    /// Number of sides whose pages were compared with those of the active side.
     pub compared: u64,
-    /// Steps of a copy that failed for a while.
+    /// Number of steps of a copy that failed temporarily.
     pub waited: u64,
-    /// Bytes of logs that came while they were being written.
+    /// Bytes of log data that arrived while the log was being written.
     pub streamed: u64,
-    /// Failovers with loss that kept the beginning of such a log.
+    /// Number of failovers with loss that kept the beginning of such a log.
     pub kept_parts: u64,
-    /// Damaged pages of the active side, and of copies, that were repaired.
+    /// Number of repaired pages: on the active side, and on copies.
     pub repaired: [u64; 2],
-    /// Steps of maintenance on the active side.
+    /// Number of maintenance steps on the active side.
     pub maintained: u64,
-    /// Connections that were cut.
+    /// Number of connections that were cut.
     pub connections_cut: u64,
 }
 

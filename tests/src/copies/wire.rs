@@ -1,4 +1,5 @@
-//! The connections between hosts: the real client and the real server of `jetcell-remote`, over a way that is cut at any byte.
+//! Connections between hosts: the real client and server of `jetcell-remote`, over a transport that is cut at
+//! arbitrary bytes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,28 +12,29 @@ use jetcell_vfs::{MountedVfs, Vfs};
 use super::hosts::{HOSTS, Hosts};
 use super::network::SharedNetwork;
 
-/// How hosts reach each other.
+/// Transport between hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// One calls the other.
+    /// Direct function calls.
     Calls,
-    /// Over connections.
+    /// Connections through the remote protocol.
     Connections,
 }
 
-/// The name of the directory of each host.
+/// Name of the exported directory on each host.
 const NAME: &str = "store";
 
 fn root(host: usize) -> PathBuf {
     PathBuf::from(format!("tcp://host{host}:1"))
 }
 
-/// The directory of the store on another host, as a host sees it.
+/// Returns the directory of the store on another host, as seen by a host.
 pub fn remote_store(host: usize) -> PathBuf {
     root(host).join(NAME)
 }
 
-/// The file system of all hosts in which each one is also behind a connection. `cuts` counts connections that were cut.
+/// Returns the file system of all hosts, in which each host is also accessible through a connection. `cuts` counts
+/// the connections that were cut.
 pub fn connected(hosts: &Hosts, network: &SharedNetwork, cuts: &Arc<AtomicU64>) -> Arc<dyn Vfs> {
     let token = Token::from_text("a token of this test").expect("it is long enough");
     let mount = |host: usize| {
@@ -49,7 +51,7 @@ pub fn connected(hosts: &Hosts, network: &SharedNetwork, cuts: &Arc<AtomicU64>) 
             cuts: cuts.clone(),
         };
         let way = Box::new(InProcess::new(&Arc::new(exports), Arc::new(wire)));
-        // Without threads and pauses, so that a seed can be repeated.
+        // Without threads and pauses, a seed is reproducible.
         let options =
             RemoteOptions { retry: Duration::ZERO, threads: false, ..RemoteOptions::new(token.clone()) };
         let vfs: Arc<dyn Vfs> = Arc::new(RemoteVfs::over(root(host), way, options));
@@ -62,7 +64,7 @@ struct HostWire {
     hosts: Hosts,
     network: SharedNetwork,
     host: usize,
-    /// How often the host had been started when the connection was made: a server ends with its host.
+    /// Boot count of the host when the connection was made. A server ends with its host.
     boot: AtomicU64,
     cuts: Arc<AtomicU64>,
 }

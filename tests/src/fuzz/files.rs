@@ -1,7 +1,7 @@
 //! Mutations of whole files, and the readers that process them: check, export, dump.
 //!
-//! The mutations change the structure: headers, tags, links, child numbers, log records. Most of them end with a good
-//! checksum, so that the reader does not stop at the checksum and processes the changed content.
+//! The mutations change the structure: headers, tags, links, child numbers, log records. Most mutations update the
+//! checksum. Otherwise the reader would stop at the checksum and not process the changed content.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use jetcell_vfs::{RealOptions, RealVfs, Vfs};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-/// The reader that a case runs.
+/// Reader that a case runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reader {
-    /// `ese-check`, both levels.
+    /// Both levels of `ese-check`.
     Check,
-    /// `export`, every format in turn.
+    /// `export`, with every format.
     Export,
-    /// Every kind of dump.
+    /// All kinds of dumps.
     Dump,
 }
 
 impl Reader {
-    /// All, with their names on the command line.
+    /// All readers, with their names on the command line.
     pub const ALL: [(&'static str, Reader); 3] =
         [("check", Reader::Check), ("export", Reader::Export), ("dump", Reader::Dump)];
 
-    /// Reads the file. Any result is accepted; the reader must only return.
+    /// Reads the file. Any result is accepted, but the reader must return.
     pub fn read(self, vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
         match self {
             Reader::Check => {
@@ -45,7 +45,7 @@ impl Reader {
     }
 }
 
-/// The file system that the commands use.
+/// Returns the file system that the commands use.
 pub fn real_files() -> Arc<RealVfs> {
     let options = RealOptions { direct: false, ..RealOptions::default() };
     Arc::new(RealVfs::new(options).expect("the threads of the file system start"))
@@ -55,7 +55,7 @@ fn export(vfs: &RealVfs, path: &Path, output: &Path, random: &mut ChaCha8Rng) {
     use jetcell_export::Format::{Csv, JsonLines, Parquet, Sqlite};
     let format = [Csv, JsonLines, Parquet, Sqlite][random.random_range(0..4)];
     let destination = Destination::Directory(output.to_owned());
-    // Files of their own for some values, too.
+    // With a small limit, some values are exported to separate files.
     let row_limit = if random.random() { ROW_LIMIT } else { random.random_range(0..20_000) };
     let options = Options {
         selection: Selection::default(),
@@ -93,7 +93,7 @@ fn dump(vfs: &RealVfs, path: &Path) {
     }
 }
 
-/// Changes a file in one to a dozen places.
+/// Changes a file in one to twelve places.
 pub fn mutate_file(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut ChaCha8Rng) {
     let format = Format::of(bytes);
     for _ in 0..random.random_range(1..=12) {
@@ -138,24 +138,24 @@ fn mutate_database(bytes: &mut [u8], others: &[Vec<u8>], random: &mut ChaCha8Rng
     let page = &mut bytes[range(number)];
     let len = page.len();
     match random.random_range(0..9) {
-        // Another page of the file replaces this one: cycles, pages of other trees.
+        // Copy another page of the file over this page, which creates cycles and pages of other trees.
         0 => page.copy_from_slice(&other),
-        // Part of another page: nodes and tags that contradict each other.
+        // Copy a part of another page, which creates contradicting nodes and tags.
         1 => {
             let start = random.random_range(0..len);
             let end = random.random_range(start..len);
             page[start..=end].copy_from_slice(&other[start..=end]);
         }
-        // Links, child numbers, object ids.
+        // Change links, child numbers, or object ids.
         2 => put(page, random.random_range(8..len - 4), &random.random_range(0..pages + 2).to_le_bytes()),
         3 => put(
             page,
             [16, 20, 24][random.random_range(0..3)],
             &random.random_range(0..pages + 2).to_le_bytes(),
         ),
-        // Counts, flags, free space.
+        // Change counts, flags, or free space.
         4 => page[random.random_range(24..40)] = random.random(),
-        // Tags.
+        // Change tags.
         5 | 6 => {
             let at = len - random.random_range(1..=len.min(200));
             page[at] = random.random();
@@ -178,7 +178,7 @@ fn put(page: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// Changes a header or a copy of it, under a good checksum.
+/// Changes a header or its copy, and updates the checksum.
 fn mutate_header(bytes: &mut [u8], len: usize, random: &mut ChaCha8Rng) {
     let copy = random.random_range(0..2) * len;
     let Some(page) = bytes.get_mut(copy..copy + len) else { return };
@@ -189,7 +189,7 @@ fn mutate_header(bytes: &mut [u8], len: usize, random: &mut ChaCha8Rng) {
     put(page, 0, &checksum.to_le_bytes());
 }
 
-/// Changes a segment of a log, or a page of another file that is made of blocks of 4 KiB.
+/// Changes a segment of a log, or a page of another file that consists of 4 KiB blocks.
 fn mutate_segments(bytes: &mut [u8], random: &mut ChaCha8Rng) {
     let segments = bytes.len() / SEGMENT_LEN;
     if segments == 0 {
@@ -221,7 +221,7 @@ fn mutate_segments(bytes: &mut [u8], random: &mut ChaCha8Rng) {
     }
 }
 
-/// Path under which the file of a failed case is kept.
+/// Returns the path under which the file of a failed case is kept.
 pub fn artifact(target: &str, seed: u64) -> PathBuf {
     super::mutate::folder().join("artifacts").join(target).join(format!("{seed}"))
 }

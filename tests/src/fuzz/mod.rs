@@ -1,7 +1,7 @@
-//! Fuzz targets as plain functions: `fuzz/` wraps them for cargo-fuzz, a [`Campaign`] runs them from ordinary tests for a
-//! bounded time, and the program `fuzz` runs them, and the readers of whole files, for a chosen time.
+//! Fuzz targets as plain functions. `fuzz/` wraps them for cargo-fuzz. A [`Campaign`] runs them from ordinary tests
+//! for a bounded time. The program `fuzz` runs them, and the readers of whole files, for a chosen time.
 //!
-//! A target panics if the input shows a defect. Decoding itself must not panic, and a decoded value must have the
+//! A target panics if the input reveals a bug. Decoding itself must not panic, and a decoded value must have the
 //! properties that the targets assert.
 
 mod files;

@@ -1,7 +1,7 @@
-//! A small fuzz runner: it changes seed inputs at random, from a fixed seed, for a bounded time.
+//! A small fuzz runner. It changes seed inputs at random, from a fixed seed, for a bounded time.
 //!
-//! `JETCELL_FUZZ_SECONDS` sets the time (default 2); `JETCELL_FUZZ_SEED` another seed than 1. An input that makes a
-//! target panic is left in `fuzz/artifacts/<target>/` and named in the test's output.
+//! `JETCELL_FUZZ_SECONDS` sets the time (default 2); `JETCELL_FUZZ_SEED` sets a seed other than 1. An input that
+//! makes a target panic is stored in `fuzz/artifacts/<target>/`, and its path is printed in the output of the test.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz")
 }
 
-/// The seed inputs of a target, `fuzz/corpus/<target>/*`, in name order.
+/// Returns the seed inputs of a target, `fuzz/corpus/<target>/*`, in name order.
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     let directory = folder().join("corpus").join(target);
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)
@@ -25,7 +25,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).expect("seed files are readable")).collect()
 }
 
-/// One target and how long to try it.
+/// A target, and the time for which it is fuzzed.
 pub struct Campaign {
     name: &'static str,
     target: fn(&[u8]),
@@ -35,7 +35,7 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// The target with its seed files.
+    /// Creates a campaign for a target with its seed files.
     pub fn new(name: &'static str, target: fn(&[u8])) -> Campaign {
         let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<f64>().ok());
         let seconds = number("JETCELL_FUZZ_SECONDS").unwrap_or(2.0);
@@ -43,13 +43,14 @@ impl Campaign {
         Campaign { name, target, seeds: seeds(name), seconds, seed }
     }
 
-    /// More seeds, such as pages of real databases.
+    /// Adds seeds, such as pages of real databases.
     pub fn with_seeds(mut self, more: impl IntoIterator<Item = Vec<u8>>) -> Campaign {
         self.seeds.extend(more);
         self
     }
 
-    /// Every seed as it is, then mutants until the time is over; returns how many inputs were tried.
+    /// Runs every seed unchanged, and then mutations until the time is over. Returns the number of inputs that were
+    /// run.
     pub fn run(&self) -> u64 {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         for seed in &self.seeds {
@@ -79,7 +80,7 @@ impl Campaign {
     }
 }
 
-/// One of the seeds, changed in a few places.
+/// Returns one of the seeds, changed in a few places.
 pub fn mutant(seeds: &[Vec<u8>], rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut input = pick(seeds, rng).clone();
     for _ in 0..rng.random_range(1..=6) {
@@ -97,7 +98,7 @@ fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], rng: &mut ChaCha8Rng) {
     if input.is_empty() {
         input.push(rng.random());
     }
-    // Half the time near the start or the end, where the structure is.
+    // Half of the changes are near the start or the end, where the structure is.
     let len = input.len();
     let at = match rng.random_range(0..4) {
         0 => rng.random_range(0..len.min(64)),

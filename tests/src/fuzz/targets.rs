@@ -1,4 +1,4 @@
-//! The targets and the properties they assert.
+//! The targets and the properties that they assert.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use ese_format::space::{Extent, SpaceHeader, SplitReserve};
 use ese_format::{Generation, LogPosition, PageNumber, PageSize};
 use jetcell_vfs::{FileStem, SimVfs, Vfs};
 
-/// The page size for an input of this length: the largest that the input fills, or 4 KiB.
+/// Returns the page size for an input of this length: the largest page size that the input fills, or 4 KiB.
 fn page_size(len: usize) -> PageSize {
     let sizes = [PageSize::KIB_32, PageSize::KIB_16, PageSize::KIB_8];
     sizes.into_iter().find(|size| len >= size.bytes()).unwrap_or(PageSize::KIB_4)
 }
 
-/// A database page. Reading accepts any bytes, and a valid page stays valid after any edit.
+/// Target for database pages. Reading accepts any bytes, and a valid page stays valid after any edit.
 pub fn page(data: &[u8]) {
     let size = page_size(data.len());
     let mut bytes = data.to_vec();
@@ -40,7 +40,7 @@ pub fn page(data: &[u8]) {
     let in_use = !view.flags().intersects(stale) && view.db_time().0 < u64::MAX - 3;
     let valid = in_use && validate(&bytes, size).is_ok();
     look(&Page::new(&bytes, size), valid);
-    // Editing must not panic even on pages that are not valid.
+    // Editing must not panic, even on invalid pages.
     edit(&mut bytes, size, valid);
     seal_page(&mut bytes, size, number);
     assert_eq!(verify_page(&mut bytes, size, number), PageIntegrity::Good, "sealed, but not good");
@@ -68,7 +68,7 @@ fn look(page: &Page<'_>, valid: bool) {
 
 fn edit(bytes: &mut [u8], size: PageSize, valid: bool) {
     let check = |bytes: &[u8], what: &str| {
-        // A leaf may become empty when its last node is removed. The rest of the page must stay valid.
+        // A leaf may become empty when its last node is removed, but the rest of the page must stay valid.
         if valid {
             assert_eq!(validate(bytes, size), Ok(()), "{what} broke a valid page");
         }
@@ -97,9 +97,9 @@ fn edit(bytes: &mut [u8], size: PageSize, valid: bool) {
     }
 }
 
-/// A database header or a checkpoint page: a decoded value is the same after encoding and decoding.
+/// Target for database headers and checkpoint pages. A decoded value must be unchanged after encoding and decoding.
 pub fn header(data: &[u8]) {
-    // Mutants have a wrong checksum. With a good one, decoding continues to the fields.
+    // Mutations have a wrong checksum. With a valid checksum, decoding continues to the fields.
     let mut sealed = data.to_vec();
     if let Some(page) = sealed.get_mut(..4096) {
         let checksum = header_checksum(page);
@@ -110,7 +110,7 @@ pub fn header(data: &[u8]) {
     if let Ok(header) = DatabaseHeader::decode(data) {
         let len = header.page_size.bytes();
         let mut encoded = header.encode();
-        // A stored page size of 0 means 4096 and is written as such.
+        // A stored page size of 0 means 4096 and is encoded as 4096.
         let stored_zero = data[236..240] == [0; 4];
         if stored_zero {
             encoded[..4].copy_from_slice(&data[..4]);
@@ -125,7 +125,7 @@ pub fn header(data: &[u8]) {
     }
 }
 
-/// A log segment: its checksum, and the records in it, each encoding to the bytes it came from.
+/// Target for log segments: the checksum, and the records, each of which must encode to its original bytes.
 pub fn log_segment(data: &[u8]) {
     let mut segment = data.to_vec();
     segment.resize(4096, 0);
@@ -143,7 +143,7 @@ pub fn log_segment(data: &[u8]) {
     }
 }
 
-/// Data of a leaf node, read as a record, a long-value node or a value to decompress.
+/// Target for the data of a leaf node, which is read as a record, a long-value node, and a compressed value.
 pub fn record(data: &[u8]) {
     for size in [PageSize::KIB_4, PageSize::KIB_32] {
         let record = Record::new(data, size);
@@ -172,8 +172,9 @@ pub fn record(data: &[u8]) {
     let _ = (LongValueKey::decode(data), LongValueRoot::decode(data), decode_chunk(data, 4014));
 }
 
-/// A log file, as the first generation of a stream that a replayer follows. The checksums are made right, so that replay
-/// sees the records. Replay may fail, and must not panic or take memory without bound.
+/// Target for log files. The file is the first generation of a stream that a replayer follows. The checksums are
+/// corrected, which lets the replay reach the records. The replay may fail, but must not panic or use unbounded
+/// memory.
 pub fn replay(data: &[u8]) {
     let mut bytes = data.get(..data.len().min(1 << 20) / 4096 * 4096).unwrap_or_default().to_vec();
     let Some((head, segments)) = bytes.split_first_chunk_mut::<4096>() else { return };

@@ -1,12 +1,12 @@
-//! Numbers for the paths that the kernel has asked for.
+//! Inode numbers for the paths that the kernel has requested.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fuser::INodeNo;
 
-/// A name is a node of its own: two links to a file have two numbers, which is as true as the kernel needs it
-/// without a cache.
+/// Each name has a separate inode number, so two links to a file have two numbers. This is sufficient for the kernel,
+/// because nothing is cached.
 pub(super) struct Inodes {
     paths: BTreeMap<INodeNo, PathBuf>,
     numbers: BTreeMap<PathBuf, INodeNo>,
@@ -31,7 +31,7 @@ impl Inodes {
         number
     }
 
-    /// `None` after the file has lost this name.
+    /// Returns the path; `None` after the file has lost this name.
     pub(super) fn path(&self, number: INodeNo) -> Option<&Path> {
         self.paths.get(&number).map(PathBuf::as_path)
     }

@@ -1,7 +1,7 @@
-//! A [`Vfs`] that is mounted by FUSE, so that programs use it through the kernel.
+//! A [`Vfs`] that is mounted by FUSE, so programs use it through the kernel.
 //!
-//! Each call reaches the [`Vfs`]: neither data nor lengths are cached above it. Left out: removal and renaming of
-//! directories, permissions, times, symbolic links.
+//! Each call reaches the [`Vfs`]: neither data nor lengths are cached above it. Not supported: removal and renaming
+//! of directories, permissions, times, symbolic links.
 
 mod inodes;
 mod served;
@@ -16,21 +16,22 @@ use tempfile::TempDir;
 
 use self::served::Served;
 
-/// A mounted file system. Dropping it unmounts.
+/// A mounted file system. It is unmounted when dropped.
 pub struct Mounted {
     session: Option<BackgroundSession>,
     directory: TempDir,
 }
 
 impl Mounted {
-    /// Mounts `vfs`, whose root is `/`, at a directory of its own.
+    /// Mounts `vfs`, whose root is `/`, on a new directory.
     ///
-    /// Errors: the kernel has no FUSE, this user may not use it, or `fusermount3` is not installed.
+    /// # Errors
+    /// Returns an error if the kernel lacks FUSE, the user may not use it, or `fusermount3` is not installed.
     pub fn new(vfs: Arc<dyn Vfs>) -> io::Result<Mounted> {
         Mounted::with_short_transfers(vfs, usize::MAX)
     }
 
-    /// The same, but a read or a write transfers so many bytes at most, and says so.
+    /// Mounts `vfs`, but limits each read or write to `most` bytes and reports the shorter length.
     pub fn with_short_transfers(vfs: Arc<dyn Vfs>, most: usize) -> io::Result<Mounted> {
         let directory = tempfile::Builder::new().prefix("jetcell-mounted-").tempdir()?;
         let mut options = Config::default();
@@ -39,7 +40,7 @@ impl Mounted {
         Ok(Mounted { session: Some(session), directory })
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

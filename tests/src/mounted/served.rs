@@ -1,4 +1,4 @@
-//! The kernel's requests, answered by a [`Vfs`].
+//! Answers requests of the kernel with a [`Vfs`].
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,7 +20,7 @@ const BLOCK: u32 = 4096;
 const WHY: IoReason = IoReason::Other;
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
-/// Directories stay; everything else is asked for each time.
+/// Lifetime of cached directory attributes. All other attributes are requested each time.
 const DIRECTORY_TTL: Duration = Duration::from_secs(3600);
 
 struct State {
@@ -31,7 +31,7 @@ struct State {
 
 pub(super) struct Served {
     vfs: Arc<dyn Vfs>,
-    /// Bytes that one request transfers at most.
+    /// Maximum number of bytes per request.
     most: usize,
     state: Mutex<State>,
 }
@@ -83,7 +83,7 @@ impl Served {
         Ok(attributes(self.state().inodes.number(path), kind, size))
     }
 
-    /// Also of a file that is open and has lost its name.
+    /// Returns the attributes of a file. The file may be open and have lost its name.
     fn attributes(&self, number: INodeNo) -> io::Result<FileAttr> {
         match self.path(number) {
             Ok(path) => self.attributes_of(&path),
@@ -156,7 +156,7 @@ fn ttl(found: &FileAttr) -> Duration {
     if found.kind == FileType::Directory { DIRECTORY_TTL } else { Duration::ZERO }
 }
 
-/// Simulated disks have errors without numbers.
+/// Converts an error to an errno. Errors of simulated disks have no errno.
 fn errno(error: &io::Error) -> Errno {
     match (error.raw_os_error(), error.kind()) {
         (Some(number), _) => Errno::from_i32(number),
@@ -357,7 +357,7 @@ impl Filesystem for Served {
     }
 
     fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        // Only files: a `Vfs` lists nothing else.
+        // A `Vfs` lists only files.
         let files = match self.path(number).and_then(|path| self.vfs.list(&path)) {
             Ok(files) => files,
             Err(error) => return reply.error(errno(&error)),

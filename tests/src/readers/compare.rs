@@ -6,12 +6,13 @@ use std::path::Path;
 use super::expected::{ExpectedCell, ExpectedColumn, ExpectedDatabase, ExpectedRows, ExpectedTable};
 use super::run::{ReadCell, ReadTable, Reader, ReaderError, Readers};
 
-/// Number of differences that are listed. Further ones are only counted.
+/// Maximum number of differences that are listed. Further differences are only counted.
 const REPORTED: usize = 20;
 
-/// Has all three readers read `path` and compares tables, columns and rows exactly.
+/// Reads `path` with all three readers, and compares tables, columns, and rows exactly.
 ///
-/// `Err` lists the differences. `Ok` also when the readers are not installed and not required (see the module).
+/// `Err` lists the differences. The result is also `Ok` if the readers are not installed and not required (see the
+/// module).
 pub fn compare(path: &Path, expected: &ExpectedDatabase) -> Result<(), ReaderError> {
     let Some(readers) = Readers::locate()? else { return Ok(()) };
     let with_rows = expected.tables.iter().any(|table| matches!(table.rows, ExpectedRows::Exact(_)));
@@ -143,11 +144,11 @@ fn matches(reader: Reader, column: &ExpectedColumn, expected: &ExpectedCell, see
     let null_aware = reader == Reader::Dissect;
     let equal = match (expected, seen) {
         (_, ReadCell::Unseen { .. }) => return Match::CannotTell,
-        // Impacket prints a multi-value of a binary column undecoded and does not mark it.
+        // impacket prints the values of a multi-valued binary column undecoded and does not mark them.
         (ExpectedCell::Multi(_), ReadCell::Hex(_)) if reader == Reader::Impacket => return Match::CannotTell,
-        // Only dissect looks at the null bits of fixed columns; the others show the bytes in the slot.
+        // Only dissect evaluates the null bits of fixed columns; the other readers return the bytes in the slot.
         (ExpectedCell::Null, ReadCell::Hex(_)) if column.id < 128 && !null_aware => return Match::CannotTell,
-        // For libesedb a value of no bytes is NULL.
+        // libesedb treats an empty value as NULL.
         (ExpectedCell::Value(bytes), ReadCell::Null(()))
             if bytes.is_empty() && reader == Reader::Libesedb =>
         {
@@ -193,7 +194,7 @@ mod tests {
         )
     }
 
-    /// Table `basic` of `basic.edb`, as the Windows API wrote it (values from dissect.esedb's own tests).
+    /// Returns the table `basic` of `basic.edb`, as the Windows API wrote it (values from dissect.esedb's own tests).
     fn basic() -> ExpectedDatabase {
         let columns = [
             (1, "Id", 4),

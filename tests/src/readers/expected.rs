@@ -1,29 +1,29 @@
-//! What a database is expected to hold, in terms every reader shares: names, type numbers, raw bytes.
+//! Expected content of a database, in terms that all readers share: names, type numbers, raw bytes.
 
-/// A database without its system tables (names starting with `MSys`), which readers are not asked about.
+/// A database without its system tables, whose names start with `MSys`. The readers do not compare these tables.
 #[derive(Clone, Debug, Default)]
 pub struct ExpectedDatabase {
-    /// Every user table.
+    /// All user tables.
     pub tables: Vec<ExpectedTable>,
 }
 
-/// One user table.
+/// A user table.
 #[derive(Clone, Debug)]
 pub struct ExpectedTable {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// All its columns, in any order; rows give cells in this order.
+    /// All columns, in any order. The cells of a row have the same order.
     pub columns: Vec<ExpectedColumn>,
-    /// Its rows.
+    /// Rows of the table.
     pub rows: ExpectedRows,
 }
 
-/// One column.
+/// A column of a user table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedColumn {
     /// Column id: 1.. fixed, 128.. variable, 256.. tagged.
     pub id: u32,
-    /// Its name.
+    /// Name of the column.
     pub name: String,
     /// ESE column type number (`JET_coltyp`), such as 4 for Long.
     pub kind: u32,
@@ -32,19 +32,19 @@ pub struct ExpectedColumn {
 /// The rows of a table.
 #[derive(Clone, Debug)]
 pub enum ExpectedRows {
-    /// Only the number of rows.
+    /// Only the number of rows is known.
     Count(u64),
-    /// All of them, in key order, each with one cell per column.
+    /// All rows in key order, each with one cell per column.
     Exact(Vec<Vec<ExpectedCell>>),
 }
 
-/// One cell, as little-endian bytes the way the column stores them, uncompressed.
+/// A cell, as uncompressed little-endian bytes in the column's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedCell {
     /// NULL.
     Null,
-    /// One value.
+    /// A single value.
     Value(Vec<u8>),
-    /// Several values of a multi-valued column.
+    /// Values of a multi-valued column.
     Multi(Vec<Vec<u8>>),
 }

@@ -1,4 +1,4 @@
-//! Starting a reader and taking in what it prints.
+//! Starts a reader and parses its output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::expected::ExpectedColumn;
 
-/// Time limit of one reader. Impacket loops forever on a link past the end of the file.
+/// Time limit of one reader. impacket loops forever on a link past the end of the file.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 /// One of the independent readers.
@@ -26,10 +26,10 @@ pub enum Reader {
 }
 
 impl Reader {
-    /// All three.
+    /// All readers.
     pub const ALL: [Reader; 3] = [Reader::Libesedb, Reader::Dissect, Reader::Impacket];
 
-    /// Its name in messages and for the script.
+    /// Returns the name for messages and for the script.
     pub fn name(self) -> &'static str {
         match self {
             Reader::Libesedb => "libesedb",
@@ -39,7 +39,7 @@ impl Reader {
     }
 }
 
-/// Why a reader did not read a file, or how the file differs from the expected content.
+/// Reason why a reader could not read a file, or the differences between the file and the expected content.
 #[derive(Debug)]
 pub struct ReaderError(String);
 
@@ -71,13 +71,13 @@ pub struct Readers {
 /// A table that a reader returned.
 #[derive(Debug)]
 pub struct ReadTable {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// Its columns in the reader's order.
+    /// Columns in the reader's order.
     pub columns: Vec<ExpectedColumn>,
-    /// How many rows it returned.
+    /// Number of rows that the reader returned.
     pub row_count: u64,
-    /// The rows, unless only counting.
+    /// Rows; empty if rows were only counted.
     pub rows: Vec<Vec<ReadCell>>,
 }
 
@@ -87,16 +87,16 @@ pub struct ReadTable {
 pub enum ReadCell {
     /// Bytes in hexadecimal.
     Hex(String),
-    /// Several values.
+    /// Multiple values.
     Multi(Vec<Option<String>>),
     /// The reader cannot show this kind of value.
     Unseen {
-        /// Why.
+        /// Reason.
         unseen: String,
     },
-    /// The reader failed on it.
+    /// The reader failed on this cell.
     Error {
-        /// Its message.
+        /// Error message.
         error: String,
     },
     /// NULL.
@@ -112,7 +112,8 @@ enum Line {
 }
 
 impl Readers {
-    /// The readers' environment: `Ok(None)`, with a message, when it is not installed and not required.
+    /// Returns the environment of the readers. Prints a message and returns `Ok(None)` if it is not installed and not
+    /// required.
     pub fn locate() -> Result<Option<Readers>, ReaderError> {
         let environment = std::env::var_os("JETCELL_READERS_VENV").map_or_else(
             || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/readers-venv")),
@@ -126,7 +127,7 @@ impl Readers {
         Ok(None)
     }
 
-    /// Everything `reader` finds in the file; rows only when `with_rows`.
+    /// Returns all tables that `reader` finds in the file. Rows are included only if `with_rows` is true.
     pub fn read(&self, reader: Reader, path: &Path, with_rows: bool) -> Result<Vec<ReadTable>, ReaderError> {
         let fail = |what: String| ReaderError(format!("{} on {}: {what}", reader.name(), path.display()));
         let mut command = Command::new(&self.python);

@@ -1,9 +1,10 @@
-//! Backups under load and restores on a simulated disk, from one seed, with power cuts during the load, the backup and the
-//! restore.
+//! Runs backups under load and restores on a simulated disk, from one seed, with power cuts during the load, the
+//! backup, and the restore.
 //!
-//! The load works between the reads of a backup. The restored databases must hold the state of the model at the position up
-//! to which the logs were replayed. Then the restored instance may become the active one, with further backups: a chain of
-//! backups goes on across a restore, or is refused; it is never silently broken.
+//! The load works between the reads of a backup. The restored databases must have the state of the model at the
+//! position up to which the logs were replayed. The restored instance may then become the active instance, with
+//! further backups. A chain of backups either continues across a restore or is refused; it must never be silently
+//! broken.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -25,39 +26,40 @@ use super::restored::{content, number_of};
 use super::work::{Commits, Worker};
 use super::{DEEP_EVERY, Simulation};
 
-/// Lives of a seed.
+/// Number of lives per seed.
 const LIVES: usize = 6;
 
 /// Counts of the events of a seed.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct BackupTally {
-    /// Power cuts and kills.
+    /// Number of power cuts and kills.
     pub cuts: u64,
-    /// Of these, during a backup.
+    /// Number of these power cuts and kills that occurred during a backup.
     pub in_backup: u64,
-    /// Of these, during a restore.
+    /// Number of these power cuts and kills that occurred during a restore.
     pub in_restore: u64,
-    /// Full backups and copies that were made.
+    /// Number of completed full backups and copies.
     pub full: u64,
-    /// Incremental and differential backups that were made.
+    /// Number of completed incremental and differential backups.
     pub incremental: u64,
-    /// Backups that used what an interrupted one had copied.
+    /// Number of backups that reused the data of an interrupted backup.
     pub continued: u64,
-    /// Backups that were refused, because the databases have another history since a restore.
+    /// Number of backups that were refused because the databases have another history since a restore.
     pub refused: u64,
-    /// Restores that were compared with the model.
+    /// Number of restores that were compared with the model.
     pub restored: u64,
-    /// Of these, up to an earlier position.
+    /// Number of these restores to an earlier position.
     pub earlier: u64,
-    /// Of these, with logs that survived.
+    /// Number of these restores that used surviving logs.
     pub surviving: u64,
-    /// Restored instances that became the active one.
+    /// Number of restored instances that became the active instance.
     pub cycles: u64,
-    /// Commits while a backup was running.
+    /// Number of commits while a backup was running.
     pub commits_in_backup: u64,
-    /// Snapshots that were restored and compared with the model.
+    /// Number of snapshots that were restored and compared with the model.
     pub snapshots: u64,
-    /// Copies of the frozen disk, some of them after a power cut, that were recovered and compared with the model.
+    /// Number of copies of the frozen disk that were recovered and compared with the model. Some were made after a
+    /// power cut.
     pub frozen: u64,
 }
 
@@ -81,15 +83,15 @@ impl BackupTally {
     }
 }
 
-/// A state, and the position of the commit that made it.
+/// A state, and the position of the commit that produced it.
 struct Moment {
     position: LogPosition,
     state: State,
-    /// Its number among the states of this life.
+    /// Number of the state in this life.
     number: usize,
 }
 
-/// The load of one life. Backups call it between two reads.
+/// Load of one life. Backups call it between two reads.
 struct Load {
     simulation: Simulation,
     instance: Arc<Instance>,
@@ -118,8 +120,8 @@ impl Load {
         Ok(())
     }
 
-    /// Freezes the instance, and recovers a copy of the disk of that moment, or what a power cut leaves of it: it has all
-    /// commits, the lazy ones included.
+    /// Freezes the instance, and recovers a copy of the frozen disk, or of the disk after a power cut. The copy must
+    /// have all commits, including the lazy commits.
     fn freeze(&mut self) -> Result<()> {
         let freeze = self.instance.freeze(Duration::from_secs(20))?;
         let simulation = &mut self.simulation;
@@ -138,7 +140,7 @@ impl Load {
         Ok(())
     }
 
-    /// What an instance finds on a copy of the disk.
+    /// Returns the content that an instance finds on a copy of the disk.
     fn content_of(&self, disk: &Disk) -> Result<State> {
         let (size, files) = (self.simulation.plan.size, disk.files());
         let cache = Cache::new(CacheOptions::new(64 * size.bytes(), size, files.clock()));
@@ -169,7 +171,7 @@ impl Load {
     }
 }
 
-/// Lets the load work a little, each time that a backup has read something.
+/// Returns a callback that runs some steps of the load after each read of a backup.
 fn between_reads(load: &Arc<Mutex<Load>>) -> Arc<dyn Fn(Progress) + Send + Sync> {
     let load = load.clone();
     Arc::new(move |_| {
@@ -187,20 +189,21 @@ fn between_reads(load: &Arc<Mutex<Load>>) -> Arc<dyn Fn(Progress) + Send + Sync>
 struct Story {
     simulation: Simulation,
     history: Vec<Moment>,
-    /// The last full backup and those that continue it, with the databases by their numbers.
+    /// The last full backup and the backups that continue it, with the databases by number.
     chain: Vec<(PathBuf, Made)>,
-    /// The backup that was interrupted.
+    /// Directory and kind of the interrupted backup.
     interrupted: Option<(PathBuf, Kind)>,
-    /// The active instance was restored to an earlier position, so the next backup may not continue the last one.
+    /// True if the active instance was restored to an earlier position. The next backup may then be unable to
+    /// continue the last backup.
     diverged: bool,
     directories: usize,
     tally: BackupTally,
 }
 
-/// Runs one seed; panics when a restored database differs from the model.
+/// Runs one seed. Panics if a restored database differs from the model.
 pub fn run(seed: u64) -> BackupTally {
     let mut story = Story {
-        // Without the seeds of deep trees, which take long and add nothing here.
+        // Skips the seeds with deep trees, which take long and add nothing here.
         simulation: Simulation::new(seed / (DEEP_EVERY - 1) + seed + 1, Disk::new()),
         history: Vec::new(),
         chain: Vec::new(),
@@ -212,7 +215,7 @@ pub fn run(seed: u64) -> BackupTally {
     for life in 0..LIVES {
         story.simulation.context = format!("backup seed {seed}, life {life}");
         story = story.live();
-        // Of a history that was left, the model knows nothing.
+        // The model does not contain an abandoned history.
         if !story.chain.is_empty() && !story.diverged && story.simulation.rng.random_bool(0.7) {
             story.restore();
         }
@@ -283,7 +286,7 @@ impl Story {
     }
 }
 
-/// The part of a story that is not the load.
+/// The parts of a story other than the load.
 struct Rest {
     chain: Vec<(PathBuf, Made)>,
     interrupted: Option<(PathBuf, Kind)>,
@@ -327,7 +330,8 @@ impl Rest {
                     _ if circular || self.chain.is_empty() => Kind::Full,
                     0..3 => Kind::Full,
                     3 => Kind::Copy,
-                    // Differential backups continue the full one, so they end the chain of incremental ones here.
+                    // A differential backup continues the full backup, so it ends a chain of incremental backups
+                    // here.
                     4 if self.chain.len() == 1 => Kind::Differential,
                     _ => Kind::Incremental,
                 };
@@ -385,7 +389,7 @@ impl Rest {
         }
     }
 
-    /// Backs up by a snapshot, while the load goes on behind the freeze, and restores it.
+    /// Makes a backup from a snapshot and restores it. The load continues after the freeze.
     fn snapshot(&mut self, instance: &Arc<Instance>, load: &Arc<Mutex<Load>>) -> Result<()> {
         self.directories += 1;
         let directory = PathBuf::from(format!("/snapshot{}", self.directories));
@@ -420,7 +424,8 @@ impl Rest {
                 let differs = difference(&expected, &found);
                 assert!(differs.is_empty(), "{context}: snapshot restored to {to:?}: {differs}");
                 self.tally.snapshots += 1;
-                // Copies of the disk take less memory then. The next step notices if the power fails here.
+                // Removing the files saves memory for copies of the disk. If the power fails here, the next step
+                // notices it.
                 for path in [directory, to].iter().flat_map(|copy| files.list(copy).unwrap_or_default()) {
                     let _ = files.remove(&path);
                 }
@@ -434,7 +439,8 @@ impl Rest {
         }
     }
 
-    /// A cut behind the manifest leaves a whole backup of which the databases may not know.
+    /// Adopts a complete backup that the databases may not know. A cut after the manifest is written leaves such a
+    /// backup.
     fn adopt_whole(&mut self, files: &Arc<dyn Vfs>, context: &str) {
         let Some((directory, _)) = &self.interrupted else { return };
         let Ok(BackupState::Whole(manifest)) = Manifest::state(&**files, directory) else { return };
@@ -461,7 +467,7 @@ impl Rest {
         match made.manifest.kind {
             Kind::Full | Kind::Copy => {
                 self.tally.full += 1;
-                // A copy has no part in the sequence.
+                // A backup of kind `Copy` does not take part in the sequence.
                 if made.manifest.kind == Kind::Full {
                     self.chain = vec![(directory, made)];
                     self.diverged = false;
@@ -476,7 +482,7 @@ impl Rest {
 }
 
 impl Story {
-    /// Restores the chain, with power cuts, and compares with the model.
+    /// Restores the chain, with power cuts, and compares it with the model.
     fn restore(&mut self) {
         let to = self.directory("restored");
         let first = self.chain[0].1.manifest.clone();
@@ -501,7 +507,7 @@ impl Story {
         self.tally.surviving += u64::from(surviving);
         let found = content(&self.simulation, &to, &restored, &first.databases);
         let expected = match surviving {
-            // What the active instance would recover now.
+            // The state that the active instance would recover now.
             true => {
                 self.simulation.states[self.simulation.durable..].iter().rev().find(|state| **state == found)
             }
@@ -539,7 +545,7 @@ impl Story {
                     fixed
                 }),
                 logs: surviving.then(|| self.simulation.logs.clone()),
-                // A cut behind the end of the restore leaves no marker.
+                // A cut after the end of the restore leaves no marker.
                 force: attempt > 0,
                 ..RestoreOptions::default()
             };
@@ -565,7 +571,7 @@ impl Story {
         unreachable!("the last attempt has no cut")
     }
 
-    /// The restored instance becomes the active one.
+    /// Makes the restored instance the active instance.
     fn go_on_there(&mut self, to: &Path, restored: &Restored, state: State, earlier: bool) {
         self.tally.cycles += 1;
         self.simulation.logs = to.to_path_buf();

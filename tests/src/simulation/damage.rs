@@ -1,4 +1,4 @@
-//! Pages that are damaged on purpose: a scan finds each of them, and no other.
+//! Damages pages on purpose, and checks that a scan finds exactly these pages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use rand::Rng;
 
 use super::Simulation;
 
-/// Trees with smaller ids are the catalog's, without which a database cannot be attached.
+/// Minimum tree id for damage. Trees with smaller ids belong to the catalog, without which a database cannot be
+/// attached.
 const FIRST_ID: u32 = 8;
 
 impl Simulation {
-    /// Damages pages in random places of a copy of the disk, and scans the databases. They were shut down.
+    /// Damages random pages on a copy of the disk, and scans the databases, which were shut down before.
     pub(super) fn find_injected_damage(&mut self) {
         let Some(disk) = self.disk.copy() else { return };
         let mut injected: Vec<BTreeSet<PageNumber>> = Vec::new();
@@ -30,7 +31,7 @@ impl Simulation {
         self.tally.damaged += injected.iter().map(|pages| pages.len() as u64).sum::<u64>();
     }
 
-    /// The bad pages that a scan of a database finds.
+    /// Returns the bad pages that a scan of a database finds.
     fn scan(&self, disk: &SimVfs, number: usize) -> Result<BTreeSet<PageNumber>> {
         let mut options = InstanceOptions::with_vfs(Arc::new(disk.clone()), self.logs.clone());
         options.threads = false;
@@ -51,7 +52,7 @@ impl Simulation {
         Ok(found)
     }
 
-    /// Changes bytes of up to four pages of a database. Pages of zeros were never written, so they cannot be damaged.
+    /// Changes bytes in up to four pages of a database. Zeroed pages were never written, so they cannot be damaged.
     fn damage(&mut self, disk: &SimVfs, number: usize) -> BTreeSet<PageNumber> {
         let (path, size) = (self.db_path(number), self.plan.size);
         let file = disk.contents(&path).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Tables whose trees have four levels: long keys on small pages, filled and emptied by ranges of keys.
+//! Tables whose trees have four levels: long keys on small pages, filled and emptied by key ranges.
 //!
-//! Removal of a whole range empties internal pages, too. Then the page on the left takes over the separator of the
+//! Removal of a whole range also empties internal pages. The page on the left then takes over the separator of the
 //! removed page, on each level below their common parent.
 
 use std::path::Path;
@@ -13,19 +13,20 @@ use ese_format::page::PageFlags;
 use ese_format::record::{ColumnFlags, ColumnType};
 use jetcell_vfs::Vfs;
 
-/// Records that a deep table may have: one or two in a leaf, and 10 to 17 leaves below an internal page.
+/// Maximum number of records in a deep table: one or two per leaf, and 10 to 17 leaves below an internal page.
 pub(super) const IDS: i32 = 400;
-/// Most records of a range that is filled or emptied in one go.
+/// Maximum number of records in a range that is filled or emptied at once.
 pub(super) const LONGEST_RANGE: i32 = 120;
-/// Records whose keys share all bytes but the last one, so that the separators between them are as long as the keys.
+/// Number of records whose keys share all bytes except the last one. The separators between them are therefore as
+/// long as the keys.
 const GROUP: i32 = 8;
 
-/// Whether the table of this name has long keys.
+/// Returns true if the table with this name has long keys.
 pub(super) fn is_deep(table: &str) -> bool {
     table.ends_with('D')
 }
 
-/// The key of a record. Keys are in the order of the ids. An index key takes 9 bytes for each 8 of these.
+/// Returns the key of a record. Keys sort in id order. An index key needs 9 bytes for every 8 bytes of the key.
 pub(super) fn long_key(id: i32) -> Vec<u8> {
     let group = id / GROUP;
     let mut key = group.to_be_bytes().to_vec();
@@ -34,7 +35,7 @@ pub(super) fn long_key(id: i32) -> Vec<u8> {
     key
 }
 
-/// Changes the definition of a simulated table: its primary key is the long key instead of the id.
+/// Changes the definition of a simulated table to use the long key instead of the id as its primary key.
 pub(super) fn with_long_keys(mut definition: TableDefinition) -> TableDefinition {
     let key = ColumnDefinition::new("Key", ColumnType::Binary).with_flags(ColumnFlags::NOT_NULL);
     definition.columns.push(key);
@@ -44,7 +45,7 @@ pub(super) fn with_long_keys(mut definition: TableDefinition) -> TableDefinition
     definition
 }
 
-/// Levels of the deepest tree in a database that was shut down cleanly.
+/// Returns the number of levels of the deepest tree in a database that was shut down cleanly.
 pub(super) fn levels(vfs: &dyn Vfs, path: &Path) -> u64 {
     let Ok((database, _)) = Database::open_with_findings(vfs, path) else { return 0 };
     let mut reader = PageReader::new(&database);

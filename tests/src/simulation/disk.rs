@@ -1,4 +1,4 @@
-//! The storage of a simulation: a simulated disk, or an array of files on it that has lost members.
+//! Storage of a simulation: a simulated disk, or an array on its files that has lost members.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,9 +8,10 @@ use jetcell_array::{
 };
 use jetcell_vfs::{CrashOptions, IoReason, OpenMode, SimVfs, Vfs};
 
-/// Bytes of a member.
+/// Size of a member in bytes.
 const MEMBER: u64 = 96 << 20;
-/// Name and blocks of the LUN with the files, and bytes of the write log. The log is small, so that consistency points come.
+/// Name of the LUN with the files, and its size in blocks. [`LOG`] is the size of the write log in bytes. A small log
+/// makes consistency points frequent.
 const LUN: (&str, u64) = ("files", 20_000);
 const LOG: u64 = 2 << 20;
 
@@ -21,22 +22,23 @@ pub(super) struct Disk {
 }
 
 struct ArrayDisk {
-    /// Members that are left.
+    /// Remaining members.
     members: Vec<PathBuf>,
-    /// How many of them may still be lost.
+    /// Number of further members that may be lost.
     spare_losses: usize,
-    /// The files are on a LUN, which never writes in place.
+    /// True if the files are on a LUN, which never writes in place.
     has_luns: bool,
     files: Volume,
 }
 
 impl Disk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new() -> Disk {
         Disk { sim: SimVfs::new(), array: None }
     }
 
-    /// An array without one of its members. The others that it bears to lose are lost with later power cuts.
+    /// Creates an array that lacks one of its members. Later power cuts remove further members, as long as the array
+    /// tolerates their loss.
     pub fn degraded_array(level: Level, count: usize, has_luns: bool, seed: u64) -> Disk {
         let sim = SimVfs::new();
         let mut members: Vec<PathBuf> =
@@ -58,7 +60,7 @@ impl Disk {
         Disk { sim, array: Some(ArrayDisk { members, spare_losses, has_luns, files }) }
     }
 
-    /// The files of the engine.
+    /// Returns the files of the engine.
     pub fn files(&self) -> Arc<dyn Vfs> {
         match &self.array {
             Some(array) => Arc::new(array.files.clone()),
@@ -66,7 +68,7 @@ impl Disk {
         }
     }
 
-    /// A copy of the disk. `None`: an array repairs what is damaged on its members.
+    /// Returns a copy of the disk; `None` for an array, which would repair damage on its members.
     pub fn copy(&self) -> Option<SimVfs> {
         self.array.is_none().then(|| self.sim.clone_disk())
     }
@@ -83,12 +85,12 @@ impl Disk {
         self.sim.list(Path::new("/")).is_ok()
     }
 
-    /// The disk after the process was killed.
+    /// Returns the disk after the process was killed.
     pub fn process_kill(&self) -> Disk {
         self.restarted(self.sim.process_kill(), false)
     }
 
-    /// The disk after a power cut, with which an array may lose another member.
+    /// Returns the disk after a power cut. An array may lose another member.
     pub fn crash(&self, seed: u64) -> Disk {
         self.restarted(self.sim.crash(seed, CrashOptions::default()), seed.is_multiple_of(4))
     }

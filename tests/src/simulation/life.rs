@@ -1,4 +1,4 @@
-//! One life of a simulated instance: recovery, comparison with the model, work until the power fails.
+//! One life of a simulated instance: recovery, comparison with the model, and work until the power fails.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::lost_logs::Mark;
 use super::model::{Databases, State, check_indexes, difference, read_all};
 use super::work::Worker;
 
-/// Steps of one life without a cut.
+/// Number of steps in a life without a power cut.
 const STEPS: usize = 250;
 
 impl Simulation {
-    /// Recovers, compares with the model, and works until the power fails or the last step is done.
+    /// Recovers, compares with the model, and works until the power fails or all steps are done.
     pub(super) fn live(&mut self) {
         let mut instance = self.recover();
         let mut databases = self.attach_created(&instance);
@@ -43,7 +43,7 @@ impl Simulation {
         }
     }
 
-    /// What may happen after recovery and before the first transaction.
+    /// Runs random operations that are possible after recovery and before the first transaction.
     pub(super) fn stir(&mut self, instance: &Arc<Instance>) -> Result<()> {
         for _ in 0..self.rng.random_range(0..6) {
             let number = self.rng.random_range(0..self.plan.databases);
@@ -77,8 +77,8 @@ impl Simulation {
             .collect()
     }
 
-    /// Finds the state that survived among the possible ones. From now on it is the only possible state. Returns its number
-    /// among those before.
+    /// Finds the surviving state among the possible states, and makes it the only possible state. Returns its number
+    /// among the previous states.
     pub(super) fn compare(&mut self, instance: &Arc<Instance>, databases: &Databases) -> usize {
         let mut session = instance.session();
         let mut found = State::new();
@@ -114,7 +114,7 @@ impl Simulation {
     }
 
     pub(super) fn create(&mut self, instance: &Arc<Instance>, number: usize) -> Result<Arc<Database>> {
-        // Recovery may have completed an interrupted creation. Otherwise the remaining file is of no use.
+        // Recovery may have completed an interrupted creation. Otherwise the remaining file is useless.
         let path = self.db_path(number);
         if self.disk.files().exists(&path).map_err(|e| Error::io(&path, &e))? {
             match instance.attach(&path, 32) {
@@ -134,7 +134,7 @@ impl Simulation {
         Ok(db)
     }
 
-    /// The scan must not report writes in flight or the remains of a power cut as damage.
+    /// Checks that the scan does not report writes in flight or the effects of a power cut as damage.
     fn check_scans(&self, databases: &Databases) {
         for db in databases.iter().flatten() {
             let scan = db.scan_progress();
@@ -147,7 +147,7 @@ impl Simulation {
         }
     }
 
-    /// Counts what defragmentation has freed and moved. It must not find damage.
+    /// Counts the pages that defragmentation freed and moved. It must not find damage.
     fn count_defragmented(&mut self, databases: &Databases) {
         for db in databases.iter().flatten() {
             for progress in [db.defrag_progress(), db.layout_progress()] {
@@ -175,7 +175,7 @@ impl Simulation {
             keep_progress: zero,
             ..ScanOptions::default()
         };
-        // In half of the lives, leaves are merged, and in half of them they move to consecutive pages.
+        // In half of the lives, leaves are merged. In half of these lives, they are also moved to consecutive pages.
         let mut defragment = vec![DefragKind::Compaction, DefragKind::SequentialLayout];
         defragment.retain(|_| self.rng.random_bool(0.5));
         let partial_merges = self.rng.random_bool(0.5);
@@ -205,7 +205,7 @@ impl Simulation {
                             }
                         }
                         instance.step()?;
-                        // Without power, no page can be read.
+                        // Without power, pages cannot be read.
                         if self.power() {
                             self.check_scans(databases);
                         }
@@ -228,10 +228,10 @@ impl Simulation {
             Ok(())
         })();
         self.count_defragmented(databases);
-        // The log reports which commits are durable. It must not report one that is not durable.
+        // The log reports which commits are durable. It must not report a commit that is not durable.
         let durable = instance.durable();
         for (id, state) in commits {
-            // The smallest id is that of a commit that changed nothing.
+            // A commit that changed nothing has the smallest id.
             if id > LogPosition::MIN && id <= durable {
                 self.durable = self.durable.max(state);
                 self.marks.push(Mark { by: id.generation, state });
@@ -250,7 +250,7 @@ impl Simulation {
             self.durable = self.states.len() - 1;
             self.mark(shut_down);
             self.tally.shutdowns += 1;
-            // The checks below read the files. Their reads are not part of the simulated work.
+            // The checks below read the files. These reads are not part of the simulated work.
             self.disk.stop_after(u64::MAX);
             self.check_files("after shutdown");
             self.find_injected_damage();
@@ -258,7 +258,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Cuts the end of a database off, or punches holes into it.
+    /// Truncates a database at its end, or punches holes into it.
     fn return_space(&mut self, instance: &Arc<Instance>, databases: &Databases) -> Result<()> {
         let number = self.rng.random_range(0..databases.len());
         let Some(db) = &databases[number] else { return Ok(()) };
@@ -268,7 +268,7 @@ impl Simulation {
         };
         match returned {
             Ok(pages) => self.tally.returned += pages,
-            // The files of an array have no holes.
+            // Files on an array do not support holes.
             Err(Error::Usage(_)) => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! The loss of the newest log generations after a cut, which a waypoint latency allows.
+//! Loss of the newest log generations after a cut, which a waypoint latency permits.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use rand::Rng;
 use super::Simulation;
 use super::model::State;
 
-/// A state was durable when the log ended in a generation.
+/// A state that was durable when the log ended in generation `by`.
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     pub by: Generation,
@@ -20,26 +20,26 @@ pub(super) struct Mark {
 }
 
 impl Simulation {
-    /// All states so far are durable, with the log up to `end`.
+    /// Marks all states so far as durable, with the log up to `end`.
     pub(super) fn mark(&mut self, end: LogPosition) {
         self.marks.push(Mark { by: end.generation, state: self.states.len() - 1 });
     }
 
-    /// Recovery has found a state with this number. The later ones are gone.
+    /// Records that recovery found the state with this number. Later states are lost.
     pub(super) fn found(&mut self, which: usize, found: State, newest: Generation) {
         if self.plan.waypoint_latency == 0 {
             self.states = vec![found];
             self.durable = 0;
             return;
         }
-        // The loss of generations can bring back the earlier ones.
+        // Losing generations can restore earlier states.
         self.states.truncate(which + 1);
         self.durable = which;
         self.marks.retain(|mark| mark.state <= which);
         self.marks.push(Mark { by: newest, state: which });
     }
 
-    /// Loses up to as many of the newest generations as the waypoint latency allows.
+    /// Removes up to as many of the newest generations as the waypoint latency permits.
     pub(super) fn lose_generations(&mut self) {
         let latency = self.plan.waypoint_latency;
         let Some(newest) = self.logs().iter().filter(|log| !log.prepared).map(|log| log.generation).max()
@@ -66,12 +66,12 @@ impl Simulation {
                         self.context,
                         header.gen_max_required
                     );
-                    // It never needs less again, also if generations are lost.
+                    // The required generation never decreases, even if generations are lost.
                     self.floors[number] = header.gen_max_required;
                     oldest_end = oldest_end.max(header.gen_max_required);
                     committed = committed.max(header.gen_max_committed);
                 }
-                // A clean database has everything up to its shutdown.
+                // A clean database contains everything up to its shutdown.
                 _ => oldest_end = oldest_end.max(header.consistent_position.generation),
             }
         }
@@ -88,14 +88,14 @@ impl Simulation {
         self.durable = kept.max().unwrap_or(0);
         self.marks.retain(|mark| mark.by <= last);
         self.tally.lost_commits += u64::from(self.durable < durable);
-        // The databases are consistent, but nothing is lost silently.
+        // The databases are consistent, but the loss must be reported.
         match self.open() {
             Err(Error::CommittedLogsMissing { .. } | Error::LogMissing { .. }) => {}
             Err(error) => panic!("{}: the loss was refused with {error}", self.context),
             Ok(_) => panic!("{}: the loss of {last:?} to {newest:?} was not noticed", self.context),
         }
         if committed > last && self.rng.random_bool(0.5) {
-            // The newest log that is left gets the name of the current one, as an activation does it.
+            // Renames the newest remaining log to the name of the current log, as an activation does.
             let current = self.logs.join("E00.log");
             let path = self.logs().into_iter().find(|log| log.generation == last).map(|log| log.path);
             let disk = self.disk.files();
@@ -148,6 +148,6 @@ impl Simulation {
 struct FoundLog {
     path: PathBuf,
     generation: Generation,
-    /// It has the name of a file that may become the next generation.
+    /// True if the file has the name of a log that is prepared as the next generation.
     prepared: bool,
 }

@@ -1,9 +1,9 @@
-//! The whole engine on a simulated disk, from one seed: random work in several sessions, cut at any write or sync,
-//! recovered, and compared with every state that was ever committed.
+//! The whole engine on a simulated disk, from one seed. Several sessions do random work, which is interrupted at any
+//! write or sync, recovered, and compared with every state that was ever committed.
 //!
 //! A seed has several lives. Each life does random work until the power fails or the instance is shut down cleanly.
-//! Sometimes the power fails again during recovery. After recovery the database must hold all durable commits, no
-//! uncommitted change, and of the lazy commits the first ones without a gap. The check must report no findings in the
+//! Sometimes the power fails again during recovery. After recovery, the database must contain all durable commits, a
+//! gapless prefix of the lazy commits, and no uncommitted changes. The check must not report any findings in the
 //! database files and the logs.
 
 pub mod backups;
@@ -33,43 +33,45 @@ use self::lost_logs::Mark;
 use self::model::State;
 use crate::logged::Merges;
 
-/// One of this many seeds has deep trees.
+/// One in this many seeds has deep trees.
 const DEEP_EVERY: u64 = 8;
 
 /// Counts of the events of a seed.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Tally {
-    /// Power cuts and kills.
+    /// Number of power cuts and kills.
     pub cuts: u64,
-    /// Of these, during recovery or soon after it.
+    /// Number of these power cuts and kills that occurred during or shortly after recovery.
     pub in_recovery: u64,
-    /// Of these, after recovery had left databases attached.
+    /// Number of these power cuts and kills that occurred after recovery had left databases attached.
     pub left_attached: u64,
-    /// Clean shutdowns.
+    /// Number of clean shutdowns.
     pub shutdowns: u64,
-    /// Transactions committed.
+    /// Number of committed transactions.
     pub commits: u64,
-    /// Partial merges: a full leaf moved nodes to its neighbour. Counted if all logs are kept.
+    /// Number of partial merges, in which a full leaf moved nodes to its neighbour. Counted only if all logs are
+    /// kept.
     pub shared: u64,
-    /// Internal pages that were removed because no records were left below them. Counted if all logs are kept.
+    /// Number of internal pages that were removed because no records were left below them. Counted only if all logs
+    /// are kept.
     pub internal_removed: u64,
-    /// Pages that online defragmentation has freed.
+    /// Number of pages that online defragmentation freed.
     pub freed: u64,
-    /// Leaves that a sequential layout has moved.
+    /// Number of leaves that a sequential layout moved.
     pub moved: u64,
-    /// Pages that went back to the file system.
+    /// Number of pages that were returned to the file system.
     pub returned: u64,
-    /// Pages that were damaged on purpose, and found by a scan.
+    /// Number of pages that were damaged on purpose and found by a scan.
     pub damaged: u64,
-    /// Levels of the deepest tree that was seen after a clean shutdown.
+    /// Number of levels of the deepest tree that was seen after a clean shutdown.
     pub levels: u64,
-    /// Dirty pages that the cache evicted without a write.
+    /// Number of dirty pages that the cache evicted without a write.
     pub delta_evictions: u64,
-    /// Changes that recovery kept for pages that it did not read.
+    /// Number of changes that recovery kept for pages that it did not read.
     pub kept: u64,
-    /// Log generations that were lost after a cut.
+    /// Number of log generations that were lost after a cut.
     pub lost_generations: u64,
-    /// Of these cuts, those that lost commits that were durable.
+    /// Number of these cuts that lost durable commits.
     pub lost_commits: u64,
 }
 
@@ -95,7 +97,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// The choices that a seed makes once.
+/// Choices that are made once per seed.
 struct Plan {
     size: PageSize,
     cache_pages: usize,
@@ -104,41 +106,41 @@ struct Plan {
     circular: bool,
     depth: u64,
     databases: usize,
-    /// How many of the newest generations may be lost.
+    /// Maximum number of newest generations that may be lost.
     waypoint_latency: u32,
-    /// Each session has a table whose tree has four levels.
+    /// True if each session has a table whose tree has four levels.
     deep: bool,
 }
 
-/// One seed: a simulated disk, and what the databases on it should hold.
+/// One seed: a simulated disk, and the expected content of its databases.
 struct Simulation {
     plan: Plan,
     rng: ChaCha8Rng,
     disk: Disk,
-    /// Where the databases and the logs are.
+    /// Paths of the databases.
     databases: Vec<PathBuf>,
     logs: PathBuf,
     cache: Option<Arc<Cache>>,
-    /// The first entry is the last state that is known to be on disk. The others are the states after each later
-    /// commit.
+    /// Possible states. The first entry is the last state that is known to be on disk. The others are the states
+    /// after each later commit.
     states: Vec<State>,
-    /// All states before this one can no longer be what recovery finds.
+    /// Index of the oldest state that recovery may find. All earlier states are obsolete.
     durable: usize,
-    /// Databases whose creation has returned.
+    /// True for databases whose creation has returned.
     created: Vec<bool>,
-    /// If generations may be lost: what had become durable by which generation.
+    /// Durable states by generation. Used only if generations may be lost.
     marks: Vec<Mark>,
-    /// A database may have been on its way to be detached, and may need all generations up to then.
+    /// True if a database may have been in the process of being detached. It may then need all generations so far.
     detaching: bool,
-    /// The newest generation that each database needed after the last cut.
+    /// Newest generation that each database needed after the last cut.
     floors: Vec<Generation>,
-    /// Generations were lost since the last recovery that succeeded.
+    /// True if generations were lost since the last successful recovery.
     lost: bool,
     tally: Tally,
     context: String,
 }
 
-/// Levels of the arrays that a seed may run on, and their members.
+/// Levels and member counts of the arrays on which a seed may run.
 const ARRAYS: [(Level, usize); 6] = [
     (Level::RaidDp { prime: 17 }, 6),
     (Level::Raid5, 4),
@@ -148,20 +150,20 @@ const ARRAYS: [(Level, usize); 6] = [
     (Level::Raid10 { copies: 2 }, 4),
 ];
 
-/// Runs one seed; panics when the engine lost or damaged something.
+/// Runs one seed. Panics if the engine lost or damaged data.
 pub fn run(seed: u64) -> Tally {
     run_on(seed, Disk::new())
 }
 
-/// Runs one seed on an array that has lost a member, and loses more; panics when the engine or the array lost or damaged
-/// something. Half of the seeds have the files on a LUN.
+/// Runs one seed on an array that has lost a member and loses further members. Panics if the engine or the array lost
+/// or damaged data. Half of the seeds store the files on a LUN.
 pub fn run_on_degraded_array(seed: u64) -> Tally {
     let (level, members) = ARRAYS[seed as usize % ARRAYS.len()];
     run_on(seed, Disk::degraded_array(level, members, seed % 4 >= 2, seed))
 }
 
-/// Runs one seed with a waypoint latency, and loses up to as many of the newest log generations after a cut; panics when
-/// the databases are not consistent then, or more is lost.
+/// Runs one seed with a waypoint latency. After a cut, up to as many of the newest log generations are lost. Panics
+/// if the databases are then inconsistent, or if more is lost.
 pub fn run_with_lost_logs(seed: u64) -> Tally {
     let mut simulation = Simulation::new(seed, Disk::new());
     simulation.plan.waypoint_latency = [1, 2, 3, 10][seed as usize % 4];
@@ -191,11 +193,11 @@ impl Simulation {
         self.tally
     }
 
-    /// The choices of a seed, and an empty disk.
+    /// Creates the choices of a seed and its simulation on a disk.
     fn new(seed: u64, disk: Disk) -> Simulation {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let deep = seed.is_multiple_of(DEEP_EVERY);
-        // Only pages of 4 KiB give deep trees with few records.
+        // Only 4 KiB pages produce deep trees with few records.
         let sizes = [PageSize::KIB_4, PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
         let size = sizes[if deep { 0 } else { rng.random_range(0..5) }];
         let log_bytes = match size.bytes() {
@@ -251,7 +253,7 @@ impl Simulation {
             ..CacheOptions::new(self.plan.cache_pages * size.bytes(), size, disk.clock())
         });
         self.count_delta_evictions(Some(cache.clone()));
-        // As if another recovery used the cache: the log is replayed in smaller windows.
+        // This simulates another recovery that uses the cache: the log is replayed in smaller windows.
         let _of_another = self.rng.random_bool(0.5).then(|| {
             let pages = self.rng.random_range(0..=self.plan.cache_pages / 2);
             cache.grant_memory(pages * size.bytes())
@@ -270,13 +272,13 @@ impl Simulation {
         Ok(instance)
     }
 
-    /// Adds the counts of the last cache. `next` replaces that cache.
+    /// Adds the counts of the current cache, and replaces the cache with `next`.
     fn count_delta_evictions(&mut self, next: Option<Arc<Cache>>) {
         let last = std::mem::replace(&mut self.cache, next);
         self.tally.delta_evictions += last.map_or(0, |cache| cache.counters().delta_evictions);
     }
 
-    /// Whether the power is on. An error while the power is on is a fault of the engine.
+    /// Returns true if the power is on. An error while the power is on is a bug of the engine.
     fn power(&self) -> bool {
         self.disk.has_power()
     }
@@ -290,7 +292,7 @@ impl Simulation {
         };
     }
 
-    /// Opens the instance; the power fails sometimes during recovery, or soon after it.
+    /// Opens the instance. Sometimes the power fails during or shortly after recovery.
     fn recover(&mut self) -> Arc<Instance> {
         while self.rng.random_bool(0.35) {
             let limit = 1 << self.rng.random_range(0..11);

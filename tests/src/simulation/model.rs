@@ -1,5 +1,5 @@
-//! The expected content of the simulated databases: every committed state, and the comparison with the engine's
-//! content.
+//! Expected content of the simulated databases: every committed state, and the comparison with the content of the
+//! engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 
 use super::deep::{is_deep, long_key, with_long_keys};
 
-/// One record. [`TableModel::rows`] holds its id.
+/// A record. Its id is the key in [`TableModel::rows`].
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Row {
     pub group: Option<i32>,
@@ -19,11 +19,11 @@ pub(super) struct Row {
     pub long: Option<Arc<[u8]>>,
 }
 
-/// One table.
+/// Expected content of a table.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(super) struct TableModel {
     pub rows: BTreeMap<i32, Row>,
-    /// The index created later exists.
+    /// True if the index that is created later exists.
     pub extra: bool,
 }
 
@@ -33,13 +33,13 @@ impl TableModel {
     }
 }
 
-/// All tables of all databases, by number of the database and name.
+/// All tables of all databases, by database number and table name.
 pub(super) type State = BTreeMap<(usize, String), Arc<TableModel>>;
 
-/// The databases by number; `None` if the database is detached or does not exist yet.
+/// Databases by number; `None` if the database is detached or does not exist yet.
 pub(super) type Databases = Vec<Option<Arc<Database>>>;
 
-/// Describes the differences between two states. Empty if the states are equal.
+/// Describes the differences between two states. The description is empty if the states are equal.
 pub(super) fn difference(expected: &State, found: &State) -> String {
     let names: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
     let mut lines = Vec::new();
@@ -65,7 +65,7 @@ pub(super) fn difference(expected: &State, found: &State) -> String {
     lines.join("; ")
 }
 
-/// The definition of a simulated table.
+/// Returns the definition of a simulated table.
 pub(super) fn definition(name: &str, auto: bool) -> TableDefinition {
     let definition = plain_definition(name, auto);
     if is_deep(name) { with_long_keys(definition) } else { definition }
@@ -97,19 +97,19 @@ fn plain_definition(name: &str, auto: bool) -> TableDefinition {
     }
 }
 
-/// The index created later.
+/// Returns the definition of the index that is created later.
 pub(super) fn extra_index() -> IndexDefinition {
     IndexDefinition::new("Extra", &["Short", "Group"])
 }
 
-/// Columns of a table by their meaning.
+/// Columns of a table, by their meaning.
 pub(super) struct Columns {
     id: ColumnId,
     group: ColumnId,
     code: ColumnId,
     short: ColumnId,
     long: ColumnId,
-    /// The long key of a deep table.
+    /// Long key of a deep table.
     key: Option<ColumnId>,
 }
 
@@ -126,12 +126,12 @@ impl Columns {
         }
     }
 
-    /// The key of a record in the primary index.
+    /// Returns the key of a record in the primary index.
     pub fn key(&self, id: i32) -> Value {
         if self.key.is_some() { Value::Binary(long_key(id)) } else { Value::Long(id) }
     }
 
-    /// The id, and the key if the key is not the id.
+    /// Returns the id, and the long key if the table has one.
     pub fn identity(&self, id: i32) -> Vec<(ColumnId, Value)> {
         let key = self.key.map(|key| (key, Value::Binary(long_key(id))));
         [(self.id, Value::Long(id))].into_iter().chain(key).collect()
@@ -162,7 +162,7 @@ impl Columns {
     }
 }
 
-/// Everything one database holds, read in the order of the primary indexes.
+/// Reads the whole content of a database in primary index order.
 pub(super) fn read_all(number: usize, db: &Arc<Database>, s: &mut Session) -> Result<State> {
     let mut state = State::new();
     for name in s.tables(db)? {
@@ -185,7 +185,7 @@ pub(super) fn read_all(number: usize, db: &Arc<Database>, s: &mut Session) -> Re
     Ok(state)
 }
 
-/// Checks that every index lists the expected rows in its order, in both directions.
+/// Checks that every index lists the expected rows in order, in both directions.
 pub(super) fn check_indexes(
     db: &Arc<Database>,
     s: &mut Session,

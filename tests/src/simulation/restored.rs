@@ -1,4 +1,4 @@
-//! What a restore has made, read by an instance of its own.
+//! Reads restored files with a separate instance.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use jetcell_backup::{Restored, StoredDatabase};
 use super::Simulation;
 use super::model::{State, check_indexes, read_all};
 
-/// Checks restored files, opens an instance on them, and returns what it finds.
+/// Checks restored files, opens an instance on them, and returns its content.
 pub(super) fn content(
     simulation: &Simulation,
     to: &Path,
@@ -19,13 +19,13 @@ pub(super) fn content(
 ) -> State {
     let fail =
         |what: &str, error: Error| -> ! { panic!("{}: {to:?}: {what}: {error:?}", simulation.context) };
-    // The checks must not change what is restored.
+    // The checks must not change the restored files.
     let disk = simulation.disk.process_kill();
     let files = disk.files();
     for path in &restored.databases {
         let report = check_database(&*files, path, &CheckOptions::default());
         let report = report.unwrap_or_else(|error| panic!("{}: {to:?}: check: {error}", simulation.context));
-        // A log that ends before its engine removed a deleted node can leave that node.
+        // If the log ends before the engine removed a deleted node, the node may remain.
         let findings = report.findings.iter().filter(|finding| finding.severity != Severity::Info);
         let findings: Vec<String> = findings.map(ToString::to_string).collect();
         assert!(report.clean && findings.is_empty(), "{}: {to:?}: {findings:#?}", simulation.context);
@@ -50,7 +50,7 @@ pub(super) fn content(
     found
 }
 
-/// The number of a restored database, whose original has moved since, by its name.
+/// Returns the number of a restored database, derived from its file name, because the original path may have changed.
 pub(super) fn number_of(path: &Path) -> usize {
     usize::from(path.file_name().is_some_and(|name| name.to_string_lossy().contains("-2")))
 }

@@ -1,4 +1,4 @@
-//! The operations of a simulated session. Each session has tables of its own. So transactions overlap without
+//! Operations of a simulated session. Each session has separate tables. Transactions therefore overlap without
 //! conflicts, and a state consists of the tables that each session committed last.
 
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::Simulation;
 use super::deep::{IDS, LONGEST_RANGE, is_deep};
 use super::model::{Columns, Databases, Row, State, TableModel, definition, extra_index};
 
-/// Tables a session may have in a database.
+/// Maximum number of tables per session and database.
 const TABLES: usize = 3;
 
-/// One session and the content that its transaction should see.
+/// A session, and the content that its transaction should see.
 pub(super) struct Worker {
     number: usize,
     session: Session,
-    /// The session's tables, as the innermost transaction level sees them.
+    /// Tables of the session, as the innermost transaction level sees them.
     own: State,
-    /// The tables at the begin of each level.
+    /// Tables at the start of each transaction level.
     saved: Vec<State>,
 }
 
-/// Commits by id, with the number of the state they made.
+/// Commits by id, with the number of the resulting state.
 pub(super) type Commits = Vec<(LogPosition, usize)>;
 
 impl Worker {
@@ -135,7 +135,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Inserts, replaces or deletes one record, or many.
+    /// Inserts, replaces, or deletes one or many records.
     fn change(&mut self, simulation: &mut Simulation, databases: &Databases) -> Result<()> {
         if self.own.is_empty() {
             return self.define(simulation, databases);
@@ -156,7 +156,7 @@ impl Worker {
         }
         let (ids, page) = (if is_deep(&key.1) { IDS } else { 220 }, simulation.plan.size.bytes());
         let choice = rng.random_range(0..100);
-        // Now and then the session deletes most of a table, so that pages become empty.
+        // Occasionally the session deletes most of a table, which empties pages.
         let several = if rng.random_bool(0.06) { rng.random_range(10..60) } else { 1 };
         for _ in 0..several {
             let id = rng.random_range(0..ids);
@@ -173,19 +173,19 @@ impl Worker {
     }
 }
 
-/// The records of one table in the transaction of a session, and what the table should hold.
+/// The records of one table in the transaction of a session, and the expected content of the table.
 struct Records<'a> {
     s: &'a mut Session,
     table: Table,
     columns: Columns,
     model: &'a mut TableModel,
-    /// The engine assigns the ids.
+    /// True if the engine assigns the ids.
     auto: bool,
     context: String,
 }
 
 impl Records<'_> {
-    /// Positions the cursor on the first record from this id on; returns the id of that record.
+    /// Positions the cursor on the first record with at least this id, and returns the id of that record.
     fn seek(&mut self, id: i32) -> Result<Option<i32>> {
         let there = self.table.seek(self.s, &[self.columns.key(id)], Seek::GreaterOrEqual)?;
         let next = self.model.rows.range(id..).next().map(|(id, _)| *id);
@@ -241,7 +241,7 @@ impl Records<'_> {
     fn change_range(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
         let first = rng.random_range(0..IDS);
         let last = (first + rng.random_range(1..=LONGEST_RANGE)).min(IDS);
-        // A table with few records grows, and one with many shrinks.
+        // A table with few records grows, and a table with many records shrinks.
         let fill = rng.random_range(0..IDS as usize) > self.model.rows.len();
         for id in first..last {
             let next = self.seek(id)?;
@@ -255,7 +255,7 @@ impl Records<'_> {
     }
 }
 
-/// A row that takes at least a third of a leaf of 4 KiB.
+/// Creates a row that needs at least a third of a 4 KiB leaf.
 fn wide_row(rng: &mut ChaCha8Rng, id: i32) -> Row {
     let len = rng.random_range(700..1000);
     Row {
@@ -278,7 +278,7 @@ fn random_row(rng: &mut ChaCha8Rng, longest: usize) -> Row {
     }
 }
 
-/// Some random bytes; half of the time easy to compress.
+/// Returns random bytes. Half of the results are easy to compress.
 fn bytes(rng: &mut ChaCha8Rng, longest: usize) -> Arc<[u8]> {
     let len = rng.random_range(1..longest);
     let same: u8 = rng.random();

@@ -1,12 +1,12 @@
-//! Which crate may depend on which.
+//! Permitted dependencies between the crates.
 
 use anyhow::Result;
 
 use crate::Findings;
 use crate::workspace::{Package, Workspace};
 
-/// What each member may use of the others: in its code, and in its tests besides. The bird's-eye view of ARCHITECTURE.md
-/// draws the same.
+/// Other members that each member may use in its code, and additional members that its tests may use. The bird's-eye
+/// view of ARCHITECTURE.md shows the same dependencies.
 const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ("jetcell-input", &[], &[]),
     ("jetcell-sync", &[], &[]),
@@ -104,7 +104,7 @@ const ARROWS: [(&str, &[&str], &[&str]); 26] = [
     ),
 ];
 
-/// Dependencies between members that the table above does not have, and crates that it does not know.
+/// Finds dependencies between members that the table above does not permit, and crates that it does not contain.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     Ok(workspace
         .members
@@ -140,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    /// Not even through tests: a crate in a circle cannot be published.
+    /// Checks that the table has no cycle, including test dependencies. A crate in a cycle cannot be published.
     #[test]
     fn the_table_has_no_circle() {
         let arrows = ARROWS

@@ -1,4 +1,4 @@
-//! The default build stays small, because a newcomer waits for it.
+//! Limits the size of the default build, because a newcomer has to wait for it.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -8,10 +8,11 @@ use anyhow::{Context, Result, ensure};
 use crate::Findings;
 use crate::workspace::Workspace;
 
-/// Maximum number of crates that `cargo build -p jetcell` compiles: those of the workspace, and external ones.
+/// Maximum number of crates that `cargo build -p jetcell` compiles, including members of the workspace and external
+/// crates.
 const MAX_CRATES: usize = 120;
 
-/// The number of crates in the default build, if it is above the limit.
+/// Returns a finding if the number of crates in the default build exceeds the limit.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
         .args(["tree", "--locked", "-p", "jetcell", "-e", "normal,build", "--prefix", "none", "--no-dedupe"])

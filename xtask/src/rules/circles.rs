@@ -1,4 +1,4 @@
-//! Circles of imports between the modules of a crate. A parent and its children may know each other.
+//! Finds import cycles between the modules of a crate. A parent and its children may import each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::Findings;
 use crate::modules::{Import, ModuleTree};
 use crate::workspace::Workspace;
 
-/// Circles between files, and between the folders at the top of a crate.
+/// Finds cycles between files, and between the top-level folders of a crate.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let mut findings = Findings::new();
     for package in &workspace.members {
@@ -56,7 +56,7 @@ fn circles(tree: &ModuleTree) -> Findings {
     files.chain(between.iter().map(|circle| describe("folders", circle, &folders))).collect()
 }
 
-/// The strongly connected components of more than one node.
+/// Returns the strongly connected components with more than one node.
 fn components(arrows: &BTreeSet<(String, String)>) -> Vec<Vec<String>> {
     let graph: DiGraphMap<&str, ()> = arrows.iter().map(|(from, to)| (from.as_str(), to.as_str())).collect();
     let components = tarjan_scc(&graph).into_iter().filter(|component| component.len() > 1);

@@ -1,4 +1,4 @@
-//! Dependencies: each is used, and ARCHITECTURE.md's table has the same as the workspace's manifest.
+//! Checks dependencies: each dependency is used, and the table in ARCHITECTURE.md matches the workspace's manifest.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::Findings;
 use crate::workspace::{Package, Workspace};
 
-/// Unused dependencies, and differences between ARCHITECTURE.md and Cargo.toml.
+/// Finds unused dependencies, and differences between ARCHITECTURE.md and Cargo.toml.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let mut findings = Findings::new();
     for package in &workspace.members {
@@ -37,7 +37,7 @@ fn unused(workspace: &Workspace, package: &Package) -> Result<Findings> {
     Ok(findings)
 }
 
-/// The names in the first column of the table below the heading "Dependencies".
+/// Returns the names in the first column of the table below the heading "Dependencies".
 fn documented(architecture: &str) -> BTreeSet<String> {
     let section =
         architecture.split("\n## ").find(|section| section.starts_with("Dependencies")).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What a crate must not touch: the file system and clocks beside `jetcell-vfs`, locks beside `jetcell-sync`, unsafe code.
+//! Checks for forbidden code: file system and clock access other than through `jetcell-vfs`, locks other than through
+//! `jetcell-sync`, and unsafe code.
 
 use anyhow::Result;
 
@@ -7,7 +8,8 @@ use crate::modules::ModuleTree;
 use crate::workspace::Workspace;
 
 const FILES: [&str; 2] = ["std::fs", "rustix::fs"];
-/// These wait for the other end of a pipe, and read a device without an end. Paths that users give are read with `jetcell_vfs::read_input`.
+/// Functions that may block: they wait for the other end of a pipe, and never finish on an endless device.
+/// User-supplied paths are read with `jetcell_vfs::read_input`.
 const READS: [&str; 4] = ["std::fs::read", "std::fs::read_to_string", "fs::read", "fs::read_to_string"];
 const CLOCKS: [&str; 2] = ["std::time::Instant", "std::time::SystemTime"];
 const LOCKS: [&str; 8] = [
@@ -21,7 +23,7 @@ const LOCKS: [&str; 8] = [
     "std::sync::Barrier",
 ];
 
-/// Crates, and the paths that their code must not name.
+/// Crates, and the paths that their code must not contain.
 const FORBIDDEN: [(&str, &[&[&str]]); 10] = [
     ("ese-format", &[&FILES, &CLOCKS, &LOCKS]),
     ("ese-engine", &[&FILES, &CLOCKS, &LOCKS]),
@@ -35,12 +37,12 @@ const FORBIDDEN: [(&str, &[&[&str]]); 10] = [
     ("jetcell-sizing", &[&READS]),
 ];
 
-/// The one crate with unsafe code.
+/// The only crate that may contain unsafe code.
 const UNSAFE: &str = "jetcell-vfs";
-/// The locks of the model checker implement unsafe traits; no build that ships has them.
+/// Accepted attributes. The locks of the model checker implement unsafe traits, but no released build contains them.
 const FORBID: [&str; 2] = ["#![forbid(unsafe_code)]", "#![cfg_attr(not(shuttle), forbid(unsafe_code))]"];
 
-/// Forbidden paths that a crate names outside its tests.
+/// Finds forbidden paths in the code of a crate outside its tests.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let mut findings = Findings::new();
     for (name, paths) in FORBIDDEN {
@@ -62,12 +64,12 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Whether a path is the forbidden one or lies below it.
+/// Returns true if a path equals the forbidden path or is below it.
 fn names(path: &str, forbidden: &str) -> bool {
     path.strip_prefix(forbidden).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Libraries and programs without `#![forbid(unsafe_code)]`, but for the crate that has all unsafe code.
+/// Finds libraries and programs without `#![forbid(unsafe_code)]`, except for the crate that may contain unsafe code.
 pub fn check_unsafe(workspace: &Workspace) -> Result<Findings> {
     let members = workspace.members.iter().filter(|package| package.name != UNSAFE);
     let roots = members.flat_map(|package| {

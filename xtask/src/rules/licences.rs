@@ -1,4 +1,4 @@
-//! Licences of all packages in Cargo.lock against the list in deny.toml, which `cargo deny` reads as well.
+//! Checks the licences of all packages in Cargo.lock against the list in deny.toml, which `cargo deny` reads as well.
 
 use anyhow::{Context, Result};
 use spdx::{Expression, ParseMode};
@@ -6,7 +6,7 @@ use spdx::{Expression, ParseMode};
 use crate::Findings;
 use crate::workspace::Workspace;
 
-/// Packages without a licence or with one that is not allowed.
+/// Finds packages without a licence, or with a licence that is not permitted.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let policy: toml::Table =
         std::fs::read_to_string(workspace.root.join("deny.toml")).context("deny.toml")?.parse()?;

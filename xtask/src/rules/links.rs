@@ -1,4 +1,4 @@
-//! Relative links in Markdown files lead to files and headings that exist.
+//! Checks that relative links in Markdown files refer to existing files and headings.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use regex::Regex;
 use crate::Findings;
 use crate::workspace::Workspace;
 
-/// Links without a target.
+/// Finds links without a target.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let link = Regex::new(r"\]\(([^()\s]+)\)")?;
     let mut findings = Findings::new();
@@ -41,7 +41,7 @@ fn leads_somewhere(workspace: &Workspace, from: &Path, target: &str) -> bool {
     workspace.documents.get(&path).is_some_and(|text| headings(text).contains(heading))
 }
 
-/// The anchors of a document's headings, as Markdown viewers make them.
+/// Returns the anchors of a document's headings, as Markdown viewers generate them.
 fn headings(text: &str) -> HashSet<String> {
     let text = without_code(text);
     let titles =
@@ -58,7 +58,7 @@ fn headings(text: &str) -> HashSet<String> {
         .collect()
 }
 
-/// A document without its fenced code.
+/// Returns a document without its fenced code blocks.
 fn without_code(text: &str) -> String {
     let mut code = false;
     let lines = text.lines().filter(|line| {

@@ -1,4 +1,5 @@
-//! The lock file of the benchmarks: `bench/run.sh` builds with `--locked`, which refuses a file that does not know a dependency.
+//! Checks the lock file of the benchmarks. `bench/run.sh` builds with `--locked`, which fails if the lock file lacks
+//! a dependency.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use crate::Findings;
 use crate::workspace::{Package, Workspace};
 
-/// The benchmarks are no member of the workspace.
+/// Lock file of the benchmarks, which are not a member of the workspace.
 const LOCK: &str = "bench/Cargo.lock";
 
 #[derive(Deserialize)]
@@ -19,12 +20,12 @@ struct Lock {
 #[derive(Deserialize)]
 struct Locked {
     name: String,
-    /// Names, each with a version if there are several of it.
+    /// Names of dependencies, each with its version if the lock file contains several versions.
     #[serde(default)]
     dependencies: Vec<String>,
 }
 
-/// Dependencies of crates that the lock file lacks.
+/// Finds dependencies of crates that the lock file lacks.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let text = std::fs::read_to_string(workspace.root.join(LOCK)).context(LOCK)?;
     lacking(&text, &workspace.members)

@@ -1,14 +1,14 @@
-//! Packages that a registry can take: description, keywords, README and licence files.
+//! Checks that packages meet the requirements of a registry: description, keywords, README, and licence files.
 
 use anyhow::Result;
 
 use crate::Findings;
 use crate::workspace::{Package, Workspace};
 
-/// Files that each package has beside its manifest.
+/// Files that each package has next to its manifest.
 const FILES: [&str; 3] = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-/// What packages lack that are to be published.
+/// Finds missing parts of packages that are to be published.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     Ok(workspace.members.iter().filter(|package| package.is_published()).flat_map(missing).collect())
 }

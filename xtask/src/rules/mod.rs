@@ -19,13 +19,13 @@ use anyhow::Result;
 use crate::Findings;
 use crate::workspace::Workspace;
 
-/// One rule of the repository.
+/// A rule of the repository.
 pub struct Rule {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it finds.
+    /// Description of the findings of the rule.
     pub claim: &'static str,
-    /// Finds what breaks it.
+    /// Returns the violations of the rule.
     pub check: fn(&Workspace) -> Result<Findings>,
 }
 

@@ -1,4 +1,4 @@
-//! Texts that tell users to recover a database without the command that does it.
+//! Finds messages that tell users to recover a database but omit the command for it.
 
 use anyhow::Result;
 use regex::Regex;
@@ -6,15 +6,16 @@ use regex::Regex;
 use crate::Findings;
 use crate::workspace::Workspace;
 
-/// Advice to recover something.
+/// Pattern of advice to recover something.
 const ADVICE: &str = concat!(
     r"\b[Rr]un (the )?recovery\b|\b[Rr]ecover (it|them|the (database|databases|files)) (first|with)\b|",
     r"\b[Ff]irst recover\b|\b[Pp]erform (a )?recovery\b"
 );
-/// What has to be said with it, on the same line or on the next one.
+/// Command that must be part of the advice, on the same line or on the next line.
 const COMMAND: &str = "jetcell recover";
 
-/// Lines of code and documents with such advice and without the command. Comments are not for users.
+/// Finds lines of code and documents with such advice but without the command. Comments are ignored, because users do
+/// not read them.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let advice = Regex::new(ADVICE)?;
     let mut findings = Findings::new();
@@ -31,7 +32,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Numbers of the lines.
+/// Returns the numbers of these lines.
 fn without_command(text: &str, advice: &Regex) -> Vec<usize> {
     let lines: Vec<&str> = text.lines().collect();
     let says = |number: usize| lines.get(number).is_some_and(|line| line.contains(COMMAND));

@@ -1,4 +1,4 @@
-//! Every file begins with a sentence that says what it is, and no file or function is longer than a reader can hold.
+//! Checks that every file begins with a module comment, and that no file or function is too long to be understood.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use crate::Findings;
 use crate::source::{attributes, is_test_only};
 use crate::workspace::Workspace;
 
-/// Most lines of a file.
+/// Maximum number of lines in a file.
 const FILE_LINES: usize = 600;
-/// Most lines of a function outside tests.
+/// Maximum number of lines in a function outside tests.
 const FUNCTION_LINES: usize = 100;
 
-/// Files and functions that are too long, and files other than unit tests without a module comment.
+/// Finds files and functions that are too long, and files without a module comment, except for unit tests.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let mut findings = Findings::new();
     for (path, source) in &workspace.sources {
@@ -35,7 +35,7 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Unit tests of the module that the name tells.
+/// Returns true if the file contains unit tests of the module in its name.
 fn is_test_file(path: &Path) -> bool {
     path.file_stem()
         .and_then(|stem| stem.to_str())

@@ -1,4 +1,5 @@
-//! Test code is in `tests` folders or in files that end in `_tests.rs`, and nothing else is.
+//! Checks that test code is in `tests` folders or in files that end in `_tests.rs`, and that these contain only test
+//! code.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use crate::Findings;
 use crate::modules::file_of;
 use crate::workspace::Workspace;
 
-/// Modules of tests in files with the name of product code, and the reverse.
+/// Finds modules of tests in files that are named like product code, and the reverse.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let mut findings = Findings::new();
     for (path, source) in &workspace.sources {
@@ -37,7 +38,8 @@ pub fn check(workspace: &Workspace) -> Result<Findings> {
     Ok(findings)
 }
 
-/// Whether the path is one of test code: in a `tests` folder, `tests.rs`, or ending in `_tests.rs`.
+/// Returns true if a path is reserved for test code: it is in a `tests` folder, is named `tests.rs`, or ends in
+/// `_tests.rs`.
 fn is_named_for_tests(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let folders = path.parent().into_iter().flat_map(Path::components);
@@ -46,7 +48,8 @@ fn is_named_for_tests(path: &Path) -> bool {
         || folders.into_iter().any(|folder| folder.as_os_str() == "tests")
 }
 
-/// Whether a module exists in builds of tests only. The primitives of model checkers are not test code: product code runs on them.
+/// Returns true if a module exists only in builds of tests. Primitives of model checkers are not test code, because
+/// product code runs on them.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
@@ -58,7 +61,7 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// The value of a `#[path]` attribute.
+/// Returns the value of a `#[path]` attribute.
 fn path_attribute(attributes: &[syn::Attribute]) -> Option<PathBuf> {
     attributes.iter().filter(|attribute| attribute.path().is_ident("path")).find_map(|attribute| {
         let syn::Meta::NameValue(pair) = &attribute.meta else { return None };

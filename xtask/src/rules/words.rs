@@ -1,4 +1,4 @@
-//! Phrases that a reader with English as a second language has to decode, in comments and documents.
+//! Finds phrases in comments and documents that readers with English as a second language may not understand.
 
 use anyhow::Result;
 use regex::Regex;
@@ -6,14 +6,14 @@ use regex::Regex;
 use crate::Findings;
 use crate::workspace::Workspace;
 
-/// What to avoid: name the subject, and use the usual verb.
+/// Patterns of the phrases. Instead, name the subject and use the usual verb.
 const PHRASES: &str = concat!(
     r"\b[Ww]hoever\b|\b[Ww]hosoever\b|(^|[.:;,] )[Ww]ho |\b(anybody|somebody|nobody|everybody)\b|",
     r"\b(goes|go|went) away\b|\b(comes|come|came) back\b|\blets? (it|them|him|her|no|go)\b|\bwhat is (there|his|its)\b|",
     r"\b(nothing|none) (of it )?is (his|hers)\b"
 );
 
-/// Comments and sentences with such a phrase.
+/// Finds comments and sentences with such a phrase.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let phrases = Regex::new(PHRASES)?;
     let comment = Regex::new(r"^\s*//[/!]?\s?(.*)$")?;

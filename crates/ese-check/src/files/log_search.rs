@@ -1,4 +1,5 @@
-//! The logs of a database: which of those that it needs are there, and which beside it belong to another stream.
+//! Search for the logs of a database: which of the required logs are present, and which logs next to the database
+//! belong to another stream.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,9 +18,9 @@ use crate::logs::check_log;
 use crate::report::NeedsLogs;
 use crate::source::Source;
 
-/// Missing generations that are listed.
+/// Maximum number of missing generations that are listed.
 const MISSING_LISTED: usize = 100;
-/// Foreign logs that are named.
+/// Maximum number of foreign logs that are named.
 const FOREIGN_NAMED: usize = 3;
 const LOG_EXTENSIONS: [&str; 2] = ["log", "jtx"];
 
@@ -31,7 +32,8 @@ struct FoundLog {
 }
 
 impl FileSet<'_> {
-    /// Searches the logs that were checked, or the directory of the database if none of them is of its stream.
+    /// Searches for the logs that a database needs among the checked logs. If the checked logs do not contain its
+    /// stream, searches the directory of the database.
     pub(super) fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> NeedsLogs {
         let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
         let committed = header.gen_max_committed.0.max(last);
@@ -52,7 +54,8 @@ impl FileSet<'_> {
         let stream_is_here = !logs.is_empty();
         logs.retain(|(generation, ..)| (first..=committed).contains(generation));
         let there = |wanted: u32| logs.iter().any(|(generation, _, sound)| *generation == wanted && *sound);
-        // A damaged header may name billions. Generation 0 is none: the database names no logs.
+        // A damaged header may name billions of generations. Generation 0 means that the header does not name any
+        // logs.
         let missing: Vec<u32> =
             (first.max(1)..=last).filter(|&wanted| !there(wanted)).take(MISSING_LISTED).collect();
         let complete = first > 0 && missing.is_empty();
@@ -66,10 +69,11 @@ impl FileSet<'_> {
         (log.generation.0, log.path, sound)
     }
 
-    /// Reports logs beside a database that belong to no database of its directory, once for each directory.
+    /// Reports logs next to a database that do not belong to any database in the directory. Each directory is
+    /// reported only once.
     pub(super) fn report_foreign_logs(&mut self, path: &Path, own: Signature, findings: &mut Findings) {
         let directory = parent_directory(path);
-        // A database that was always used without a log names no stream.
+        // A database that was always used without a log does not name a stream.
         if own == Signature::default() || !self.searched.insert(directory.to_owned()) {
             return;
         }
@@ -101,7 +105,7 @@ impl FileSet<'_> {
         findings.at(Severity::Warning, FindingKind::LogForeign, None, what);
     }
 
-    /// The readable logs in a directory: those that were checked, and others beside them.
+    /// Returns the readable logs in a directory: both the logs that were checked and other logs.
     fn logs_in(&self, directory: &Path) -> Vec<FoundLog> {
         let mut logs = Vec::new();
         let mut known: BTreeSet<OsString> = BTreeSet::new();
@@ -117,7 +121,7 @@ impl FileSet<'_> {
                 && path.file_name().is_some_and(|name| !known.contains(name))
         };
         let read = |path: PathBuf| {
-            // A directory may have very many logs, so nothing but the header is read.
+            // A directory may contain a large number of logs, so only the headers are read.
             let mut start = IoBuffer::zeroed(SEGMENT_LEN);
             let file = self.vfs.open(&path, OpenMode::Read).ok()?;
             file.read_at(0, &mut start, IoReason::LogRead).ok()?;
@@ -129,7 +133,7 @@ impl FileSet<'_> {
         logs
     }
 
-    /// The streams that the databases in a directory name.
+    /// Returns the log streams to which the databases in a directory belong.
     fn streams_of_databases(&self, directory: &Path) -> BTreeSet<[u8; Signature::LEN]> {
         let signature = |path: PathBuf| {
             let source = Source::open(self.vfs, &path).ok()?;
@@ -141,7 +145,7 @@ impl FileSet<'_> {
     }
 }
 
-/// Reports what a dirty database needs for recovery.
+/// Reports the logs that a dirty database needs for recovery.
 pub(super) fn report_dirty(path: &Path, state: &str, needs: &NeedsLogs, findings: &mut Findings) {
     let recovery = needs.recovery(path);
     let what = match (needs.first, needs.complete) {

@@ -1,4 +1,4 @@
-//! Every database of the corpus is sound, and its content agrees with the manifest.
+//! Tests that every database in the corpus is sound and that its contents match the manifest.
 
 use ese_check::{CheckOptions, Severity, check_database};
 use testkit::corpus::Corpus;

@@ -1,4 +1,5 @@
-//! Real databases that are damaged in one place: the check names the place, and never panics or hangs.
+//! Tests with real databases that are damaged in one place. The check must report the place, and must never panic or
+//! hang.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use testkit::damage::Patient;
 
 use crate::memory::Memory;
 
-/// A clean database of the corpus.
+/// Returns a clean database from the corpus.
 fn whole_database(name: &str) -> Option<Patient> {
     let mut bytes = Corpus::locate()?.read(name);
-    // The directory template was written without a log. With a log signature the check treats it as a logged database,
-    // and reports faults as errors.
+    // The directory template was written without a log. If it has a log signature, the check treats it as a logged
+    // database and reports errors.
     let mut header = DatabaseHeader::decode(&bytes).unwrap();
     header.log_signature = Signature::new(1, LogTime::from_unix_ms(0));
     let header = header.encode();
@@ -39,7 +40,7 @@ impl Checked for Patient {
         check_database(&memory, &memory.path, &CheckOptions::default()).unwrap()
     }
 
-    /// The check finds an error on `page` whose text contains `text`.
+    /// Checks that there is an error on `page` whose text contains `text`, and returns it.
     #[track_caller]
     fn must_find(&self, page: PageNumber, text: &str) -> Finding {
         let report = self.check();
@@ -168,7 +169,7 @@ fn overlapping_lines_are_found() {
     let (_, leaf, _) = patient.inner_leaf();
     let (size, end) = (patient.size, patient.size.bytes());
     let raw = patient.raw(leaf);
-    // Tag 2 gets the offset of tag 1.
+    // Tag 2 is set to the offset of tag 1.
     let offset = [raw[end - 6], raw[end - 5] & 0x1f];
     raw[end - 10] = offset[0];
     raw[end - 9] = raw[end - 9] & 0xe0 | offset[1];
@@ -211,7 +212,7 @@ fn a_check_with_cycles_or_invalid_page_numbers_ends() {
     }
 }
 
-/// The available extents of the database root, as (page of the space tree, index of the node, extent).
+/// Returns the available extents of the database root as (page of the space tree, index of the node, extent).
 fn available(patient: &Patient) -> (PageNumber, usize, Extent) {
     let header = SpaceHeader::decode(patient.page(PageNumber::fixed(1)).external_header()).unwrap();
     let root = header.available_root().unwrap();
@@ -304,9 +305,10 @@ fn progress_reaches_the_number_of_pages() {
     }
 }
 
-/// A secondary index leaf of a user table in [`BIG`] whose keys can be rebuilt, with more than one node.
+/// Returns a leaf of a secondary index in [`BIG`] that has more than one node. The index belongs to a user table, and
+/// its keys can be rebuilt.
 fn index_leaf(patient: &Patient) -> PageNumber {
-    // Tree 4 is the catalog's own index on names.
+    // Tree 4 is the catalog's index on names.
     patient
         .find(|page| page.is_leaf() && page.tree() == TreeId(4) && page.node_count() > 1 && !page.is_root())
         [0]
@@ -419,7 +421,7 @@ fn a_record_that_does_not_fit_its_table_is_found() {
 #[test]
 fn rows_on_a_lost_leaf_are_counted_by_an_index() {
     let Some(mut patient) = whole_database(BIG) else { return };
-    // Leaves of the catalog, whose index on names has an entry for every row.
+    // Use leaves of the catalog, because its index on names has an entry for every row.
     let leaf = patient.find(|page| {
         page.is_leaf() && page.tree() == TreeId(2) && page.prev().is_some() && page.next().is_some()
     })[0];

@@ -1,4 +1,4 @@
-//! Real log chains are sound; each kind of damage is found in the right file and place.
+//! Tests that real log chains are sound and that each kind of damage is reported with the correct file and offset.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use testkit::corpus::Corpus;
 
 use crate::memory::Memory;
 
-/// Generations 1 to 5 of one server, whole.
+/// Returns generations 1 to 5 of one server, undamaged.
 fn chain() -> Option<Vec<(&'static str, Vec<u8>)>> {
     let corpus = Corpus::locate()?;
     let logs = [
@@ -126,7 +126,7 @@ fn random_damage_to_all_files_of_a_set_never_panics() {
             let at = next(bytes.len());
             bytes[at] = next(256) as u8;
         }
-        // Random content of headers, under a good checksum.
+        // Some headers get random contents with a valid checksum.
         if round % 3 == 0 {
             let sum = ese_format::checksum::header_checksum(&bytes[..4096]);
             bytes[..4].copy_from_slice(&sum.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Lost writes, which the check detects with the flush map beside a database.
+//! Tests of lost writes, which the check detects with the flush map next to a database.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ fn a_page_of_an_earlier_write_is_found() {
         for structure in [false, true] {
             let sound = check(&whole.bytes, &map, structure);
             assert!(sound.is_sound() && lost(&sound).is_empty(), "{database}: {:?}", sound.findings);
-            // The same page with the bits of another write, sound in itself: the write after that one was lost.
+            // The page has the flush type of another write but is sound. This means that the next write was lost.
             for wanted in [whole.find(|page| page.is_leaf())[3], whole.find(|page| !page.is_leaf())[0]] {
                 let mut patient = whole.clone();
                 let size = patient.size;

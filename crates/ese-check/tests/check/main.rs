@@ -1,4 +1,4 @@
-//! Checks of real databases and of damaged copies of them.
+//! Tests that check real databases and damaged copies of them.
 
 mod corpus;
 mod damage;

@@ -1,4 +1,4 @@
-//! A file system of a few files in memory.
+//! In-memory file system with a few files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use jetcell_vfs::{Clock, DirectoryLock, File, IoReason, OpenMode, Transfer, Tran
 pub struct Memory {
     pub path: PathBuf,
     pub bytes: Arc<Mutex<Vec<u8>>>,
-    /// Number of zero bytes after the content.
+    /// Number of zero bytes after the contents.
     pub zeros: u64,
-    /// Further files, for checks of a whole directory.
+    /// Additional files, for checks of a whole directory.
     pub others: Vec<(PathBuf, Vec<u8>)>,
-    /// Bytes that were read.
+    /// Number of bytes that were read.
     pub read: Arc<AtomicU64>,
 }
 
@@ -25,7 +25,7 @@ impl Memory {
         Memory { path, bytes, zeros: 0, others: Vec::new(), read: Arc::default() }
     }
 
-    /// A directory of log files.
+    /// Creates a directory with these log files.
     #[allow(dead_code, reason = "not every test program checks logs")]
     pub fn directory(files: Vec<(&str, Vec<u8>)>) -> Memory {
         let others = files.into_iter().map(|(name, bytes)| (PathBuf::from(name), bytes)).collect();

@@ -1,4 +1,4 @@
-//! The reads of a tree begin before the last leaves of the tree before have been read.
+//! Tests that the reads of a tree start before the last leaves of the previous tree have been read.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,21 +16,21 @@ use testkit::damage::Patient;
 
 use crate::memory::Memory;
 
-/// After this time, a read that is held ends although the next tree is not being read.
+/// Time after which a delayed read completes even if the reads of the next tree have not started.
 const LONG: Duration = Duration::from_secs(3);
 
 type Leaves = HashMap<PageNumber, TreeId>;
 
-/// What the reads of a check have shown.
+/// Observations on the reads of a check.
 #[derive(Default)]
 struct Reads {
-    /// Trees in the order in which the reads of their leaves began.
+    /// Trees in the order in which the reads of their leaves started.
     begun: Vec<TreeId>,
-    /// Trees whose reads began too late.
+    /// Trees whose reads started too late.
     late: Vec<TreeId>,
 }
 
-/// A file system that holds reads of the last leaf of each tree until the reads of the next tree begin.
+/// File system that delays reads of the last leaf of each tree until the reads of the next tree have started.
 struct Holding {
     inner: Memory,
     file: Mutex<Option<HoldingFile>>,
@@ -41,13 +41,13 @@ struct HoldingFile {
     inner: Arc<dyn File>,
     size: PageSize,
     leaves: Arc<Leaves>,
-    /// The tree that must be read before the read of this leaf ends.
+    /// Tree whose reads must start before the read of a delayed leaf completes, by leaf.
     held: Arc<HashMap<PageNumber, TreeId>>,
     reads: Arc<(Mutex<Reads>, Condvar)>,
 }
 
 impl HoldingFile {
-    /// Notes a read, and returns the tree for which it has to wait.
+    /// Records a read and returns the tree for which it has to wait.
     fn begin(&self, offset: u64, len: usize) -> Option<TreeId> {
         let size = self.size.bytes() as u64;
         let pages = offset / size..(offset + len as u64).div_ceil(size);
@@ -107,7 +107,7 @@ impl VfsLayer for Holding {
     }
 }
 
-/// Checks a database while the reads of these leaves are held.
+/// Checks a database while the reads of these leaves are delayed.
 fn check(database: &Patient, leaves: &Arc<Leaves>, held: HashMap<PageNumber, TreeId>) -> (Reads, String) {
     let memory = Memory::new(database.bytes.clone());
     let reads = Arc::default();
@@ -131,7 +131,7 @@ fn a_tree_is_read_before_the_last_leaf_of_the_tree_before() {
     let Some(corpus) = Corpus::locate() else { return };
     for name in ["db/32k/Windows-search.edb", "db/8k/ntds-initial.dit"] {
         let database = Patient::new(corpus.read(name));
-        // Trees of two levels, without those that are read before the tables: the root, the catalog and its shadow.
+        // Trees of two levels, except those that are read before the tables: the root, the catalog, and its shadow.
         let roots = database.find(|page| {
             let wanted = PageFlags::ROOT | PageFlags::PARENT_OF_LEAF;
             page.flags().contains(wanted)

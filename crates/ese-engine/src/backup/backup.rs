@@ -19,16 +19,17 @@ use crate::log::LogHold;
 use crate::storage::note_backup;
 use crate::{Error, Result};
 
-/// What a backup removed behind it.
+/// Result of a completed backup.
 #[derive(Clone, Debug, Default)]
 pub struct BackupSummary {
-    /// First and last generation of the logs that were removed, because neither recovery nor a backup needs them.
+    /// First and last generation of the removed logs. Neither recovery nor a backup needs these logs.
     pub removed_logs: Option<(Generation, Generation)>,
 }
 
-/// A running backup. The steps are: read the pages of each database ([`Backup::read_pages`], in parallel if wanted);
-/// [`Backup::close_logs`]; read all logs ([`Backup::next_log`]); store the headers ([`Backup::header`]); [`Backup::finish`].
-/// A backup that is dropped before is aborted, and has changed nothing but the log.
+/// A running backup. The caller executes these steps: read the pages of each database ([`Backup::read_pages`], in
+/// parallel if wanted); [`Backup::close_logs`]; read all logs ([`Backup::next_log`]); store the headers
+/// ([`Backup::header`]); [`Backup::finish`]. If the backup is dropped before [`Backup::finish`], it is aborted, and
+/// has changed only the log.
 ///
 /// ```
 /// use ese_engine::*;
@@ -57,7 +58,7 @@ pub struct BackupSummary {
 ///     let header = backup.header(database)?;
 ///     assert_eq!(header.gen_max_required, *backup.generations().end());
 /// }
-/// // When all of that is durable:
+/// // When all of this is durable:
 /// let databases = backup.databases().to_vec();
 /// backup.finish(&databases)?;
 /// # drop(databases);
@@ -71,18 +72,18 @@ pub struct Backup {
     core: Arc<Core>,
     kind: BackupKind,
     databases: Vec<Arc<Database>>,
-    /// Where the log says that the backup began, and when.
+    /// Position of the log record that marks the beginning of the backup, and the time of the beginning.
     mark: (LogPosition, LogTime),
     low: Generation,
-    /// The last generation of the backup, once it is closed.
+    /// Last generation of the backup; `None` until it is closed.
     high: Option<Generation>,
     hold: LogHold,
     logs: Option<LogCopies>,
-    /// When the last generation was created, once it was read.
+    /// Creation time of the last generation; `None` until its log has been read.
     last_created: Option<LogTime>,
-    /// Shared with the readers of pages.
+    /// Shared with the readers of pages. The reference count shows whether readers exist.
     reading: Arc<()>,
-    /// The pages and logs are in a snapshot.
+    /// Whether the pages and logs are in a snapshot.
     is_snapshot: bool,
     ended: bool,
 }
@@ -92,7 +93,8 @@ fn fault<T>(fault: BackupFault, what: impl Into<String>) -> Result<T> {
 }
 
 impl Backup {
-    /// Begins a backup of all attached databases. The caller keeps databases from being attached and detached meanwhile.
+    /// Begins a backup of all attached databases. The caller must prevent databases from being attached and detached
+    /// during this call.
     pub(crate) fn begin(core: Arc<Core>, kind: BackupKind, circular: bool) -> Result<Backup> {
         core.check_writable()?;
         if circular && !kind.has_pages() {
@@ -130,7 +132,7 @@ impl Backup {
         Ok(backup)
     }
 
-    /// The oldest log that the backup contains, which is kept from now on.
+    /// Returns the oldest log that the backup contains, and a hold that retains the logs from it on.
     fn first_log(
         core: &Core,
         kind: BackupKind,
@@ -140,7 +142,7 @@ impl Backup {
         let low = match kind {
             BackupKind::Full | BackupKind::Copy => {
                 let named = databases.iter().map(|database| database.file.oldest_log()).min();
-                // A log that recovers nothing does not exist: the position may be in front of its first generation.
+                // The checkpoint may be before the first generation of the log. Generation 0 has no log file.
                 checkpoint.generation.min(named.unwrap_or(checkpoint.generation)).max(Generation(1))
             }
             BackupKind::Incremental | BackupKind::Differential => {
@@ -177,35 +179,36 @@ impl Backup {
         Ok((low, hold))
     }
 
-    /// What the backup contains.
+    /// Returns the kind of the backup.
     pub fn kind(&self) -> BackupKind {
         self.kind
     }
 
-    /// The databases of the instance.
+    /// Returns the databases of the instance.
     pub fn databases(&self) -> &[Arc<Database>] {
         &self.databases
     }
 
-    /// The first and the last generation of the logs of the backup. Until [`Backup::close_logs`], the last one is the one
-    /// being written.
+    /// Returns the first and the last generation of the logs of the backup. Until [`Backup::close_logs`], the last
+    /// one is the current generation.
     pub fn generations(&self) -> std::ops::RangeInclusive<Generation> {
         self.low..=self.high.unwrap_or_else(|| self.core.log().tail().generation)
     }
 
-    /// The log stream.
+    /// Returns the signature of the log stream.
     pub fn log_signature(&self) -> Signature {
         self.core.log().signature()
     }
 
-    /// Base name of the logs.
+    /// Returns the base name of the logs.
     pub fn base_name(&self) -> FileStem {
         self.core.log().base_name()
     }
 
-    /// Makes the backup begin at an older generation, so that pages that an interrupted backup has read can be used.
+    /// Extends the backup to an older generation. The backup can then include pages that an interrupted backup has
+    /// already read.
     ///
-    /// Errors: the log of that generation was removed.
+    /// Returns an error if a log that is then needed was removed.
     pub fn begin_at(&mut self, low: Generation) -> Result<()> {
         if low >= self.low || self.high.is_some() {
             return Ok(());
@@ -227,7 +230,7 @@ impl Backup {
         Ok(())
     }
 
-    /// Starts to read the pages of a database. Sessions may go on.
+    /// Starts to read the pages of a database. Sessions can continue.
     pub fn read_pages(&self, database: &Arc<Database>, options: ReadOptions) -> Result<PageReader> {
         if self.high.is_some() || !self.kind.has_pages() {
             return fault(BackupFault::WrongStep, "this backup reads no pages, or no more of them");
@@ -238,8 +241,8 @@ impl Backup {
         PageReader::of_attached(database.file.clone(), options, self.reading.clone())
     }
 
-    /// Closes the generation being written. It is the last one of the backup, and has all changes of the pages that were
-    /// read.
+    /// Closes the current generation, which becomes the last one of the backup. The logs then contain all changes of
+    /// the pages that were read.
     pub fn close_logs(&mut self) -> Result<()> {
         if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
             return fault(
@@ -259,9 +262,11 @@ impl Backup {
         Ok(())
     }
 
-    /// Freezes the instance, so that a snapshot has the pages and the logs of the backup. Instead of reading them, make the
-    /// snapshot, end the freeze with [`Freeze::thaw`], verify the pages and logs in the snapshot, say so with
-    /// [`Backup::verified_logs`], and [`Backup::finish`]. See [`crate::Instance::freeze`], also for errors.
+    /// Freezes the instance, to take the pages and logs of the backup from a snapshot.
+    ///
+    /// Instead of reading pages and logs, the caller makes the snapshot, ends the freeze with [`Freeze::thaw`],
+    /// verifies the pages and logs in the snapshot, calls [`Backup::verified_logs`], and then [`Backup::finish`]. See
+    /// [`crate::Instance::freeze`], also for errors.
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
         if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
@@ -278,8 +283,8 @@ impl Backup {
         Ok(freeze)
     }
 
-    /// The files that a snapshot must have, while the instance is frozen: the databases, the logs of the backup, and the log
-    /// that follows them.
+    /// Returns the files that a snapshot must contain: the databases, the logs of the backup, and the log after them.
+    /// Call this while the instance is frozen.
     pub fn files(&self) -> Vec<PathBuf> {
         let log = self.core.log();
         let logs =
@@ -288,9 +293,9 @@ impl Backup {
         databases.chain(logs).chain([log.names().next()]).collect()
     }
 
-    /// Says that all logs of the snapshot were verified. `last` is the log of the last generation with records.
+    /// Confirms that all logs of the snapshot were verified. `last` is the log of the last generation with records.
     ///
-    /// Errors: there was no freeze, or it is another log (-616).
+    /// Returns an error if there was no freeze, or if `last` is another log (-616).
     pub fn verified_logs(&mut self, last: &LogCopy) -> Result<()> {
         if !self.is_snapshot || Some(last.generation) != self.high {
             return fault(BackupFault::LogNotCopied, "the snapshot does not have all logs of the backup");
@@ -299,10 +304,10 @@ impl Backup {
         Ok(())
     }
 
-    /// The next log of the backup, verified. `None`: all were read.
+    /// Reads and verifies the next log of the backup. Returns `None` after the last log.
     ///
-    /// Errors: [`Error::Backup`] if a log is missing, damaged, or does not continue the one before it (-612); the backup
-    /// cannot be finished then.
+    /// Returns [`Error::Backup`] if a log is missing, is damaged, or does not continue the previous log (-612). The
+    /// backup cannot be finished then.
     pub fn next_log(&mut self) -> Result<Option<LogCopy>> {
         let Some(logs) = &mut self.logs else {
             return fault(BackupFault::WrongStep, "the logs of the backup are not closed yet");
@@ -314,13 +319,13 @@ impl Backup {
         Ok(log)
     }
 
-    /// Position, time and generations of the backup.
+    /// Returns the position, time and generations of the backup.
     pub fn details(&self) -> BackupInfo {
         let (position, time) = self.mark;
         BackupInfo { position, time, gen_low: self.low, gen_high: self.high.unwrap_or(Generation(0)) }
     }
 
-    /// The header of the copy of a database. All logs must have been read.
+    /// Returns the header for the copy of a database. All logs must have been read.
     pub fn header(&self, database: &Database) -> Result<DatabaseHeader> {
         let (Some(high), Some(created)) = (self.high, self.last_created) else {
             return fault(BackupFault::LogNotCopied, "not all logs of the backup were read");
@@ -331,8 +336,9 @@ impl Backup {
         Ok(header)
     }
 
-    /// Ends the backup. `whole` are the databases of which all pages were good; their headers name the backup from now on.
-    /// Everything that was read must be durable. Removes logs after a full or incremental backup.
+    /// Completes the backup. `whole` contains the databases whose pages were all good. The headers of these databases
+    /// name the backup from now on. All data that was read must be durable. Removes logs after a full or incremental
+    /// backup.
     pub fn finish(mut self, whole: &[Arc<Database>]) -> Result<BackupSummary> {
         if self.last_created.is_none() {
             return fault(BackupFault::LogNotCopied, "not all logs of the backup were read");
@@ -352,7 +358,7 @@ impl Backup {
         Ok(summary)
     }
 
-    /// Removes the logs that neither redo nor a backup needs.
+    /// Removes the logs that neither redo nor a backup needs. Returns the first and the last removed generation.
     fn truncate(&mut self, whole: &[Arc<Database>]) -> Result<Option<(Generation, Generation)>> {
         let mut limit = self.high.map_or(Generation(0), Generation::next);
         for database in self.core.databases() {
@@ -392,7 +398,7 @@ impl Backup {
         })
     }
 
-    /// Logs a step, durably. Returns the position of the record.
+    /// Appends a record for a backup step and makes it durable. Returns the position of the record.
     fn append(&self, phase: u8, database: DatabaseIdInLog) -> Result<LogPosition> {
         let record = self.record(phase, database);
         let (start, end) = self.core.append(&[record])?;
@@ -404,7 +410,7 @@ impl Backup {
 impl Drop for Backup {
     fn drop(&mut self) {
         if !self.ended {
-            // The log may be down, and then the end of the instance ends the backup.
+            // The log may have failed. In that case the end of the instance ends the backup.
             let _ = self.append(record::Backup::ABORT, DatabaseIdInLog(0));
             let internal_copy = self.kind == BackupKind::Copy;
             self.core.events.report(EventKind::BackupAborted { internal_copy });
@@ -414,22 +420,23 @@ impl Drop for Backup {
     }
 }
 
-/// Makes a header that of a copy in a backup with these details: the copy is to be restored before it is used.
+/// Turns a header into the header of a copy from a backup with these details. The header requires that the copy is
+/// restored before it is used.
 pub fn mark_copy(header: &mut DatabaseHeader, kind: BackupKind, details: BackupInfo) {
     note_backup(header, kind.scope(), details);
     header.current_full_backup = details;
 }
 
-/// Makes a header name these generations as required; `created` is when the last one was created.
+/// Makes a header require this range of generations. `created` is the creation time of the last one.
 fn require_logs(header: &mut DatabaseHeader, (low, high): (Generation, Generation), created: LogTime) {
     header.state = DatabaseState::DirtyShutdown;
     (header.gen_min_required, header.gen_min_consistent) = (low, low);
     (header.gen_max_required, header.gen_max_committed) = (high, high);
     header.gen_max_committed_time = created;
-    // Earlier formats do not have this time.
+    // Earlier formats do not store this time.
     if header.gen_max_required_time != LogTime::NONE {
         header.gen_max_required_time = created;
     }
-    // A flush map does not know the copy.
+    // A flush map has no information about the copy.
     (header.flush_signature, header.flush_map_signature) = Default::default();
 }

@@ -4,31 +4,31 @@ use std::fmt;
 
 use crate::storage::backup_scope;
 
-/// What a backup contains, and what may be removed behind it.
+/// Kind of a backup: the data that it contains, and the logs that may be removed after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BackupKind {
-    /// Pages, and the logs that make them one state. Older logs are removed.
+    /// Contains pages, and the logs that are needed to make them consistent. Older logs are removed.
     Full,
-    /// The logs since the last full or incremental backup. They are removed.
+    /// Contains the logs since the last full or incremental backup. These logs are removed.
     Incremental,
-    /// Pages and logs, without an effect on other backups. Nothing is removed.
+    /// Contains pages and logs, but does not affect other backups. No logs are removed.
     Copy,
-    /// The logs since the last full backup. Nothing is removed.
+    /// Contains the logs since the last full backup. No logs are removed.
     Differential,
 }
 
 impl BackupKind {
-    /// Whether it contains pages.
+    /// Returns whether the backup contains pages.
     pub fn has_pages(self) -> bool {
         matches!(self, BackupKind::Full | BackupKind::Copy)
     }
 
-    /// Whether logs that are not needed any more are removed when it ends.
+    /// Returns whether logs that are no longer needed are removed at the end of the backup.
     pub fn truncates(self) -> bool {
         matches!(self, BackupKind::Full | BackupKind::Incremental)
     }
 
-    /// The kind in headers and in the log.
+    /// Returns the number of the kind in headers and in the log.
     pub(crate) fn scope(self) -> u8 {
         match self {
             BackupKind::Full => backup_scope::FULL,

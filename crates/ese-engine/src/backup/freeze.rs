@@ -1,4 +1,4 @@
-//! A moment in which no file of the instance changes, for a snapshot that something else makes.
+//! A freeze of an instance: no file of the instance changes while an external program makes a snapshot.
 
 use std::io;
 use std::time::Duration;
@@ -14,15 +14,15 @@ use crate::error::BackupFault;
 use crate::events::{EventKind, SnapshotEvent};
 use crate::{Error, Result};
 
-/// An instance that is frozen: its logs, databases, headers and checkpoint file do not change, and everything that was
-/// committed durably is in them. Reads go on. Commits and all other changes wait; none fails.
+/// A freeze of an instance. While it lasts, the logs, databases, headers and checkpoint file do not change, and they
+/// contain all durable commits. Reads continue. Commits and all other changes wait, but do not fail.
 ///
-/// The log is held between the two renames that end a generation. All generations up to [`Freeze::generation`] are complete
-/// and have their archive names. The next one has a header and no records, and is in the file with the name of a prepared
-/// log (`E00tmp.log`); a recovery finds it there. The databases are dirty, and need these logs.
+/// The log is held between the two renames that end a generation. All generations up to [`Freeze::generation`] are
+/// complete and have their archive names. The next generation has a header but no records. Its file has the name of a
+/// prepared log (`E00tmp.log`), where recovery finds it. The databases are dirty, and need these logs.
 ///
-/// The freeze ends when this is dropped, or by itself at its limit, so that a snapshot that hangs does not stop the service.
-/// [`Freeze::thaw`] says which.
+/// The freeze ends when this value is dropped, or when its time limit is reached. The limit prevents a hanging
+/// snapshot from stopping the service. [`Freeze::thaw`] returns an error if the limit was reached.
 ///
 /// ```
 /// use ese_engine::*;
@@ -33,7 +33,7 @@ use crate::{Error, Result};
 /// # let instance = Instance::open(InstanceOptions::new(&directory)?)?;
 /// # instance.create_database(&directory.join("data.edb"), &CreateOptions::default())?;
 /// let freeze = instance.freeze(Freeze::DEFAULT_LIMIT)?;
-/// // Make the snapshot here: of all directories of the instance at the same time.
+/// // Make the snapshot here. It must contain all directories of the instance as of the same moment.
 /// let last = freeze.thaw()?;
 /// assert!(last.0 >= 1);
 /// # instance.shutdown()?;
@@ -47,22 +47,22 @@ pub struct Freeze {
     frozen: Option<FrozenVfs>,
     generation: Generation,
     limit: Duration,
-    /// The freeze is not a part of a backup, so its end lets databases be attached again.
+    /// Whether the freeze is not part of a backup. If so, databases can be attached again when it ends.
     alone: bool,
-    /// It was ended in time.
+    /// Whether the freeze was ended before its time limit.
     complete: bool,
 }
 
 impl Freeze {
-    /// How long a freeze lasts at most, unless the caller gives another limit. ESE: `JET_paramOSSnapshotTimeout`, 70 s. The
-    /// snapshots of Windows (VSS) allow 20 s.
+    /// Default time limit of a freeze. ESE: `JET_paramOSSnapshotTimeout`, 70 s. Snapshots of Windows (VSS) allow 20
+    /// s.
     #[doc(alias = "JET_paramOSSnapshotTimeout")]
     pub const DEFAULT_LIMIT: Duration = Duration::from_secs(70);
 
-    /// Freezes the instance. `backup_running` is set, and is reset at the end if `alone`. `mark` is the last record
-    /// in front of the freeze.
+    /// Freezes the instance. The caller has set `backup_running`; if `alone`, the flag is reset at the end of the
+    /// freeze. `mark` is the last log record before the freeze.
     pub(crate) fn begin(core: Arc<Core>, mark: &LogRecord, limit: Duration, alone: bool) -> Result<Freeze> {
-        // From here on the drop resets what the caller has set.
+        // From here on, dropping `freeze` resets the flag that the caller has set.
         let mut freeze =
             Freeze { core, frozen: None, generation: Generation(0), limit, alone, complete: false };
         if alone {
@@ -77,7 +77,7 @@ impl Freeze {
         Ok(freeze)
     }
 
-    /// Makes everything durable and lets all changes wait.
+    /// Makes all data durable and blocks all changes.
     fn hold(&self, mark: &LogRecord) -> Result<(Generation, FrozenVfs)> {
         let (core, limit) = (&self.core, self.limit);
         core.check_writable()?;
@@ -86,7 +86,8 @@ impl Freeze {
                 io::ErrorKind::TimedOut => timed_out(limit),
                 _ => Error::Internal(format!("the files cannot be frozen: {error}")),
             })?;
-            // Not all snapshots have what is in the kernel's cache only. A failed sync is not repeated.
+            // Some kinds of snapshots do not contain data that is only in the kernel's page cache. A failed sync is
+            // not repeated.
             frozen.sync_files().map_err(|error| {
                 let what = format!("files could not be made durable: {error}");
                 core.fail(what.clone());
@@ -100,20 +101,20 @@ impl Freeze {
         self.core.events.report(EventKind::Snapshot(event));
     }
 
-    /// The last generation with records.
+    /// Returns the last generation that contains records.
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// How long the freeze will still last. `None`: it has ended by itself.
+    /// Returns the remaining time of the freeze, or `None` if its limit was reached.
     pub fn left(&self) -> Option<Duration> {
         self.frozen.as_ref().and_then(FrozenVfs::left)
     }
 
-    /// Ends the freeze. Returns the last generation with records.
+    /// Ends the freeze. Returns the last generation that contains records.
     ///
-    /// Errors: [`Error::Backup`] if the freeze had ended by itself (-2402): files may have changed since, and a snapshot must
-    /// not be used.
+    /// Returns [`Error::Backup`] if the time limit was reached (-2402). In that case files may have changed, and the
+    /// snapshot must not be used.
     #[doc(alias = "JetOSSnapshotThaw")]
     #[doc(alias = "JetOSSnapshotEnd")]
     pub fn thaw(mut self) -> Result<Generation> {
@@ -132,7 +133,7 @@ impl Drop for Freeze {
     fn drop(&mut self) {
         if self.frozen.take().is_some() {
             self.report(SnapshotEvent::FreezeEnded);
-            // If the log is down, the next commit reports it.
+            // If the log has failed, the next commit reports the error.
             let _ = self.core.log().name_generation();
         }
         if self.alone {

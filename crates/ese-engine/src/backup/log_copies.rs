@@ -1,4 +1,4 @@
-//! Reads logs for a backup: each is verified, and must continue the one before it.
+//! Reads logs for a backup. Each log is verified, and must continue the previous log.
 
 use std::path::{Path, PathBuf};
 
@@ -13,31 +13,31 @@ use crate::{Error, Result};
 
 /// A verified log.
 pub struct LogCopy {
-    /// Its file.
+    /// Path of the log file.
     pub path: PathBuf,
-    /// Its generation.
+    /// Generation of the log.
     pub generation: Generation,
-    /// The stream.
+    /// Signature of the log stream.
     pub signature: Signature,
-    /// When it was created.
+    /// Creation time of the log.
     pub created: LogTime,
-    /// When the log before it was created.
+    /// Creation time of the previous log.
     pub previous_created: LogTime,
-    /// The checksum of the segments of the log before it. Earlier formats have zero.
+    /// Accumulated checksum of the segments of the previous log. Earlier formats store zero.
     pub previous_checksum: u64,
-    /// XOR of the checksums of its segments.
+    /// XOR of the checksums of the segments.
     pub checksum: u64,
-    /// Behind the last record.
+    /// Position after the last record.
     pub end: LogPosition,
-    /// The whole file. Segments that a crash tore are replaced by their copies.
+    /// Content of the whole file. Segments that were torn by a crash are replaced by their copies.
     pub bytes: IoBuffer,
 }
 
 impl LogCopy {
-    /// Reads a log, and verifies every segment and record of it. `is_closed`: its engine has ended the generation, so that no
-    /// crash can have cut it off.
+    /// Reads a log, and verifies every segment and record. `is_closed` means that the engine has ended the
+    /// generation, so a crash cannot have truncated it.
     ///
-    /// Errors: it cannot be read, or is damaged ([`Error::Log`], [`Error::Corrupt`]).
+    /// Returns an error if the log cannot be read or is damaged ([`Error::Log`], [`Error::Corrupt`]).
     pub fn read(vfs: &Arc<dyn Vfs>, path: &Path, is_closed: bool) -> Result<LogCopy> {
         let directory = path.parent().unwrap_or(Path::new("."));
         let reader = LogReader::received(vfs.clone(), LogNames::new(directory, FileStem::E00));
@@ -72,17 +72,18 @@ impl LogCopy {
     }
 }
 
-/// Logs in the order of their generations.
+/// Reads logs in the order of their generations.
 pub struct LogCopies {
     reader: LogReader,
     chain: LogChain,
     logs: std::vec::IntoIter<(Generation, PathBuf)>,
-    /// The last one was being written when its engine ended.
+    /// Whether the last log was the current one when its engine ended.
     last_is_open: bool,
 }
 
 impl LogCopies {
-    /// Reads these logs. `last_is_open`: the last one was not closed, so that a crash may have cut it off.
+    /// Creates a reader of these logs. `last_is_open` means that the last log was not closed, so a crash may have
+    /// truncated it.
     pub fn new(vfs: Arc<dyn Vfs>, logs: Vec<(Generation, PathBuf)>, last_is_open: bool) -> LogCopies {
         let directory = logs.first().and_then(|(_, path)| path.parent()).unwrap_or(Path::new("."));
         let reader = LogReader::received(vfs, LogNames::new(directory, FileStem::E00));
@@ -90,14 +91,14 @@ impl LogCopies {
         LogCopies { reader, chain: LogChain::default(), logs: logs.into_iter(), last_is_open }
     }
 
-    /// How many logs are left.
+    /// Returns the number of logs that remain to be read.
     pub fn left(&self) -> usize {
         self.logs.len()
     }
 
-    /// The next log. `None`: all were read.
+    /// Reads and verifies the next log. Returns `None` after the last log.
     ///
-    /// Errors: it cannot be read, is damaged, or does not continue the one before it. ESE: -612.
+    /// Returns an error if the log cannot be read, is damaged, or does not continue the previous log. ESE: -612.
     pub fn next_log(&mut self) -> Result<Option<LogCopy>> {
         let Some((generation, path)) = self.logs.next() else { return Ok(None) };
         let open = self.last_is_open && self.logs.len() == 0;

@@ -1,29 +1,31 @@
-//! Backup of attached databases, while sessions change them: streaming, or by a snapshot.
+//! Backup of attached databases while sessions change them, either by streaming or by a snapshot.
 //!
 //! ```text
 //!  begin ──> pages of each database ──> close_logs ──> logs low..=high ──> finish
 //!    │ the checkpoint's generation is `low`    │ the generation being written ends; it is `high`
 //! ```
 //!
-//! The pages of a backup are of different moments. The log makes them one state again:
+//! The pages of a backup are read at different times. Redo of the log makes them consistent:
 //!
-//! - A change that a page lacks when it is read was not written by then. So its page was dirty, and held the checkpoint:
-//!   the change is in generation `low` or behind it.
-//! - A page is written only when the log is durable up to its last change. So all changes that a page has when it is read
-//!   are in front of the end of generation `high`, which ends after the last page was read.
+//! - If a page lacks a change when it is read, the change had not been written by then. The page was dirty and
+//!   therefore held the checkpoint back, so the change is in generation `low` or a later one.
+//! - A page is written only when the log is durable up to its last change. Generation `high` ends after the last page
+//!   was read. Therefore all changes in a page that was read are before the end of `high`.
 //!
-//! So redo from the beginning of `low` to the end of `high` gives the state at that end, and the header of the copy names
-//! these generations as required. Until then, the database must not be used; its header says so (ESE: -544).
+//! Therefore redo from the beginning of `low` to the end of `high` produces the state at the end of `high`. The
+//! header of the copy names these generations as required, and forbids the use of the database before redo (ESE:
+//! -544).
 //!
-//! A backup by a snapshot reads no pages: the instance is frozen ([`Freeze`]) while the snapshot is made, and `high` ends
-//! with the freeze.
+//! A backup by a snapshot does not read pages. The instance is frozen ([`Freeze`]) while the snapshot is made, and
+//! `high` ends at the freeze.
 //!
 //! Invariants:
-//! - Pages are read from disk past the cache. A page that is being written, or looks wrong, is read again while its write
-//!   claim is held.
-//! - Logs of the range are kept until the backup ends.
-//! - A header names a backup only after all of it was read, and the caller has made it durable.
-//! - Logs are removed only if redo, headers, holds, and databases that this backup does not contain can spare them.
+//! - Pages are read from disk and bypass the cache. A page that is being written, or that seems damaged, is read
+//!   again while its write claim is held.
+//! - Logs of the range are retained until the backup ends.
+//! - A header names a backup only after all its data was read and the caller has made it durable.
+//! - Logs are removed only if they are not needed by redo, headers, holds, or databases that this backup does not
+//!   contain.
 
 #[allow(clippy::module_inception, reason = "files are named by the noun they define")]
 mod backup;

@@ -1,4 +1,4 @@
-//! Reads all pages of a database from disk in large reads, several at a time, and verifies each page.
+//! Reads all pages of a database from disk in large, concurrent reads, and verifies each page.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -18,24 +18,24 @@ use crate::scan::PageFlaw;
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
-/// How often a page in doubt is read again, as in ESE.
+/// Maximum number of times that a suspect page is read again. The value is the same as in ESE.
 const ATTEMPTS: u32 = 16;
-/// The pause after the first of these attempts. Each pause is longer than the one before it by as much.
+/// Pause after the first of these attempts. Each pause is longer than the previous one by this amount.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How many times `reads_in_flight` extents may be in memory. Reads end in any order and are returned in the order of the
-/// pages; without room for those that ended early, a slow read would keep others from being begun.
+/// Maximum number of extents in memory, as a multiple of `reads_in_flight`. Reads complete in any order, but are
+/// returned in page order. Without memory for reads that completed early, one slow read would prevent new reads.
 const EXTENTS_PER_READ: usize = 4;
-/// Bad pages that are listed. Further ones are only counted.
+/// Maximum number of bad pages that are listed. Additional bad pages are only counted.
 const BAD_LISTED: usize = 1000;
 
-/// How pages are read.
+/// Options for reading the pages of a database.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOptions {
-    /// Bytes of one read. Jetstress reads 256 KiB.
+    /// Size of one read in bytes. Jetstress reads 256 KiB.
     pub read_bytes: usize,
-    /// Reads of one database that are under way at the same time.
+    /// Number of concurrent reads per database.
     pub reads_in_flight: usize,
-    /// First page to read, to continue an earlier backup.
+    /// Number of the first page to read. A backup that continues an earlier one does not start at the first page.
     pub from: PageNumber,
 }
 
@@ -45,76 +45,76 @@ impl Default for ReadOptions {
     }
 }
 
-/// Consecutive pages. Pages that cannot be read have the bytes that the last attempt gave.
+/// A range of consecutive pages. Pages that cannot be read contain the bytes of the last attempt.
 pub struct PageExtent {
-    /// The first page.
+    /// Number of the first page.
     pub first: PageNumber,
-    /// The bytes of the pages.
+    /// Content of the pages.
     pub bytes: IoBuffer,
 }
 
-/// What a [`PageReader`] has read so far.
+/// Statistics of the pages that a [`PageReader`] has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageReads {
-    /// Pages read.
+    /// Number of pages that were read.
     pub pages: u64,
-    /// Of these, pages of zeros: never written.
+    /// Number of these pages that contain only zeros because they were never written.
     pub zero: u64,
-    /// Bytes read, without those that were read again.
+    /// Number of bytes read, without repeated reads.
     pub bytes: u64,
-    /// Pages that were read again, because they were being written or looked wrong.
+    /// Number of pages that were read again because they were being written or seemed damaged.
     pub read_again: u64,
-    /// Pages with flipped bits, which are corrected in the copy.
+    /// Number of pages with flipped bits that are corrected in the copy.
     pub corrected: u64,
-    /// Torn pages of a database that was not shut down: the copy has the image from its side file.
+    /// Number of torn pages of a database that was not shut down. The copy contains their images from the side file.
     pub torn: u64,
-    /// Pages that are bad.
+    /// Number of bad pages.
     pub bad: u64,
-    /// The first thousand of them.
+    /// The first thousand bad pages.
     pub bad_pages: BTreeMap<PageNumber, PageFlaw>,
 }
 
-/// A read that was begun and not yet returned.
+/// A read that was started and whose result was not returned yet.
 struct Read {
     first: PageNumber,
-    /// Tells which pages were written while the read was under way.
+    /// Records which pages are written during the read.
     watch: Option<WatchedRead>,
     done: Option<Completed>,
 }
 
-/// A read that has ended: its result, the pages that were written meanwhile, and the bytes.
+/// A completed read: its result, the pages that were written during the read, and the bytes.
 struct Completed {
     result: io::Result<()>,
     doubts: BTreeSet<PageNumber>,
     bytes: IoBuffer,
 }
 
-/// The number of a read, its result and the bytes.
+/// Number of a read, its result and its bytes.
 type Completion = (u64, io::Result<()>, IoBuffer);
 
-/// Reads the pages of one database in order. The size of the file at the beginning is the last page that is read: redo adds
-/// later ones.
+/// Reads the pages of one database in order. It stops at the size that the file had at the beginning, because redo
+/// adds later pages.
 pub struct PageReader {
     source: PageSource,
     options: ReadOptions,
     last: u32,
     next: u32,
-    /// The reads that were begun and not yet returned, in the order of the pages.
+    /// Reads that were started and not yet returned, in page order.
     reads_begun: VecDeque<Read>,
-    /// How many reads were returned: the number of the first one in `reads_begun`.
+    /// Number of reads that were returned. This is the number of the first read in `reads_begun`.
     returned: u64,
-    /// How many reads are under way.
+    /// Number of reads in flight.
     in_flight: usize,
     sender: Sender<Completion>,
     completions: Receiver<Completion>,
     spare: Vec<IoBuffer>,
     reads: PageReads,
-    /// Tells the backup that pages are still being read.
+    /// Shows the backup that pages are still being read.
     _reading: Option<Arc<()>>,
 }
 
 impl PageReader {
-    /// Reads the pages of an attached database.
+    /// Creates a reader of the pages of an attached database.
     pub(super) fn of_attached(
         database: Arc<DatabaseFile>,
         options: ReadOptions,
@@ -123,8 +123,8 @@ impl PageReader {
         PageReader::new(PageSource::Attached(database), options, Some(reading))
     }
 
-    /// Reads the pages of a database that no engine uses, and whose log ends at `end_of_log`. The caller locks the file.
-    /// Returns the header, too. Nothing is changed.
+    /// Creates a reader of the pages of a database that no engine uses, and whose log ends at `end_of_log`. The
+    /// caller must lock the file. Also returns the header. The file is not changed.
     pub fn of_file(
         vfs: &dyn Vfs,
         path: &Path,
@@ -153,24 +153,25 @@ impl PageReader {
         })
     }
 
-    /// The last page that is read; 0 if there is none.
+    /// Returns the number of the last page that will be read, or 0 if there are no pages.
     pub fn last_page(&self) -> u32 {
         self.last
     }
 
-    /// Page size of the database.
+    /// Returns the page size of the database.
     pub fn page_size(&self) -> PageSize {
         self.source.page_size()
     }
 
-    /// What was read so far.
+    /// Returns the statistics of the pages that were read so far.
     pub fn reads(&self) -> &PageReads {
         &self.reads
     }
 
-    /// The next pages. `None`: all were read.
+    /// Returns the next pages, or `None` after the last one.
     ///
-    /// Errors: the instance has ended. A page that cannot be read is no error: [`PageReads::bad_pages`] has it.
+    /// Returns an error if the instance has ended. A page that cannot be read is not an error; it is listed in
+    /// [`PageReads::bad_pages`].
     pub fn next_extent(&mut self) -> Result<Option<PageExtent>> {
         let Some((first, done)) = self.next_completed()? else { return Ok(None) };
         let Completed { result, doubts, mut bytes } = done;
@@ -182,12 +183,12 @@ impl PageReader {
         Ok(Some(PageExtent { first, bytes }))
     }
 
-    /// Takes the memory of an extent back, for another one.
+    /// Returns the buffer of an extent to the pool for reuse.
     pub fn recycle(&mut self, extent: PageExtent) {
         self.spare.push(extent.bytes);
     }
 
-    /// The next read in the order of the pages, when it has ended. `None`: all were returned.
+    /// Waits for the next read in page order and returns its result. Returns `None` after the last read.
     fn next_completed(&mut self) -> Result<Option<(PageNumber, Completed)>> {
         loop {
             self.keep_reading()?;
@@ -208,7 +209,7 @@ impl PageReader {
         }
     }
 
-    /// Takes what has ended, and begins further reads in its place.
+    /// Processes completed reads, and starts further reads in their place.
     fn keep_reading(&mut self) -> Result<()> {
         while let Ok(completion) = self.completions.try_recv() {
             self.ended(completion);
@@ -234,7 +235,7 @@ impl PageReader {
     fn begin(&mut self) -> Result<()> {
         let size = self.page_size();
         let first = PageNumber::fixed(self.next);
-        // Reads end at multiples of their size in the file.
+        // Each read ends at a file offset that is a multiple of the read size.
         let most = (self.options.read_bytes / size.bytes()).max(1) as u64;
         let in_file = size.offset_of(first) / size.bytes() as u64;
         let count = ((most - in_file % most) as u32).min(self.last - self.next + 1);
@@ -249,7 +250,7 @@ impl PageReader {
             offset: size.offset_of(first),
             buffer,
             reason: IoReason::Backup,
-            // Sending fails if the reader was dropped.
+            // Sending fails only if the reader was dropped.
             done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
         };
         self.reads_begun.push_back(Read { first, watch, done: None });
@@ -259,7 +260,8 @@ impl PageReader {
         Ok(())
     }
 
-    /// Verifies the pages of a read. `doubts` were written meanwhile. Returns the pages to read again.
+    /// Verifies the pages of a read. The pages in `doubts` were written during the read. Returns the pages to read
+    /// again.
     fn judge(
         &mut self,
         first: PageNumber,
@@ -271,9 +273,10 @@ impl PageReader {
         let torn = self.source.replace_torn(first, bytes);
         self.reads.torn += torn.len() as u64;
         for (page, bytes) in (0..).map(|index| first.plus(index)).zip(bytes.chunks_exact_mut(size.bytes())) {
-            // The device must not wait while pages are verified.
+            // The device must not become idle while pages are verified.
             self.keep_reading()?;
-            // At least one page of an extent that cannot be read is unreadable, so each page is read by itself.
+            // If the read of an extent failed, at least one of its pages is unreadable. Each page is then read
+            // separately.
             if doubts.contains(&page) || (result.is_err() && !torn.contains(&page)) {
                 doubts.insert(page);
                 continue;
@@ -289,7 +292,8 @@ impl PageReader {
         Ok(doubts)
     }
 
-    /// Reads pages one by one, while they are not being written, until they are good or the attempts are used up.
+    /// Reads pages individually, while they are not being written, until they are good or the maximum number of
+    /// attempts is reached.
     fn read_again(
         &mut self,
         first: PageNumber,

@@ -1,4 +1,4 @@
-//! Where a backup reads pages: the file of an attached database, or a file that no engine uses.
+//! Sources of the pages of a backup: the file of an attached database, or a file that no engine uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,25 +14,25 @@ use crate::storage::double_write::{PageImage, page_images};
 use crate::storage::{DatabaseFile, read_header};
 use crate::{Error, Result};
 
-/// A database whose pages are read past the cache.
+/// A database whose pages are read without the cache.
 pub(super) enum PageSource {
-    /// The engine writes its pages meanwhile.
+    /// An attached database. The engine may write its pages during the reads.
     Attached(Arc<DatabaseFile>),
-    /// No engine uses it.
+    /// A database that no engine uses.
     Still(StillDatabase),
 }
 
-/// The file of a database that no engine uses.
+/// File of a database that no engine uses.
 pub(super) struct StillDatabase {
     file: Arc<dyn File>,
     page_size: PageSize,
     clock: Arc<dyn Clock>,
-    /// Recovery would replace torn pages by these.
+    /// Page images with which recovery would replace torn pages.
     images: BTreeMap<PageNumber, PageImage>,
 }
 
 impl StillDatabase {
-    /// Opens a database and reads its header. Its log ends at `end_of_log`.
+    /// Opens a database whose log ends at `end_of_log`, and reads its header.
     pub fn open(
         vfs: &dyn Vfs,
         path: &Path,
@@ -71,14 +71,14 @@ impl PageSource {
         }
     }
 
-    /// Number of pages in the file.
+    /// Returns the number of pages in the file.
     pub fn pages(&self) -> Result<u32> {
         let failed = |e: std::io::Error| Error::io(self.file().path(), &e);
         let pages = self.file().len().map_err(failed)? / self.page_size().bytes() as u64;
         Ok(pages.saturating_sub(2).min(u64::from(u32::MAX)) as u32)
     }
 
-    /// Says that pages are about to be read, so that concurrent writes are noticed.
+    /// Registers a read of these pages, to detect concurrent writes.
     pub fn watch(&self, first: PageNumber, count: u32) -> Result<Option<WatchedRead>> {
         match self {
             PageSource::Attached(database) => {
@@ -88,7 +88,7 @@ impl PageSource {
         }
     }
 
-    /// Replaces torn pages of an extent as recovery would. Returns the pages that it replaced.
+    /// Replaces torn pages of an extent in the same way as recovery. Returns the pages that were replaced.
     pub fn replace_torn(&self, first: PageNumber, bytes: &mut [u8]) -> BTreeSet<PageNumber> {
         let PageSource::Still(still) = self else { return BTreeSet::new() };
         let size = still.page_size;
@@ -105,7 +105,7 @@ impl PageSource {
         replaced
     }
 
-    /// Reads one page again, while it is not being written.
+    /// Reads one page again while it is not being written.
     pub fn read_again(&self, page: PageNumber, bytes: &mut [u8]) -> Result<OnDiskPage> {
         match self {
             PageSource::Attached(database) => {
@@ -114,7 +114,7 @@ impl PageSource {
             PageSource::Still(still) => {
                 Ok(match still.file.read_at(still.page_size.offset_of(page), bytes, IoReason::Backup) {
                     Ok(()) => OnDiskPage::Verified(verify_page(bytes, still.page_size, page)),
-                    // That says nothing about the page.
+                    // An unreachable device does not mean that the page is damaged.
                     Err(error) if is_out_of_reach(error.kind()) => {
                         return Err(Error::io(still.file.path(), &error));
                     }

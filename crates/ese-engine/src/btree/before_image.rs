@@ -14,10 +14,11 @@ use crate::pages::Shape;
 use crate::storage::DatabaseFile;
 use crate::transaction::{Change, SYSTEM_PROCID, Version};
 
-/// Attached to a dirty frame until the page is written or the undo information is no longer needed.
+/// Deferred undo information that is attached to a dirty frame until the page is written or the information is no
+/// longer needed.
 #[doc(alias = "LRUNDOINFO")]
 pub(crate) struct DeferredBeforeImage {
-    /// Weak, because frames that are no longer in use can still have this.
+    /// Weak reference, because a frame that is no longer in use can still own this value.
     file: Weak<DatabaseFile>,
     shape: Shape,
     version: Arc<Version>,
@@ -41,7 +42,7 @@ impl DeferredUndo for DeferredBeforeImage {
     }
 
     fn log(&self) -> Result<Option<LogPosition>> {
-        // After a split, two pages can have the same entry. It is logged once.
+        // After a split, two pages can have the same entry. The entry is logged only once.
         let mut logged = self.version.undo_logged.lock();
         if logged.is_some() {
             return Ok(*logged);
@@ -83,8 +84,8 @@ impl DeferredUndo for DeferredBeforeImage {
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::UndoInfo(info.clone()));
         let appended = file.log.append_with(batch.len(), true, |turn| {
-            // No commit comes between. ESE would roll back a committed deletion that an UndoInfo of its session names,
-            // together with the next transaction of the session.
+            // No commit can happen between this check and the append. ESE would roll back a committed deletion that
+            // an UndoInfo record of its session names, together with the next transaction of the session.
             if !transaction.is_running() {
                 info.node.page.procid = SYSTEM_PROCID;
                 batch.clear();
@@ -98,8 +99,9 @@ impl DeferredUndo for DeferredBeforeImage {
 
     fn resolved_at(&self) -> Option<LogPosition> {
         let gone = self.version.is_settled();
-        // A deletion needs it until the node is removed: until then, recovery must be able to find the node. Not so on a
-        // copy, where the log removes the node. A page that waited for that could keep the cache from evicting it for long.
+        // A deletion needs its undo information until the node is removed, because recovery must be able to find the
+        // node. This does not apply to a copy, where the log removes the node. Otherwise the page could not be
+        // evicted from the cache for a long time.
         let deletion = self.version.change == Change::FlagDelete && self.can_log();
         let needed = self.version.transaction.is_running() || deletion;
         (gone || !needed).then(|| self.version.transaction.commit_end())

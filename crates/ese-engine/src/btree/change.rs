@@ -1,7 +1,8 @@
 //! Versioned changes of single nodes: insert, flag-delete, replace, and undo.
 //!
-//! Order of the steps of a change: check everything that can fail, append the log record, change the page and the
-//! version store. All this happens under the leaf's write latch. So a call that fails has changed nothing.
+//! A change first checks everything that can fail. Then it appends the log record, and finally it changes the page
+//! and the version store. All steps happen under the leaf's write latch. Therefore a call that fails has changed
+//! nothing.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -38,8 +39,8 @@ impl Tree {
         Ok(state.exists.then(|| read(state.data(node.data))))
     }
 
-    /// Inserts a record. Errors: duplicate key, write conflict, version store full, disk full. After an error, nothing
-    /// has changed.
+    /// Inserts a record. Fails with a duplicate key, a write conflict, a full version store, or a full disk. After an
+    /// error, nothing has changed.
     pub fn insert(&self, context: &mut ChangeContext, key: &[u8], data: &[u8]) -> Result<()> {
         let bytes = self.bookmark_bytes(key, data);
         loop {
@@ -91,8 +92,8 @@ impl Tree {
         }
     }
 
-    /// The right-most leaf, if the last insert was at its end and this one follows it. So inserts in key order need no
-    /// descent.
+    /// Returns the right-most leaf if the last insert was at its end and the new node follows it. Inserts in key
+    /// order therefore need no descent.
     fn leaf_to_append(&self, bytes: &[u8]) -> Option<WriteLatch> {
         let last = PageNumber::new(self.append_leaf.load(Ordering::Relaxed))?;
         let appends = |leaf: &WriteLatch| {
@@ -131,7 +132,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Replaces the data of a record. For unique trees only: in other trees the data is part of the order.
+    /// Replaces the data of a record. Only unique trees support this: in other trees, the data determines the
+    /// position of the node.
     pub fn replace(&self, context: &mut ChangeContext, bookmark: &Bookmark, data: &[u8]) -> Result<()> {
         debug_assert!(self.is_unique());
         let bytes = bookmark.bytes();
@@ -170,7 +172,7 @@ impl Tree {
         }
     }
 
-    /// Inserts a record by reusing its node that is flagged deleted, with new data.
+    /// Inserts a record by reusing an existing node that is flagged deleted. The node gets the new data.
     fn revive(
         &self,
         context: &mut ChangeContext,
@@ -244,8 +246,9 @@ impl Tree {
             let mut node = self.node_change(by.procid, &page, leaf.key().page, line, version);
             node.page.begin0 = by.transaction.snapshot as u32;
             node.page.level = by.level;
-            // An Undo record contains no data. So the old data is logged before it as a plain replace. Redo of the Undo
-            // record alone would need a before-image from a part of the log that can be older than the checkpoint.
+            // An Undo record contains no data, so the old data is logged before it as a plain replace. Redo of the
+            // Undo record alone would need a before-image, which can be in a part of the log that is older than the
+            // checkpoint.
             let mut records = RecordBatch::new();
             if let Change::Replace { before } = &version.change {
                 let mut restored = node;
@@ -270,7 +273,7 @@ impl Tree {
         }
     }
 
-    /// The leaf and line of a record that the transaction may change.
+    /// Returns the leaf and line of a record that the transaction may change.
     fn node_to_change(&self, context: &ChangeContext, bookmark: &Bookmark) -> Result<(WriteLatch, usize)> {
         let bytes = bookmark.bytes();
         let leaf = match bookmark.leaf().and_then(|leaf| self.leaf_again(leaf, bytes)) {
@@ -289,8 +292,8 @@ impl Tree {
         Ok((leaf, line))
     }
 
-    /// The leaf that contained the node before, if it still does. A node is in one leaf only, so the path to the leaf
-    /// need not be checked.
+    /// Returns the leaf that contained the node before, if the node is still there. A node is in one leaf only, so
+    /// the path to the leaf need not be checked.
     fn leaf_again(&self, leaf: PageNumber, bytes: &[u8]) -> Option<WriteLatch> {
         let leaf = self.file.resident(leaf)?.into_write();
         let page = self.view(&leaf);
@@ -379,7 +382,7 @@ impl Tree {
     }
 }
 
-/// The edit that undoes `change` on its node. Redo of an Undo record makes the same edit.
+/// Returns the edit that undoes `change` on its node. Redo of an Undo record makes the same edit.
 pub(crate) fn undo_edit(
     line: usize,
     kept: NodeFlags,
@@ -393,7 +396,7 @@ pub(crate) fn undo_edit(
     }
 }
 
-/// Bytes an insert needs on this page.
+/// Returns the number of bytes that an insert needs on this page.
 pub(crate) fn insert_size(page: &Page<'_>, key: &[u8], data: &[u8]) -> usize {
     let shared = shared_prefix_len(page.prefix(), key);
     node_space(key.len() - shared, shared > 0, data.len())

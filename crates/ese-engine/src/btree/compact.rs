@@ -1,12 +1,15 @@
-//! Online defragmentation of one tree: leaves are merged with their right neighbours, from the last pair of neighbours to
-//! the first one. ESE: `OLD`.
+//! Online defragmentation of one tree: each leaf is merged with its right neighbour, starting at the right end of the
+//! tree. ESE: `OLD`.
 //!
-//! The separator between two neighbours names the pair. All pairs from a position on are done; the position is a key, so it
-//! stays valid when pages are split, merged or freed.
+//! The separator between two neighbouring leaves identifies the pair. Progress is recorded as a position: all pairs
+//! from this position on are done. The position is a key, so it stays valid when pages are split, merged or freed.
 //!
-//! Invariants: all nodes of a leaf move to its right neighbour, together with its range of keys, and all pages on the path
-//! to the leaf that change are latched, so that a descent arrives where its key is. A page keeps the bytes that the
-//! density leaves free, and those that undo can need.
+//! Invariants:
+//!
+//! - All nodes of a leaf move to its right neighbour, together with the key range of the leaf.
+//! - All pages on the path to the leaf that change are latched. A concurrent descent therefore arrives at the leaf
+//!   that contains its key.
+//! - A page keeps free the bytes that the density requires and the bytes that undo can need.
 
 use std::cmp::Ordering;
 
@@ -24,30 +27,31 @@ use crate::space::SpaceLock;
 use crate::transaction::CommitNumber;
 use crate::{Error, Result};
 
-/// A partial merge must move at least a page divided by this. With less, it would write two pages for little.
+/// A partial merge must move at least this fraction of a page (one eighth). Moving fewer bytes would not justify
+/// writing two pages.
 const WORTH_MOVING: usize = 8;
 
-/// What a merge must keep to.
+/// Rules that a merge must follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactRules {
     /// Nodes that were deleted before this number are dead.
     pub oldest: CommitNumber,
-    /// Whether a part of the nodes may move if not all fit. ESE: not `JET_bitDefragmentNoPartialMerges`.
+    /// Whether a merge may move only some of the nodes if not all fit. ESE: not `JET_bitDefragmentNoPartialMerges`.
     pub partial_merges: bool,
 }
 
-/// What became of two neighbouring leaves.
+/// Result of an attempt to merge two neighbouring leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Compacted {
-    /// The tree is done from here on, or up to here, as the task goes through it. `None`: all of it is done.
+    /// Position up to which the tree is done, in the direction of the task. `None`: the whole tree is done.
     pub position: Option<Vec<u8>>,
-    /// Pages that left the tree.
+    /// Number of pages that were removed from the tree.
     pub freed: u32,
-    /// A part of the nodes has moved.
+    /// Whether some of the nodes, but not all, have moved.
     pub partly: bool,
-    /// The leaf has moved to another page.
+    /// Whether the leaf has moved to another page.
     pub moved: bool,
-    /// The pair was left as it is because of this.
+    /// The error because of which the pair was left unchanged.
     pub failure: Option<Error>,
 }
 
@@ -58,16 +62,17 @@ struct Pair {
     left: PageNumber,
     right: PageNumber,
     separator: Vec<u8>,
-    /// They have the same parent.
+    /// Whether both leaves have the same parent.
     siblings: bool,
 }
 
-/// The entry of an internal page that leads to the keys right before `key`; `None`: to the last keys.
+/// Returns the entry of an internal page that leads to the keys immediately before `key`. `None` stands for the end
+/// of the page.
 fn entry_before(page: &Page<'_>, key: Option<&[u8]>) -> Option<(usize, PageNumber)> {
     let line = match key {
         None => page.node_count().checked_sub(1)?,
         Some(key) => {
-            // The last entry of a page can end at the key, too.
+            // The last entry of a page can also end exactly at the key.
             let line = page.child_for(key).map_or(page.node_count(), |(line, _)| line);
             let ends_at_key =
                 |before: &usize| page.node(*before).is_some_and(|node| node.cmp_key(key) == Ordering::Equal);
@@ -78,8 +83,9 @@ fn entry_before(page: &Page<'_>, key: Option<&[u8]>) -> Option<(usize, PageNumbe
 }
 
 impl Tree {
-    /// Handles the last pair before `before`; `None` stands for the end of the tree. Returns `None` if there is no pair
-    /// left. An error means that the pair could not be found.
+    /// Tries to merge the last pair of leaves before `before`. `None` stands for the end of the tree.
+    ///
+    /// Returns `None` if no pair is left. An error means that the pair could not be found.
     pub(crate) fn compact_before(
         &self,
         before: Option<&[u8]>,
@@ -96,12 +102,13 @@ impl Tree {
             Err(error) => (0, None, Some(error)),
         };
         let partly = moved.is_some();
-        // After a merge, the leaf before this position is the right one, which may have room for more.
+        // After a merge, the leaf before this position is the merged right leaf, which may still have room.
         let position = Some(moved.unwrap_or(pair.separator));
         Ok(Some(Compacted { position, freed, partly, moved: false, failure }))
     }
 
-    /// The entries on the path to the keys right before `key`, from the root down. Stable while the structure lock is held.
+    /// Returns the entries on the path to the keys immediately before `key`, from the root down. The path is stable
+    /// while the structure lock is held.
     fn path_before(&self, key: Option<&[u8]>) -> Result<(Vec<(PageNumber, usize)>, PageNumber)> {
         let (mut path, mut at) = (Vec::new(), self.root);
         while path.len() < MAX_DEPTH {
@@ -145,7 +152,8 @@ impl Tree {
         let space = SpaceLock::new(&self.file);
         let Some(trees) = space.existing_trees(self.root)? else { return Ok(0) };
         let above = self.without_leaf(&pair.parents, pair.left)?;
-        // At the right edge of a subtree, some writers of databases set no limit. Nothing may move right there.
+        // Some database writers set no key limit at the right edge of a subtree. No leaf may be merged to the right
+        // there.
         if !matches!(above, WithoutLeaf::Changed { to_left: false, .. }) {
             return Ok(0);
         }
@@ -161,7 +169,7 @@ impl Tree {
         })
     }
 
-    /// Moves the upper nodes of the left leaf to the right one, as many as fit. Returns the new separator.
+    /// Moves as many of the upper nodes of the left leaf to the right leaf as fit. Returns the new separator.
     fn move_right(&self, pair: &Pair) -> Result<Option<Vec<u8>>> {
         let cut = |from: &Page<'_>, to: &Page<'_>| self.partial_cut(from, to);
         if !self.look(pair, |from, to| cut(from, to).is_some())? {
@@ -192,7 +200,7 @@ impl Tree {
         })
     }
 
-    /// The first node that a partial merge moves, and the new separator.
+    /// Returns the first node that a partial merge moves, and the new separator.
     fn partial_cut(&self, from: &Page<'_>, to: &Page<'_>) -> Option<(usize, Vec<u8>)> {
         let room = to.free_bytes().checked_sub(self.kept_free(from, to))?;
         let size_of = |line: usize| packed_size(from, line..line + 1, to.prefix()) - to.prefix().len();
@@ -208,12 +216,12 @@ impl Tree {
         Some((line, separator_at(&self.shape(), from, line, None, false)?))
     }
 
-    /// The bytes that stay free on the right leaf.
+    /// Returns the number of bytes that must stay free on the right leaf.
     fn kept_free(&self, from: &Page<'_>, to: &Page<'_>) -> usize {
         self.spared_bytes() + self.reserved_for_undo(from, None) + self.reserved_for_undo(to, None)
     }
 
-    /// Whether both leaves look as `accepts` wants. They can change before they are latched again.
+    /// Returns true if `accepts` returns true for the two leaves. They can change before they are latched again.
     fn look(&self, pair: &Pair, accepts: impl Fn(&Page<'_>, &Page<'_>) -> bool) -> Result<bool> {
         let pinned = [self.pin(pair.left)?, self.pin(pair.right)?];
         let [left, right] = pinned.map(|page| page.into_read());

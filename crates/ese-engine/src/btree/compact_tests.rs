@@ -1,5 +1,5 @@
-//! Leaves that are merged by online defragmentation: the resulting tree, snapshots, sessions at work, and recovery when only
-//! some pages were written.
+//! Tests of leaf merges by online defragmentation: the resulting tree, snapshots, concurrent sessions, and recovery
+//! when only some pages were written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +25,8 @@ use crate::{CreateOptions, Database, Instance};
 
 pub(super) const SIZE: PageSize = PageSize::KIB_4;
 
-/// Handles all pairs of a tree. Returns the pages that left it, and the number of partial merges.
+/// Handles all pairs of a tree. Returns the number of pages that were removed from the tree, and the number of
+/// partial merges.
 fn compact(instance: &Instance, tree: &Arc<Tree>, partial_merges: bool) -> (u32, usize) {
     let (mut position, mut freed, mut partly): (Option<Vec<u8>>, _, _) = (None, 0, 0);
     loop {
@@ -86,11 +87,12 @@ fn a_sparse_tree_of_four_levels_is_merged_across_parents() {
         let disk = SimVfs::new();
         let (instance, _db, tree) = new_tree(&disk, kind);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-        // Few records of 250 to 900 bytes fit a leaf, and few long separators an internal page.
+        // A leaf has room for only a few records of 250 to 900 bytes, and an internal page for only a few long
+        // separators.
         let len = if tree.is_unique() { 600 } else { 1 };
         insert(&mut session, &tree, 0..1600, len);
         let before = leaves(&tree).len();
-        // Every leaf keeps some records, so that cleanup merges little.
+        // Every leaf keeps some records. Cleanup therefore merges few leaves.
         delete(&mut session, &tree, (0..1600).filter(|number| number % 3 != 0));
         clean_up(&instance);
         let sparse = leaves(&tree).len();
@@ -104,7 +106,7 @@ fn a_sparse_tree_of_four_levels_is_merged_across_parents() {
         );
         assert!(freed as usize >= sparse - after && after * 10 < sparse * 9, "{sparse} {after} {freed}");
         assert_eq!(partial, partly > 0);
-        // Nothing is left to do.
+        // A second pass has nothing to do.
         let (again, _) = compact(&instance, &tree, false);
         assert!(partial || again == 0, "{again}");
         instance.flush().unwrap();
@@ -129,7 +131,7 @@ fn what_a_snapshot_sees_stays_where_the_snapshot_finds_it() {
     let seen = contents(&tree, &reader.view());
     delete(&mut session, &tree, (0..400).filter(|number| number % 4 != 0));
     clean_up(&instance);
-    // The leaves look sparse, and their deleted nodes are needed.
+    // The leaves look sparse, but their deleted nodes are still needed.
     let (freed, _) = compact(&instance, &tree, true);
     assert_eq!(freed, 0);
     assert_eq!(contents(&tree, &reader.view()), seen);
@@ -140,7 +142,7 @@ fn what_a_snapshot_sees_stays_where_the_snapshot_finds_it() {
     assert_eq!(contents(&tree, &View::latest()).len(), 100);
 }
 
-/// A merge of leaves with different parents. Then the power fails. Every subset of the changed pages reached the disk.
+/// Leaves with different parents are merged. Then the power fails after any subset of the changed pages was written.
 #[test]
 fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
     let disk = SimVfs::new();
@@ -167,7 +169,7 @@ fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
     assert_redo_is_independent_of_the_written_pages(&disk, (&instance, &db, &tree), &older, &model);
 }
 
-/// The power fails. Every subset of the pages that have changed since `older` reached the disk.
+/// Simulates a power failure after any subset of the pages that have changed since `older` was written.
 pub(super) fn assert_redo_is_independent_of_the_written_pages(
     disk: &SimVfs,
     (instance, db, tree): (&Arc<Instance>, &Arc<Database>, &Arc<Tree>),
@@ -204,7 +206,7 @@ pub(super) fn assert_redo_is_independent_of_the_written_pages(
     assert_eq!(results.len(), 1, "the recovered tree depends on the written pages");
 }
 
-/// A tree that changes at random stays what it should be, whatever is merged in between.
+/// A tree with random changes stays equal to its model while leaves are merged between the changes.
 #[test]
 fn a_tree_that_changes_between_merges_agrees_with_an_ordered_map() {
     for seed in 0..3 {
@@ -243,13 +245,14 @@ fn sessions_lose_nothing_while_leaves_are_merged() {
     assert_sessions_lose_nothing(|instance, tree| compact(instance, tree, true).0);
 }
 
-/// Sessions and cursors in both directions work on leaves while `work` is repeated. It returns how much it has done.
+/// Runs sessions and cursors in both directions on leaves while `work` is repeated. `work` returns the amount of work
+/// that it has done.
 pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) -> u32 + Sync) {
     const WRITERS: u32 = 3;
     let disk = SimVfs::new();
     let (instance, _db, tree) = new_tree(&disk, PageFlags::empty());
     let done = AtomicBool::new(false);
-    // The numbers of a thread are those with its remainder. One remainder never changes.
+    // Each thread uses the numbers with its own remainder. The numbers with one further remainder never change.
     let fixed = |number: &u32| number % (WRITERS + 1) == WRITERS;
     insert(&mut ActiveTransaction::new(instance.core().clone(), 9), &tree, (0..1200).filter(fixed), 400);
     let fixed_keys: Vec<Vec<u8>> = contents(&tree, &View::latest()).into_keys().collect();
@@ -303,7 +306,7 @@ pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) 
     assert_eq!(contents(&tree, &View::latest()).into_keys().collect::<BTreeSet<_>>(), expected);
 }
 
-/// A tree in a single extent has no space trees, and merges would need some.
+/// A tree in a single extent has no space trees, and merges would have to create them.
 #[test]
 fn small_trees_are_left_alone() {
     let disk = SimVfs::new();

@@ -1,7 +1,8 @@
-//! Reads a tree in key order, in both directions, through a snapshot.
+//! Cursors that read a tree in key order, in both directions, through a snapshot.
 //!
-//! A cursor holds no latch between calls. It remembers the bookmark of its current record and, as a short cut, the
-//! pinned leaf with its database time. When the leaf has changed since, the cursor seeks the bookmark again.
+//! A cursor holds no latch between calls. It remembers the bookmark of its current record. As a shortcut, it also
+//! keeps the leaf pinned and remembers the database time of the leaf. If the leaf has changed in the meantime, the
+//! cursor seeks the bookmark again.
 
 use ese_format::page::{NodeFlags, Page};
 use ese_format::{DbTime, PageNumber};
@@ -13,18 +14,18 @@ use crate::Result;
 use crate::cache::{PinnedPage, ReadLatch};
 use crate::transaction::View;
 
-/// Where a seek may end.
+/// Position at which a seek may stop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seek {
-    /// Only on the key itself.
+    /// Only at the key itself.
     Equal,
-    /// On the key or the next larger one.
+    /// At the key or the next larger key.
     GreaterOrEqual,
-    /// On the next larger key.
+    /// At the next larger key.
     Greater,
-    /// On the key or the next smaller one.
+    /// At the key or the next smaller key.
     LessOrEqual,
-    /// On the next smaller key.
+    /// At the next smaller key.
     Less,
 }
 
@@ -40,25 +41,27 @@ struct Place {
     index: usize,
 }
 
-/// Leaves that a cursor requests at once when it scans a tree leaf by leaf. ESE: `cpagePrereadMax` of a range.
+/// Number of leaves that a cursor requests at once when it scans a tree leaf by leaf. ESE: `cpagePrereadMax` of a
+/// range.
 const READ_AHEAD: usize = 16;
 
-/// Limit for consecutive searches for the path to a sibling. Other sessions do not change it that often.
+/// Maximum number of consecutive searches for the path to a sibling. Other sessions do not change the path that
+/// often, so more searches indicate damage.
 const MOST_DETOURS: u32 = 1000;
 
-/// How far a cursor has moved in one direction.
+/// Progress of a cursor in one direction.
 #[derive(Clone, Copy)]
 struct Run {
     way: Way,
-    /// Leaves that the cursor has left.
+    /// Number of leaves that the cursor has left.
     leaves: usize,
 }
 
-/// The result of an attempt to move to a sibling.
+/// Result of an attempt to move to a sibling.
 enum Step {
     /// The sibling, latched.
     There(ReadLatch),
-    /// The path has to be searched again. The page is the sibling, pinned so that it stays in the cache.
+    /// The path must be searched again. The page is the sibling, which stays pinned and therefore in the cache.
     Again(Option<PinnedPage>),
 }
 
@@ -72,7 +75,7 @@ pub struct TreeCursor {
 }
 
 impl TreeCursor {
-    /// A cursor without a current record.
+    /// Creates a cursor without a current record.
     pub fn new(tree: Arc<Tree>) -> TreeCursor {
         TreeCursor {
             tree,
@@ -83,12 +86,12 @@ impl TreeCursor {
         }
     }
 
-    /// The bookmark of the current record, if any.
+    /// Returns the bookmark of the current record, if any.
     pub fn bookmark(&self) -> Option<&Bookmark> {
         self.bookmark.as_ref()
     }
 
-    /// Data of the current record, as the view of the last move saw it.
+    /// Returns the data of the current record, as seen by the view of the last move.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
@@ -99,8 +102,9 @@ impl TreeCursor {
         self.place = None;
     }
 
-    /// Moves to a key, or (non-unique trees) to the first or last record with that key prefix. Returns false if no
-    /// record matches; then the cursor has no current record.
+    /// Moves to a key. In non-unique trees, moves to the first or last record with that key prefix.
+    ///
+    /// Returns false if no record matches. The cursor then has no current record.
     pub fn seek(&mut self, view: &View, key: &[u8], seek: Seek) -> Result<bool> {
         self.run.leaves = 0;
         let found = match seek {
@@ -163,7 +167,8 @@ impl TreeCursor {
         self.scan_from(view, &bytes, way, false)
     }
 
-    /// Moves to the first record at or after `bytes` (after, unless `inclusive`), or to the last record before it.
+    /// Moves to the first record at or after `bytes` (after, unless `inclusive`), or to the last record before
+    /// `bytes`.
     fn scan_from(&mut self, view: &View, bytes: &[u8], way: Way, inclusive: bool) -> Result<bool> {
         let leaf = self.tree.leaf_for_read(Target::Key(bytes))?;
         let page = self.tree.view(&leaf);
@@ -172,9 +177,9 @@ impl TreeCursor {
         self.scan(view, leaf, from, way)
     }
 
-    /// Scans from node `from` (backward: from the node before it) to the first record that the view sees.
+    /// Scans from node `from` (backward: from the preceding node) to the first record that is visible in the view.
     fn scan(&mut self, view: &View, mut leaf: ReadLatch, mut from: usize, way: Way) -> Result<bool> {
-        // A sibling that was read stays pinned until the path to it has been found again.
+        // A sibling that was read stays pinned until the path to it is found again.
         let mut kept: Vec<PinnedPage> = Vec::new();
         let mut detours = 0;
         loop {
@@ -205,8 +210,8 @@ impl TreeCursor {
                 self.reset();
                 return Ok(false);
             };
-            // The key at the edge of this leaf. It is needed to search the path again if the neighbour is not in the
-            // cache.
+            // The key at the edge of this leaf. The cursor uses it to search the path again if the neighbour is not in
+            // the cache.
             let edge = match way {
                 Way::Forward => page.node_count().checked_sub(1),
                 Way::Backward => (page.node_count() > 0).then_some(0),
@@ -242,13 +247,15 @@ impl TreeCursor {
         }
     }
 
-    /// Moves from a leaf to its sibling. Between two latches, pages can be split, merged, freed and reused elsewhere,
-    /// so a link alone proves nothing. There are two ways to find the right sibling. Either both leaves are latched at
-    /// the same time and their keys show that no node lies between them. Or the path is searched again from `edge`, the
-    /// key at the edge of the first leaf.
+    /// Moves from a leaf to its sibling.
     ///
-    /// If the sibling is not in the cache and `ahead` (the same key) is given, the leaves after the sibling are read
-    /// with it.
+    /// Between two latches, pages can be split, merged, freed and reused elsewhere, so a link alone does not prove
+    /// that two leaves are neighbours. There are two ways to find the right sibling. Either both leaves are latched at
+    /// the same time and their keys show that no node lies between them. Or the path is searched again from `edge`,
+    /// the key at the edge of the first leaf.
+    ///
+    /// If the sibling is not in the cache and `ahead` (the same key) is given, the leaves after the sibling are
+    /// prefetched with it.
     fn neighbour(
         &self,
         leaf: ReadLatch,
@@ -282,8 +289,8 @@ impl TreeCursor {
             && let Some(here) = self.tree.file.resident(current)
         {
             let previous = pinned.read();
-            // Another page must not stay latched while this thread waits for the leaf: it can follow the leaf in latch
-            // order now.
+            // No page to the right of the leaf may stay latched while this thread waits for the leaf. The other page
+            // can come after the leaf in latch order by now.
             if self.is_leaf(&previous) && self.tree.view(&previous).next() == Some(current) {
                 let here = here.read();
                 if self.nothing_between(&previous, &here, edge) {
@@ -294,7 +301,7 @@ impl TreeCursor {
         Ok(Step::Again(Some(pinned)))
     }
 
-    /// Whether the left one of these leaves has the last key before `edge`.
+    /// Returns true if the last key of the left leaf is the last key before `edge`.
     fn nothing_between(&self, left: &ReadLatch, right: &ReadLatch, edge: &[u8]) -> bool {
         let [before, behind] = [left, right].map(|leaf| self.tree.view(leaf));
         let last = before.node_count().checked_sub(1).and_then(|line| before.node(line));
@@ -317,7 +324,7 @@ impl TreeCursor {
         self.tree.is_live_leaf(&self.tree.view(latch))
     }
 
-    /// Makes node `index` the current record if the view sees a record there.
+    /// Makes node `index` the current record if a record is visible there in the view.
     fn take(&mut self, view: &View, page: &Page<'_>, index: usize) -> bool {
         let Some(node) = page.node(index) else { return false };
         let deleted = node.flags.contains(NodeFlags::DELETED);

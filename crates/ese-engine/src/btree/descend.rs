@@ -1,8 +1,8 @@
 //! The descent from the root to a leaf.
 //!
-//! Invariant: a latch is never held across I/O. A child that is not in the cache is fetched without latches, and the
-//! descent starts again. All fetched pages stay pinned until the descent ends. Otherwise, in a full cache, the fetched
-//! pages could evict each other endlessly.
+//! Invariant: a latch is never held across I/O. A child that is not in the cache is read without latches, and the
+//! descent restarts. All pages that were read stay pinned until the descent completes. Otherwise, in a full cache,
+//! these pages could evict each other endlessly.
 
 use ese_format::PageNumber;
 use ese_format::page::{Page, PageFlags};
@@ -11,13 +11,13 @@ use super::Tree;
 use crate::cache::{PinnedPage, ReadLatch, WriteLatch};
 use crate::{Error, Result};
 
-/// Largest depth of a tree. A deeper descent means that damaged pages form a cycle.
+/// Maximum depth of a tree. A deeper descent means that damaged pages form a cycle.
 pub(crate) const MAX_DEPTH: usize = 24;
 
-/// The leaf to find.
+/// The leaf that a descent searches for.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// The leaf whose range holds the key (key and data in non-unique trees).
+    /// The leaf whose range contains the key (key and data in non-unique trees).
     Key(&'a [u8]),
     /// The left-most leaf.
     First,
@@ -26,12 +26,12 @@ pub enum Target<'a> {
 }
 
 impl Tree {
-    /// Reads the bytes of a latched page of this tree.
+    /// Interprets the bytes of a latched page of this tree.
     pub fn view<'a>(&self, bytes: &'a [u8]) -> Page<'a> {
         Page::new(bytes, self.file.page_size)
     }
 
-    /// The leaf for `target`, latched for reading.
+    /// Returns the leaf for `target`, latched for reading.
     pub fn leaf_for_read(&self, target: Target<'_>) -> Result<ReadLatch> {
         let mut kept: Vec<PinnedPage> = Vec::new();
         'restart: loop {
@@ -56,7 +56,7 @@ impl Tree {
         }
     }
 
-    /// The leaf for `target`, latched for writing.
+    /// Returns the leaf for `target`, latched for writing.
     pub fn leaf_for_write(&self, target: Target<'_>) -> Result<WriteLatch> {
         let mut kept: Vec<PinnedPage> = Vec::new();
         'restart: loop {
@@ -94,7 +94,8 @@ impl Tree {
         }
     }
 
-    /// Up to `count` leaves that follow (or precede) the leaf of `key` and have the same parent, for reading ahead.
+    /// Returns up to `count` leaves that follow (or precede) the leaf of `key` and have the same parent. Used to read
+    /// ahead.
     pub(crate) fn leaves_beside(&self, key: &[u8], forward: bool, count: usize) -> Result<Vec<PageNumber>> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {
@@ -117,8 +118,8 @@ impl Tree {
         Ok(Vec::new())
     }
 
-    /// The leaf whose range contains the key, without reading the leaf. A hint, because the leaf can be split at any
-    /// time. `None` if the path to it changed meanwhile.
+    /// Returns the leaf whose range contains the key, without reading the leaf. The result is a hint, because the
+    /// leaf can be split at any time. Returns `None` if the path changed during the descent.
     pub(crate) fn leaf_of(&self, key: &[u8]) -> Result<Option<PageNumber>> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {
@@ -136,7 +137,8 @@ impl Tree {
         Ok(None)
     }
 
-    /// Page numbers from the root to the leaf for `target`. Stable only while the structure lock is held.
+    /// Returns the page numbers from the root to the leaf for `target`. The path is stable only while the structure
+    /// lock is held.
     pub(crate) fn path(&self, target: Target<'_>) -> Result<Vec<PageNumber>> {
         let mut path = vec![self.root];
         loop {
@@ -153,7 +155,7 @@ impl Tree {
         }
     }
 
-    /// Pins a page of this tree, reading it if necessary. No latch may be held.
+    /// Pins a page of this tree and reads it if necessary. The caller must not hold a latch.
     pub(crate) fn pin(&self, page: PageNumber) -> Result<PinnedPage> {
         self.file.pin(page)
     }

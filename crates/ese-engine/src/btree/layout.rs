@@ -1,12 +1,14 @@
-//! Sequential layout of one tree: its leaves move, in key order, to pages that follow each other in the file, so that reading
-//! them in this order is sequential. ESE: `OLD2`.
+//! Sequential layout of one tree. Its leaves move, in key order, to consecutive pages of the file, which makes a scan
+//! of the leaves sequential. ESE: `OLD2`.
 //!
-//! A leaf stays if it follows the leaf before it, or if it begins a run of leaves on consecutive pages that is long enough.
-//! Otherwise it moves to the page behind the leaf before it. If that is in use, it begins a new run, in an available extent
-//! with room for a whole one. So the position in the tree is all that a layout has to remember, and a second one moves nothing.
+//! A leaf stays in place if its page follows the page of the preceding leaf, or if it starts a sufficiently long run
+//! of leaves on consecutive pages. Otherwise it moves to the page after the preceding leaf. If that page is in use,
+//! the leaf starts a new run in an available extent that has room for a whole run. A layout therefore only has to
+//! remember its position in the tree, and a second layout moves nothing.
 //!
-//! Invariant: parent, neighbours and both pages of a leaf that moves are latched together, so that a descent and a step to a
-//! neighbour arrive at one of the two. The old page is empty then, and cursors that stand on it search again.
+//! Invariant: the parent, the neighbours, and both pages of a leaf that moves are latched together. A descent or a
+//! step to a neighbour therefore arrives at one of the two pages. If it arrives at the old page, that page is empty,
+//! and the cursor searches again.
 
 use ese_format::PageNumber;
 use ese_format::page::PageFlags;
@@ -20,31 +22,32 @@ use crate::pages::group;
 use crate::pages::page_move::{self, LeafMove};
 use crate::space::SpaceLock;
 
-/// Leaves on consecutive pages are a run that stays as it is from this size on. Disks read it nearly as fast as a longer one.
+/// Minimum size in bytes of a run of leaves on consecutive pages that stays in place. Disks read such a run nearly as
+/// fast as a longer one.
 const RUN_BYTES: usize = 1 << 20;
 
-/// Leaves that are counted under one lock of the structure.
+/// Number of leaves that are counted per acquisition of the structure lock.
 const LEAVES_PER_LOCK: usize = 1000;
 
-/// The place of a leaf, as internal pages show it.
+/// A leaf and its location, according to the internal pages.
 struct LeafEntry<'a> {
     page: PageNumber,
     parent: PageNumber,
     line: usize,
-    /// Its keys are smaller. `None`: it is the last one.
+    /// Exclusive upper bound of the keys of the leaf. `None`: the leaf is the last one.
     upper: Option<&'a [u8]>,
 }
 
-/// How the leaves of a tree are in the file.
+/// Statistics about the placement of a tree's leaves in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeafRuns {
     pub leaves: u64,
-    /// Runs of leaves on consecutive pages.
+    /// Number of runs of leaves on consecutive pages.
     pub runs: u64,
 }
 
 impl LeafRuns {
-    /// Whether they are in more than twice as many runs as a layout makes of them.
+    /// Returns true if the leaves are in more than twice as many runs as a layout would produce.
     pub fn are_scattered(&self, run: u32) -> bool {
         self.runs > 2 * self.leaves.div_ceil(u64::from(run))
     }
@@ -55,12 +58,12 @@ fn follows(before: Option<PageNumber>, page: PageNumber) -> bool {
 }
 
 impl Tree {
-    /// Leaves of a run.
+    /// Returns the number of leaves in a run.
     pub(crate) fn run_leaves(&self) -> u32 {
         (RUN_BYTES / self.file.page_size.bytes()) as u32
     }
 
-    /// Counts leaves and runs, until `stop` says so. Reads internal pages only.
+    /// Counts leaves and runs until `stop` returns true. Reads internal pages only.
     pub(crate) fn leaf_runs(&self, stop: impl Fn() -> bool) -> Result<LeafRuns> {
         let (mut counted, mut last, mut from) = (LeafRuns::default(), None, Some(Vec::new()));
         while let Some(key) = from.take().filter(|_| !stop()) {
@@ -78,9 +81,10 @@ impl Tree {
         Ok(counted)
     }
 
-    /// Works on the leaf of `key`. The leaf before it is merged into it if that is possible. Then it moves, if that makes the
-    /// order of the pages better. Returns `None` if the tree has no such leaf. An error means that the leaf could not be
-    /// found.
+    /// Processes the leaf of `key`. First, the preceding leaf is merged into it if possible. Then the leaf moves to
+    /// another page if that improves the page order.
+    ///
+    /// Returns `None` if the tree has no such leaf. An error means that the leaf could not be found.
     pub(crate) fn lay_out(&self, key: &[u8], rules: CompactRules) -> Result<Option<Compacted>> {
         let mut upper = None;
         {
@@ -109,7 +113,7 @@ impl Tree {
         Ok(Some(done))
     }
 
-    /// Moves the leaf of `key` if that makes the order of the pages better. Returns whether it has moved.
+    /// Moves the leaf of `key` to another page if that improves the page order. Returns true if the leaf has moved.
     fn lay_out_leaf(&self, key: &[u8]) -> Result<bool> {
         let _structure = self.structure.lock();
         let wanted = self.run_leaves();
@@ -133,7 +137,7 @@ impl Tree {
             return Ok(false);
         }
         let space = SpaceLock::new(&self.file);
-        // A tree in a single extent is left alone, as in ESE.
+        // A tree in a single extent is not changed, as in ESE.
         let Some(trees) = space.existing_trees(self.root)? else { return Ok(false) };
         let behind = left.map(|left| left.plus(1));
         let destination = match behind {
@@ -155,7 +159,7 @@ impl Tree {
         })
     }
 
-    /// The number of leaves from that of `key` on, at most `most`.
+    /// Returns the number of leaves from the leaf of `key` to the end of the tree, but at most `most`.
     fn leaves_from(&self, key: &[u8], most: u32) -> Result<u32> {
         let mut count = 0;
         self.visit_leaves(key, |_| {
@@ -165,12 +169,12 @@ impl Tree {
         Ok(count)
     }
 
-    /// Shows `visit` the leaves from that of `key` on, until it returns false. Reads internal pages only. The structure lock is
-    /// held.
+    /// Calls `visit` for the leaves from the leaf of `key` on, until it returns false. Reads internal pages only. The
+    /// caller holds the structure lock.
     fn visit_leaves(&self, key: &[u8], mut visit: impl FnMut(LeafEntry<'_>) -> bool) -> Result<()> {
         let mut from = Some(key.to_vec());
         while let Some(key) = from.take() {
-            // The keys below the page are smaller.
+            // `bound` is the exclusive upper bound of all keys below the page.
             let (mut at, mut bound) = (self.root, None::<Vec<u8>>);
             for depth in 0.. {
                 if depth == MAX_DEPTH {
@@ -186,7 +190,7 @@ impl Tree {
                 let (first, child) = page
                     .child_for(&key)
                     .ok_or_else(|| self.damaged(at, "internal page has no child for a key in its range"))?;
-                // An entry without a key has the limit of its page.
+                // An entry without a key is bounded by the limit of its page.
                 let limit = |line: usize| {
                     let node = page.node(line).filter(|node| node.key_len() > 0);
                     node.map(|node| node.key_to_vec()).or_else(|| bound.clone())

@@ -1,5 +1,5 @@
-//! Leaves that are moved to consecutive pages: the resulting tree, snapshots and open transactions, sessions at work, and
-//! recovery when only some pages were written.
+//! Tests of leaves that are moved to consecutive pages: the resulting tree, snapshots and open transactions,
+//! concurrent sessions, and recovery when only some pages were written.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ use super::tests::{DB, Model, check_structure, contents, create_tree, open, tran
 use crate::transaction::{ActiveTransaction, View};
 use crate::{CreateOptions, Instance};
 
-/// Lays all leaves of a tree out. Returns the number of moves.
+/// Lays out all leaves of a tree. Returns the number of moves.
 fn lay_out(instance: &Instance, tree: &Arc<Tree>) -> u32 {
     let (mut position, mut moved) = (Some(Vec::new()), 0);
     while let Some(key) = position {
@@ -70,7 +70,7 @@ fn scattered_leaves_of_a_tree_of_four_levels_become_a_few_runs() {
         assert_eq!(after.runs, follows(&leaves(&tree)));
         assert!(before.are_scattered(tree.run_leaves()) && !after.are_scattered(tree.run_leaves()));
         assert!(before.runs * 10 > before.leaves * 7 && after.runs <= 8, "{before:?} {after:?}");
-        // Nothing is left to do.
+        // A second pass has nothing to do.
         assert_eq!(lay_out(&instance, &tree), 0);
         instance.flush().unwrap();
         let logged = records(&disk).iter().filter(|record| matches!(record, LogRecord::PageMove(_))).count();
@@ -78,7 +78,7 @@ fn scattered_leaves_of_a_tree_of_four_levels_become_a_few_runs() {
     }
 }
 
-/// The moved pages have what a snapshot sees, and what the rollback of an open transaction needs.
+/// The new pages contain what a snapshot reads and what the rollback of an open transaction needs.
 #[test]
 fn a_snapshot_and_a_rollback_find_what_they_need_on_the_new_pages() {
     let disk = SimVfs::new();
@@ -97,7 +97,7 @@ fn a_snapshot_and_a_rollback_find_what_they_need_on_the_new_pages() {
         tree.replace(open.changes().unwrap(), &bookmark, &[9; 650]).unwrap();
     }
     clean_up(&instance);
-    // A cursor that stands on a page that moves.
+    // The cursor is positioned on a page that will move.
     let mut cursor = super::TreeCursor::new(tree.clone());
     assert!(cursor.first(&reader.view()).unwrap());
     let moved = lay_out(&instance, &tree);
@@ -133,7 +133,7 @@ fn redo_of_a_move_is_independent_of_the_written_pages() {
             return;
         }
     };
-    // The tree grows for the first move.
+    // The first move allocates more space for the tree.
     move_next();
     instance.checkpoint().unwrap();
     instance.core().cache.flush_file(db.file_id()).unwrap();

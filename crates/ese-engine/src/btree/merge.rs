@@ -1,4 +1,4 @@
-//! Physical removal of deleted nodes, and return of pages that become empty or nearly empty.
+//! Physical removal of deleted nodes, and the release of pages that become empty or nearly empty.
 
 use jetcell_sync::Arc;
 
@@ -21,35 +21,35 @@ use crate::pages::{AtomicGroup, Attempt, group};
 use crate::space::{SpaceLock, SpaceTrees};
 use crate::transaction::{CommitNumber, SYSTEM_PROCID, Version};
 
-/// The pages above a leaf when that leaves the tree.
+/// Changes to the pages above a leaf when the leaf is removed from the tree.
 pub(super) enum WithoutLeaf {
-    /// They lead to no other leaf.
+    /// The pages lead to no other leaf.
     Empty,
     Changed {
         path: Vec<PathChange>,
-        /// The key that pages of the path get.
+        /// New key of some entries on the path.
         separator: Vec<u8>,
-        /// Internal pages that become the last of their levels.
+        /// Internal pages that become the last page of their level.
         spine: Vec<PageNumber>,
-        /// The range of the leaf passes to its left neighbour.
+        /// Whether the key range of the leaf passes to its left neighbour.
         to_left: bool,
     },
-    /// The page of this level has no room for its new key.
+    /// The page at this level has no room for its new key.
     NoRoom(usize),
 }
 
-/// A leaf that is to leave its tree.
+/// A leaf that is about to be removed from its tree.
 pub(super) struct LeavingLeaf<'a> {
-    /// The pages above it, from the root down.
+    /// The pages above the leaf, from the root down.
     pub parents: &'a [PageNumber],
     pub leaf: PageNumber,
     pub above: &'a WithoutLeaf,
-    /// What becomes of its nodes: [`merge_type::EMPTY_PAGE`] or [`merge_type::FULL_RIGHT`].
+    /// Merge type, which decides what happens to the nodes: [`merge_type::EMPTY_PAGE`] or [`merge_type::FULL_RIGHT`].
     pub kind: u8,
 }
 
 impl Tree {
-    /// Whether the tree has a node with this key that is flagged deleted.
+    /// Returns true if the tree has a node with this key that is flagged deleted.
     pub(crate) fn has_deleted(&self, bytes: &[u8]) -> Result<bool> {
         let leaf = self.leaf_for_read(Target::Key(bytes))?;
         let page = self.view(&leaf);
@@ -57,8 +57,8 @@ impl Tree {
         Ok(exact && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED)))
     }
 
-    /// Removes a node flagged deleted, and the version of its deletion. The deletion must be below `oldest`, so that
-    /// every snapshot sees it.
+    /// Removes a node that is flagged deleted, and the version of its deletion. The deletion must be older than
+    /// `oldest`, which means that it is visible in every snapshot.
     pub(crate) fn remove_deleted(
         &self,
         bytes: &[u8],
@@ -125,8 +125,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes the leaf of `bytes` from the tree if its only node is a dead one. Returns false if this is no longer so, or
-    /// if another page had to be split first.
+    /// Removes the leaf of `bytes` from the tree if its only node is dead. Returns false if this condition no longer
+    /// holds, or if another page had to be split first.
     fn remove_leaf(&self, bytes: &[u8], oldest: CommitNumber) -> Result<bool> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
@@ -149,8 +149,9 @@ impl Tree {
         Ok(freed > 0)
     }
 
-    /// Takes a leaf out of the tree, in one group, if `is_due` says so when all pages that change are latched. Returns the
-    /// number of freed pages. The structure lock and the lock of the space trees are held.
+    /// Removes a leaf from the tree in one atomic group. `is_due` is called when all affected pages are latched; if
+    /// it returns false, nothing changes. Returns the number of freed pages. The caller holds the structure lock and
+    /// the lock of the space trees.
     pub(super) fn take_out(
         &self,
         space: &SpaceLock<'_>,
@@ -168,8 +169,8 @@ impl Tree {
             let latch = self.pin(leaf)?.into_read();
             (self.view(&latch).prev(), self.view(&latch).next())
         };
-        // Internal pages change only under the structure lock, so they could be read one by one. Now latches are taken from
-        // the top down.
+        // Internal pages change only under the structure lock, so they could be read one at a time. From here on,
+        // latches are acquired from the top down.
         group::run(&self.file, true, |group| {
             let internal = path.iter().map(|change| change.page).chain(spine.iter().copied());
             let empties_tree = path.is_empty();
@@ -199,11 +200,13 @@ impl Tree {
         })
     }
 
-    /// What becomes of the pages above a leaf that leaves the tree. ESE: `ErrBTISelectMergeInternalPages`.
+    /// Determines how the pages above a leaf change when the leaf is removed from the tree. ESE:
+    /// `ErrBTISelectMergeInternalPages`.
     ///
-    /// A page that leads only to the leaf goes, too. The next page above loses an entry. If that was its last one, the key
-    /// of the entry before it is the new upper limit, and the pages above get this key: the range of the leaf passes to
-    /// its right neighbour. Only at the right edge of the tree, where keys have no limit, it passes to the left.
+    /// A page that leads only to the leaf is removed, too. The next page above loses an entry. If that was its last
+    /// entry, the key of the preceding entry becomes the new upper limit, and the pages above get this key. The range
+    /// of the leaf passes to its right neighbour. Only at the right edge of the tree, where keys have no limit, does
+    /// it pass to the left neighbour.
     pub(super) fn without_leaf(&self, parents: &[PageNumber], leaf: PageNumber) -> Result<WithoutLeaf> {
         let (mut path, mut separator, mut spine) = (Vec::new(), Vec::new(), Vec::new());
         let (mut child, mut child_goes, mut to_left) = (leaf, true, false);
@@ -248,7 +251,7 @@ impl Tree {
         Ok(WithoutLeaf::Changed { path, separator, spine, to_left })
     }
 
-    /// Adds the last children of the last page, down to the leaves.
+    /// Extends the spine with the last child of its last page, down to the level above the leaves.
     fn extend_spine(&self, spine: &mut Vec<PageNumber>) -> Result<()> {
         while let Some(&number) = spine.last() {
             let latch = self.pin(number)?.into_read();
@@ -262,8 +265,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Takes the upper limits from internal pages that are about to be the last of their levels. ESE does not remove the
-    /// page behind them instead.
+    /// Removes the upper limits of internal pages that are about to become the last page of their level. ESE instead
+    /// keeps the page to the right of them.
     fn unbound(&self, group: &mut AtomicGroup, spine: &[PageNumber]) -> Attempt<()> {
         let shape = self.shape();
         for &number in spine {
@@ -308,7 +311,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Whether all nodes that are flagged deleted are dead. A merge drops them.
+    /// Returns true if all nodes that are flagged deleted are dead. A merge drops these nodes.
     pub(super) fn all_deleted_are_dead(&self, page: &Page<'_>, oldest: CommitNumber) -> bool {
         let mut deleted = page.nodes().filter(|node| node.flags.contains(NodeFlags::DELETED));
         deleted.all(|node| self.is_dead(page, self.bookmark_of(&node).bytes(), oldest))
@@ -322,7 +325,7 @@ impl Tree {
         let trees = space.trees(self.root)?;
         let path = self.path(Target::Key(bytes))?;
         let [.., parent, leaf] = path[..] else { return Ok(()) };
-        // Only neighbours under the same parent, so that only one separator changes.
+        // Only neighbours under the same parent are merged. A merge therefore changes only one separator.
         let (line, before, after) = {
             let latch = self.pin(parent)?.into_read();
             let page = self.view(&latch);
@@ -346,7 +349,8 @@ impl Tree {
                 let (from, to) = (self.view(&from), self.view(&to));
                 let room = capacity(self.file.page_size);
                 let used = |page: &Page<'_>| room - page.free_bytes().min(room);
-                // Recompressed nodes can grow. A quarter of the page stays free for that and for inserts.
+                // Nodes can grow when they are recompressed. A quarter of the page stays free for this growth and for
+                // inserts.
                 let uncompressed: usize = from.nodes().map(|node| node.prefix.len()).sum();
                 if used(&from) + uncompressed + used(&to) > room / 4 * 3
                     || to.prev() != Some(source)

@@ -1,4 +1,4 @@
-//! Removal of records from trees of four levels, and new inserts of records that cleanup is about to remove.
+//! Tests that remove records from trees of four levels, and that insert records which cleanup is about to remove.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
-/// Long enough for a thread to reach the lock that it waits for. If the time is too short, the test can miss a fault,
-/// but never reports a false one.
+/// Sufficient time for a thread to reach the lock that it waits for. If the time is too short, the test can miss a
+/// bug but never reports a false one.
 const TIME_TO_REACH_THE_LOCK: Duration = Duration::from_millis(50);
-/// Number of keys that share all bytes except the last one. So the separators between them are as long as the keys.
+/// Number of keys that share all bytes except the last one. The separators between such keys are as long as the keys.
 const GROUP: u32 = 8;
 const KEYS: u32 = 800;
 
@@ -31,8 +31,8 @@ struct Fixture {
     model: Model,
 }
 
-/// A key of 250 bytes. An internal page has room for about 17 separators, because most of them are as long as a
-/// key and keys of different groups share no prefix.
+/// Returns a key of 250 bytes. An internal page has room for about 17 separators, because most separators are as long
+/// as a key and keys of different groups share no prefix.
 pub(crate) fn long_key(number: u32) -> Vec<u8> {
     let group = number / GROUP;
     let mut key = group.to_be_bytes().to_vec();
@@ -57,7 +57,7 @@ impl Fixture {
         ActiveTransaction::new(self.instance.core().clone(), number)
     }
 
-    /// Inserts the numbers that have no record.
+    /// Inserts records for those of the numbers that have no record.
     fn insert(&mut self, numbers: impl Iterator<Item = u32>, len: usize) {
         let mut session = self.session(1);
         session.begin().unwrap();
@@ -71,7 +71,7 @@ impl Fixture {
         session.commit().unwrap();
     }
 
-    /// Flags the records of these numbers deleted. Cleanup removes them later.
+    /// Flags the records with these numbers deleted. Cleanup removes them later.
     fn delete(&mut self, numbers: impl Iterator<Item = u32>) {
         let mut session = self.session(1);
         session.begin().unwrap();
@@ -109,7 +109,7 @@ impl Fixture {
         }
     }
 
-    /// Internal pages of the level above the leaves, left to right.
+    /// Returns the internal pages of the level above the leaves, left to right.
     fn parents_of_leaves(&self) -> Vec<PageNumber> {
         let mut parents: Vec<PageNumber> = Vec::new();
         for number in 0..KEYS {
@@ -122,7 +122,7 @@ impl Fixture {
         parents
     }
 
-    /// The separators of an internal page, with their children.
+    /// Returns the separators of an internal page, with their children.
     fn entries(&self, page: PageNumber) -> Vec<(Vec<u8>, PageNumber)> {
         let latch = self.tree.pin(page).unwrap().into_read();
         let page = self.tree.view(&latch);
@@ -177,7 +177,8 @@ fn a_split_internal_page_of_a_non_unique_tree_repeats_its_own_separator() {
     check_structure(&fixture.tree);
 }
 
-/// The range of a removed internal page passes to the page on its right, or on its left at the right edge of the tree.
+/// The range of a removed internal page passes to the page on its right. At the right edge of the tree, it passes to
+/// the page on the left.
 #[test]
 fn internal_pages_are_removed_from_right_to_left() {
     let mut fixture = Fixture::new();
@@ -196,7 +197,7 @@ fn internal_pages_are_removed_from_right_to_left() {
         fixture.delete(below.into_iter());
         fixture.clean_up();
         check_structure(&fixture.tree);
-        // Fills the page on the left for the next round.
+        // Refills the page on the left for the next round.
         let free: Vec<u32> =
             (0..KEYS).filter(|number| !fixture.model.contains_key(&long_key(*number))).collect();
         let few = free.len() / 3;
@@ -206,14 +207,14 @@ fn internal_pages_are_removed_from_right_to_left() {
     fixture.check();
 }
 
-/// When the last leaf of an internal page goes, the page above gets the separator before it. If it has no room, it is
-/// split first.
+/// After the last leaf of an internal page is removed, the page above gets the preceding separator. If the page above
+/// has no room for it, that page is split first.
 #[test]
 fn a_full_page_is_split_before_it_gets_a_longer_separator() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut fixture = Fixture::new();
     let last = 900 * GROUP;
-    // A separator between two groups is as short as a group's number, one within a group as long as a key.
+    // A separator between two groups is as short as a group's number. A separator within a group is as long as a key.
     fixture.insert((0..last).filter(|_| rng.random_bool(0.3)), 2500);
     assert_eq!(fixture.levels(), 4);
     let numbers_below = |separator: &[u8]| {
@@ -249,7 +250,7 @@ fn a_full_page_is_split_before_it_gets_a_longer_separator() {
     fixture.check();
 }
 
-/// A merge does not leave room for what the rollback of a running transaction puts back.
+/// A merge does not reserve room for the data that the rollback of a running transaction restores.
 #[test]
 fn a_rollback_makes_room_on_a_page_that_was_merged_meanwhile() {
     let mut fixture = Fixture::new();
@@ -273,8 +274,8 @@ fn a_rollback_makes_room_on_a_page_that_was_merged_meanwhile() {
     fixture.check();
 }
 
-/// Cleanup finds that the only record of a leaf is dead, releases the latch of the leaf, and waits for the structure
-/// lock of the tree. `meanwhile` runs at that moment.
+/// Runs `meanwhile` while cleanup waits for the structure lock of the tree. At this moment, cleanup has found that
+/// the only record of a leaf is dead and has released the latch of the leaf.
 fn while_cleanup_waits(fixture: &Fixture, dead: &[u8], meanwhile: impl FnOnce()) {
     let mut session = fixture.session(1);
     session.begin().unwrap();

@@ -3,8 +3,8 @@
 //!
 //! Latch order: a page before its children, a leaf before its right sibling, tree pages before space-tree pages. A
 //! descent holds the latch of a page until it has the latch of the child. Nodes move between leaves only while their
-//! parent and both leaves are latched for writing. So a descent arrives at the leaf of its key, in whichever direction
-//! nodes move.
+//! parent and both leaves are latched for writing. Therefore a descent arrives at the leaf of its key, regardless of
+//! the direction in which nodes move.
 //!
 //! Lock order: `Tree::structure`, then `DatabaseFile::space`, then latches. No latch is held across I/O.
 

@@ -14,7 +14,7 @@ use crate::space::SpaceLock;
 use crate::storage::DatabaseFile;
 use crate::transaction::{ChangeContext, UndoEntry, VersionStore};
 
-/// Open trees by root page. Each root has exactly one [`Tree`], so that it has exactly one structure lock.
+/// Open trees, indexed by root page. Each root has exactly one [`Tree`] and therefore exactly one structure lock.
 pub struct OpenTrees {
     pub(crate) file: Arc<DatabaseFile>,
     pub(crate) versions: Arc<VersionStore>,
@@ -26,7 +26,7 @@ impl OpenTrees {
         OpenTrees { file, versions, by_root: Mutex::default() }
     }
 
-    /// The tree with this root, id and kind.
+    /// Returns the tree with this root, id and kind, and opens it if necessary.
     pub(crate) fn tree(&self, root: PageNumber, id: TreeId, kind: PageFlags) -> Arc<Tree> {
         let mut trees = self.by_root.lock();
         let known = trees.get(&root).filter(|tree| tree.id == id).cloned();
@@ -37,7 +37,7 @@ impl OpenTrees {
         })
     }
 
-    /// The tree with this root. Its id and kind are read from the root page.
+    /// Returns the tree with this root. Reads the id and kind from the root page.
     pub(crate) fn tree_at(&self, root: PageNumber) -> Result<Arc<Tree>> {
         if let Some(tree) = self.open_tree(root) {
             return Ok(tree);
@@ -50,7 +50,8 @@ impl OpenTrees {
         Ok(self.tree(root, id, kind))
     }
 
-    /// The tree with this root and id; `None` if it no longer exists: another tree can have its pages.
+    /// Returns the tree with this root and id, or `None` if it no longer exists. Its pages can belong to another tree
+    /// by then.
     pub(crate) fn find(&self, root: PageNumber, id: TreeId) -> Result<Option<Arc<Tree>>> {
         if let Some(tree) = self.open_tree(root) {
             return Ok(Some(tree).filter(|tree| tree.id == id));
@@ -58,7 +59,7 @@ impl OpenTrees {
         let kind = {
             let latch = self.file.pin(root)?.into_read();
             let page = Page::new(&latch, self.file.page_size);
-            // The removal of a tree removes the space header from its root.
+            // When a tree is removed, the space header is removed from its root page.
             let exists = page.tree() == id
                 && page.flags().contains(PageFlags::ROOT)
                 && !page.external_header().is_empty();
@@ -71,8 +72,8 @@ impl OpenTrees {
         self.by_root.lock().get(&root).cloned()
     }
 
-    /// Creates an empty tree with space from the tree at `parent`. A rollback returns its pages. ESE: creating an
-    /// `FDP`.
+    /// Creates an empty tree and allocates its space from the tree at `parent`. A rollback returns its pages. ESE:
+    /// creating an `FDP`.
     pub(crate) fn create_tree(
         &self,
         context: &mut ChangeContext,
@@ -92,9 +93,9 @@ impl OpenTrees {
         Ok(self.tree(root, id, kind))
     }
 
-    /// Undoes the creation of a tree. Cleanup must be paused, because it must not read pages that are being freed.
+    /// Undoes the creation of a tree. The caller must pause cleanup, which must not read pages that are being freed.
     pub(crate) fn remove_tree(&self, root: PageNumber, procid: u16) -> Result<()> {
-        // Held until the tree is no longer in the map: no other tree may be created on its pages before.
+        // Held until the tree is removed from the map. No other tree may be created on its pages before that.
         let space = SpaceLock::new(&self.file);
         space.clear_torn_pages(root)?;
         space.free_tree(procid, root)?;

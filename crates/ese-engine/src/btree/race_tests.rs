@@ -1,6 +1,6 @@
-//! Interleavings of two threads, forced by latches that the test holds. The test cannot observe that a thread waits, so
-//! it gives the thread time to reach the wait. If the time is too short, the test can miss a fault, but never reports a
-//! false one.
+//! Interleavings of two threads, forced by latches that the test holds. The test cannot observe that a thread waits,
+//! so it gives the thread time to start waiting. If the time is too short, the test can miss a bug but never reports
+//! a false one.
 
 use jetcell_sync::Arc;
 use jetcell_sync::thread;
@@ -25,7 +25,7 @@ use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
-/// Long enough for a thread to reach its wait.
+/// Sufficient time for a thread to start waiting.
 const A_MOMENT: Duration = Duration::from_millis(50);
 const TOO_LONG: Duration = Duration::from_secs(5);
 
@@ -65,7 +65,7 @@ impl Bench {
     }
 }
 
-/// Whether the page can be latched for writing within [`TOO_LONG`].
+/// Returns true if the page can be latched for writing within [`TOO_LONG`].
 fn comes_free(bench: &Bench, page: PageNumber) -> bool {
     let pinned = bench.db.file.pin(page).unwrap();
     let end = Instant::now() + TOO_LONG;
@@ -78,8 +78,8 @@ fn comes_free(bench: &Bench, page: PageNumber) -> bool {
     false
 }
 
-/// The page can be right of the leaf now, or the leaf's parent. A thread that waits for the leaf while it latches this
-/// page violates the latch order: another thread that latches the leaf can wait for this page.
+/// The page can by now be to the right of the leaf, or it can be the leaf's parent. A thread that waits for the leaf
+/// while it latches this page violates the latch order: another thread that latches the leaf can wait for this page.
 #[test]
 fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
     let bench = Bench::new();
@@ -118,12 +118,13 @@ fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
     });
 }
 
-/// With an earlier dbtime, the page would be older after the change than before, and redo would skip the change.
+/// If the dbtime were allocated before the latch, the page could have an older dbtime after the change than before.
+/// Redo would then skip the change.
 #[test]
 fn a_conversion_takes_its_dbtime_after_it_latches_the_root() {
     let mut bench = Bench::new();
     let parent = SpaceLock::new(&bench.db.file).trees(PageNumber::fixed(1)).unwrap();
-    // A tree of one page.
+    // The tree has only one page.
     bench.tree = bench.db.trees.tree_at(OBJIDS_ROOT).unwrap();
     let bench = &bench;
     thread::scope(|scope| {
@@ -152,7 +153,7 @@ fn a_conversion_takes_its_dbtime_after_it_latches_the_root() {
 #[test]
 fn leaf_of_reports_no_damage_during_a_concurrent_split() {
     let bench = Bench::new();
-    // One record per leaf, and more leaves than one parent page has room for.
+    // There is one record per leaf, and one parent page does not have room for all leaves.
     bench.insert(1, (0_u32..700).map(|key| key.to_be_bytes().to_vec()), &[7; 2500]);
     let path = bench.tree.path(Target::First).unwrap();
     let [_, upper, _] = path[..] else { panic!("{} levels", path.len()) };

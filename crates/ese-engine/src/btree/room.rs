@@ -1,6 +1,6 @@
-//! Checks whether a page has room for a change, and makes room in a tree until a node fits. Calls
-//! [`pages::split`](crate::pages::split) and [`share`](super::share) in a loop, with space allocation and the structure
-//! lock.
+//! Checks whether a page has room for a change, and splits pages until a node fits. Calls
+//! [`pages::split`](crate::pages::split) and [`share`](super::share) in a loop, with space allocation and the
+//! structure lock.
 
 use jetcell_sync::Arc;
 
@@ -24,23 +24,23 @@ enum Step {
     Inserted,
     /// The leaf needs no further change. Retry the plain insert or replace.
     Ready,
-    /// One split is done. Check again.
+    /// One split is done. The caller must check again.
     Again,
     /// The page at this level of the path must be split first.
     Split(usize),
 }
 
 impl Tree {
-    /// Whether a change may use `need` bytes of the page. The bytes that undo of uncommitted changes can need stay
-    /// free.
+    /// Returns true if a change may use `need` bytes of the page. The bytes that undo of uncommitted changes can need
+    /// stay free.
     pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
         self.leaves_reserve(page, need, None)
     }
 
-    /// Whether the node with bookmark `bytes` may grow by `growth` bytes. The growth reduces the reserve of this node,
-    /// so it is not counted twice.
+    /// Returns true if the node with bookmark `bytes` may grow by `growth` bytes. The growth reduces the undo reserve
+    /// of this node. Therefore it is not counted twice.
     pub(super) fn may_grow(&self, page: &Page<'_>, bytes: &[u8], growth: usize) -> bool {
-        // A single node can use the whole page: its current length changes nothing for undo.
+        // A single node can use the whole page. Its current length does not affect the space for undo.
         page.node_count() == 1 && page.free_bytes() >= growth
             || self.leaves_reserve(page, growth, Some((bytes, growth)))
     }
@@ -50,8 +50,8 @@ impl Tree {
         left > self.file.page_size.bytes() / 2 || left >= self.reserved_for_undo(page, grown)
     }
 
-    /// Bytes that undo of uncommitted changes of this page can need, after the node with the bookmark in `grown` has
-    /// grown by the length there.
+    /// Returns the number of bytes that undo of uncommitted changes on this page can need. `grown` is a node that is
+    /// about to grow: its bookmark and the additional length.
     pub(super) fn reserved_for_undo(&self, page: &Page<'_>, grown: Option<(&[u8], usize)>) -> usize {
         let replaced = !self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE);
         if !replaced || !self.versions.has_replaces() {
@@ -72,8 +72,9 @@ impl Tree {
         lengths.iter().map(growth).sum()
     }
 
-    /// Moves nodes of the leaf of `bytes` to its neighbour, or splits the leaf, and inserts the node in the same atomic
-    /// group. `next` is the leaf after it. Returns false if the caller must retry the plain insert.
+    /// Inserts a node into the full leaf of `bytes`. In the same atomic group, it moves nodes of the leaf to its
+    /// neighbour or splits the leaf. `next` is the following leaf. Returns false if the caller must retry the plain
+    /// insert.
     pub(crate) fn split_and_insert(
         &self,
         context: &mut ChangeContext,
@@ -119,8 +120,8 @@ impl Tree {
                 let page = group.page(leaf)?;
                 let shape = self.shape();
                 let with = split::choose_cut(&shape, &page, self.file.page_size, Some(incoming));
-                // A large node between others may fit on neither side. Then the page is cut at the line of the node,
-                // and the next iteration gives the node a page of its own.
+                // A large node in the middle of a page may fit on neither side. Then the page is cut at the line of
+                // the node, and the next iteration puts the node on a separate page.
                 let alone = with.is_none();
                 let cut =
                     with.or_else(|| split::cut_at(&shape, &page, line)).ok_or_else(|| too_large(data))?;
@@ -152,9 +153,9 @@ impl Tree {
         }
     }
 
-    /// Reads the page that a split of the leaf of `bytes` may need. This happens before the structure lock is taken, so
-    /// that other splits do not wait for the disk. Only a hint: the leaf can have another neighbour when the lock is
-    /// taken.
+    /// Reads the page that a split of the leaf of `bytes` may need. This happens before the structure lock is
+    /// acquired. Other splits therefore do not wait for the disk. The result is only a hint: the leaf can have
+    /// another neighbour when the lock is acquired.
     fn pin_right_neighbour(&self, bytes: &[u8]) -> Result<Option<PinnedPage>> {
         let leaf = self.leaf_for_read(Target::Key(bytes))?;
         let next = self.view(&leaf).next();
@@ -194,7 +195,8 @@ impl Tree {
                     return Ok(Step::Ready);
                 }
                 let cut = split::choose_cut(&self.shape(), &page, self.file.page_size, None);
-                // A page that cannot be cut has one node. With `Ready`, the caller would retry endlessly.
+                // A page that cannot be cut has only one node. If this returned `Ready`, the caller would retry
+                // endlessly.
                 let cut = cut.ok_or_else(|| too_large(bytes))?;
                 let right = page.next();
                 if !self.parent_fits(group, parent, cut.separator.len())? {
@@ -237,7 +239,7 @@ impl Tree {
         Ok(Step::Again)
     }
 
-    /// Splits the internal page `path[level]`, or the ancestor that must be split before it.
+    /// Splits the internal page `path[level]`, or an ancestor that must be split first.
     pub(super) fn split_internal(
         &self,
         space: &SpaceLock<'_>,
@@ -272,7 +274,7 @@ impl Tree {
         Ok(group.page(parent)?.free_bytes() >= node_space(separator, false, 4))
     }
 
-    /// The first fields of the record of a versioned insert.
+    /// Returns the fields at the start of the log record for a versioned insert.
     fn versioned_node(
         &self,
         group: &mut AtomicGroup,

@@ -1,4 +1,4 @@
-//! Nodes that one transaction shrinks and grows again, on pages with little room.
+//! Tests in which one transaction shrinks and grows nodes on pages with little room.
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,9 +17,9 @@ use crate::transaction::ActiveTransaction;
 use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
-/// Number of the record that changes.
+/// Number of the record that is changed.
 const LARGE: u32 = 100;
-/// Length of its data. With it, less than half of a page is free.
+/// Data length of this record in bytes. It leaves less than half of a page free.
 const LENGTH: usize = 3000;
 
 /// A step of a transaction, with the length of the record's data.
@@ -32,8 +32,8 @@ enum Step {
 
 use Step::{Delete, Insert, Replace};
 
-/// Runs `work` in a thread and fails if it does not end in time. The thread is not joined then, so that other tests can
-/// continue.
+/// Runs `work` in a thread and fails if it does not finish in time. After a timeout, the thread is not joined, and
+/// other tests can continue.
 fn in_time(work: impl FnOnce() + Send + 'static) {
     let (ended, end) = channel::<()>();
     let worker = thread::spawn(move || {
@@ -46,7 +46,7 @@ fn in_time(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// A tree with these committed records, each given by its number and the length of its data.
+/// Creates a tree with these committed records. Each record is given by its number and its data length.
 fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
     let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
@@ -66,7 +66,7 @@ fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
 fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step: Step, model: &mut Model) {
     let key = number.to_be_bytes();
     let bookmark = tree.bookmark(&key, &[]);
-    // The data depends on the record's length, so that no two states are equal.
+    // The data depends on the record's length. All states are therefore different.
     let data_of = |length: usize| vec![length as u8; length];
     match step {
         Replace(length) => tree.replace(session.changes().unwrap(), &bookmark, &data_of(length)).unwrap(),
@@ -79,7 +79,7 @@ fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step:
     }
 }
 
-/// Runs these steps on the large record between the records `small` of 200 bytes. One run commits, another one rolls
+/// Runs these steps on the large record between the records `small` of 200 bytes each. One run commits, another rolls
 /// back.
 fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
     for commits in [true, false] {

@@ -1,4 +1,4 @@
-//! Trees under many thread schedules: changes between the check of a page and its latch.
+//! Runs trees under many thread schedules. The schedules include changes between the check of a page and its latch.
 
 use std::path::Path;
 
@@ -66,7 +66,7 @@ impl Fixture {
         self.keys_of(&View::latest())
     }
 
-    /// The keys, read in both directions.
+    /// Returns all keys and checks that both directions read the same keys.
     fn keys_of(&self, view: &View) -> Vec<u32> {
         let keys = contents(&self.tree, view).into_keys();
         keys.map(|key| u32::from_be_bytes(key[..].try_into().unwrap())).collect()
@@ -94,7 +94,7 @@ fn an_insert_of_a_deleted_key_survives_concurrent_cleanup() {
 fn an_insert_into_an_empty_leaf_survives_concurrent_cleanup() {
     explore(|| {
         let fixture = Arc::new(Fixture::new());
-        // A little more than one record per leaf, so that each deleted record leaves an empty leaf.
+        // Slightly more than one record per leaf, which means that each deleted record leaves an empty leaf.
         fixture.insert(1, 0..4, 2500);
         fixture.delete(1, 1..3);
         let cleaner = thread::spawn({

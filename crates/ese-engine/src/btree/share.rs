@@ -1,13 +1,17 @@
-//! A full leaf shares nodes with its right neighbour, so that fewer pages are added and pages stay fuller.
+//! A full leaf shares nodes with its right neighbour. This adds fewer pages and keeps pages fuller.
 //!
 //! If the two leaves have room for the new node and some slack, the upper nodes of the leaf move to the neighbour.
-//! Otherwise two full leaves become three: the leaf is split after a third of the bytes of both, and the lower nodes of
-//! the neighbour also move to the new page. A split has to read and write the neighbour in any case, to change its
-//! link, so neither way touches an additional page. ESE: partial merge, which its online defragmentation does.
+//! Otherwise, two full leaves become three: the leaf is split after a third of the bytes of both, and the lower nodes
+//! of the neighbour also move to the new page. A split must read and write the neighbour in any case, to change its
+//! link. Therefore neither method touches an additional page. ESE: partial merge, which its online defragmentation
+//! does.
 //!
-//! Invariants: both leaves have the same parent, so that one separator changes with each move. No page loses all its
-//! nodes. The bytes that undo of uncommitted changes can need stay free on every page. Nodes that are flagged deleted stay
-//! where they are, because a partial merge does not move them.
+//! Invariants:
+//!
+//! - Both leaves have the same parent. Each move therefore changes one separator.
+//! - No page loses all its nodes.
+//! - The bytes that undo of uncommitted changes can need stay free on every page.
+//! - Nodes that are flagged deleted do not move, because a partial merge does not move them.
 
 use std::ops::Range;
 
@@ -24,20 +28,22 @@ use crate::pages::split::{
 use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 use crate::space::{SpaceLock, SpaceTrees};
 
-/// Two leaves are balanced only if afterwards at least a page divided by this stays free on both together. With less
-/// slack, a file that was loaded full and then changed at random stays smaller, but each insert writes more pages. With
-/// more slack, the file gets larger, and each insert writes fewer pages.
+/// Divisor of the page size that gives the minimum free space, on both leaves together, after two leaves are
+/// balanced.
+///
+/// With less slack, a file that was loaded full and then changed at random stays smaller, but each insert writes more
+/// pages. With more slack, the file gets larger, and each insert writes fewer pages.
 const SPARE: usize = 32;
 
-/// What to do with a full leaf and its right neighbour.
+/// Method to relieve a full leaf with the help of its right neighbour.
 pub(super) enum Plan {
-    /// The nodes of the leaf from the cut on move to the neighbour.
+    /// The nodes of the leaf from the cut onwards move to the neighbour.
     Balance(Cut),
     /// The leaf is split, and the first `from_right` nodes of the neighbour move to the new page.
     Third { cut: Cut, from_right: usize, separator: Vec<u8> },
 }
 
-/// Result of a plan.
+/// Result of executing a plan.
 pub(super) enum Shared {
     /// This page has room for the incoming node at this line.
     Room(PageNumber, usize),
@@ -45,7 +51,7 @@ pub(super) enum Shared {
     Inserted,
 }
 
-/// One partial merge.
+/// Description of one partial merge.
 pub(super) struct Move<'a> {
     pub source: PageNumber,
     pub target: PageNumber,
@@ -57,12 +63,12 @@ pub(super) struct Move<'a> {
     pub separator: &'a [u8],
 }
 
-/// Whether a partial merge can move these nodes.
+/// Returns true if a partial merge can move these nodes.
 pub(super) fn movable(page: &Page<'_>, nodes: Range<usize>) -> bool {
     nodes.filter_map(|line| page.node(line)).all(|node| !node.flags.contains(NodeFlags::DELETED))
 }
 
-/// The index of the first item after `goal` bytes, as nearly as whole items allow.
+/// Returns the index of the item boundary that is closest to `goal` bytes.
 fn item_at(sizes: &[usize], goal: usize) -> usize {
     let mut before = 0;
     let reaches = |size: &usize| {
@@ -73,8 +79,8 @@ fn item_at(sizes: &[usize], goal: usize) -> usize {
     sizes.iter().position(reaches).unwrap_or(sizes.len())
 }
 
-/// The cut of the leaf at which `item` is the first node that moves; the incoming node is counted, too. `None` if the
-/// leaf would keep or move no existing node.
+/// Returns the cut of the leaf at which `item` is the first item that moves. The incoming node counts as an item.
+/// Returns `None` if the leaf would keep or move no existing node.
 fn cut_before(shape: &Shape, leaf: &Page<'_>, incoming: Incoming<'_>, item: usize) -> Option<Cut> {
     let incoming_right = incoming.line >= item;
     let line = if incoming_right { item } else { item - 1 };
@@ -86,7 +92,7 @@ fn cut_before(shape: &Shape, leaf: &Page<'_>, incoming: Incoming<'_>, item: usiz
 }
 
 /// Chooses how a leaf without room for the incoming node shares nodes with its right neighbour. `reserved` bytes stay
-/// free on each page. `None`: a plain split is better.
+/// free on each page. Returns `None` if a plain split is better.
 fn plan(
     shape: &Shape,
     room: usize,
@@ -133,8 +139,8 @@ fn plan(
 }
 
 impl Tree {
-    /// Chooses how a leaf without room for the incoming node shares nodes with its right neighbour; `None`: a plain
-    /// split. The parent gets latched.
+    /// Latches the parent and chooses how a leaf without room for the incoming node shares nodes with its right
+    /// neighbour. Returns `None` if a plain split is better.
     pub(super) fn plan_with_neighbour(
         &self,
         group: &mut AtomicGroup,
@@ -156,7 +162,7 @@ impl Tree {
         Ok(plan(&self.shape(), room, &page, &neighbour, incoming, reserved))
     }
 
-    /// Executes a plan. `None`: the parent has no room.
+    /// Executes a plan. Returns `None` if the parent has no room for the new separators.
     pub(super) fn share(
         &self,
         group: &mut AtomicGroup,
@@ -194,7 +200,7 @@ impl Tree {
         }
     }
 
-    /// Moves nodes to a neighbour.
+    /// Moves nodes to a neighbouring leaf.
     pub(super) fn move_nodes(&self, group: &mut AtomicGroup, what: Move<'_>) -> Attempt<()> {
         let Move { source, target, parent, kind, nodes, separator } = what;
         let line = apply::entry_of(&group.page(parent)?, source);

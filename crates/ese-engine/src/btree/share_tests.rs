@@ -1,4 +1,5 @@
-//! Leaves that share nodes: the resulting tree, the log records, and recovery when only some pages were written.
+//! Tests of leaves that share nodes: the resulting tree, the log records, and recovery when only some pages were
+//! written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +21,7 @@ use crate::pages::merge::merge_type;
 use crate::transaction::ActiveTransaction;
 use crate::transaction::View;
 
-/// All log records on a disk, in order.
+/// Returns all log records on a disk, in order.
 pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
     let names = LogNames::new(Path::new("/log"), FileStem::E00);
     let reader = LogReader::open(Arc::new(disk.clone()), names).unwrap().unwrap();
@@ -34,7 +35,7 @@ pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
     records
 }
 
-/// The number of moves of nodes to the right and to the left.
+/// Returns the number of moves of nodes to the right and to the left.
 pub(super) fn partial_merges(disk: &SimVfs) -> [usize; 2] {
     let kinds: Vec<u8> = records(disk)
         .iter()
@@ -49,7 +50,7 @@ pub(super) fn partial_merges(disk: &SimVfs) -> [usize; 2] {
 
 pub(crate) type Leaf = (PageNumber, Vec<(Vec<u8>, Vec<u8>, NodeFlags)>);
 
-/// The leaves, left to right, each with its nodes: key, data and flags.
+/// Returns the leaves, left to right. Each leaf has its nodes: key, data and flags.
 pub(crate) fn leaves(tree: &Arc<Tree>) -> Vec<Leaf> {
     let mut at = tree.leaf_for_read(Target::First).unwrap();
     let mut leaves = Vec::new();
@@ -137,8 +138,8 @@ fn full_leaves_share_nodes_before_they_split() {
     }
 }
 
-/// Two leaves share nodes while there are uncommitted changes. Then the power fails. Every subset of the changed pages
-/// can be on disk.
+/// Tests recovery when two leaves share nodes while there are uncommitted changes and then the power fails. Any
+/// subset of the changed pages can be on disk.
 fn written_pages(third: bool) {
     let size = PageSize::KIB_4;
     let disk = SimVfs::new();
@@ -169,14 +170,14 @@ fn written_pages(third: bool) {
     instance.checkpoint().unwrap();
     let older = disk.contents(Path::new(DB)).unwrap();
 
-    // Uncommitted changes of nodes that move to the right and, if there is a third page, of nodes that move to the
+    // Uncommitted changes of nodes that move to the right. If there is a third page, also of nodes that move to the
     // left.
     let mut open_one = ActiveTransaction::new(instance.core().clone(), 2);
     open_one.begin().unwrap();
     let bookmark = |key: &[u8]| tree.bookmark(key, &[]);
     tree.replace(open_one.changes().unwrap(), &bookmark(&first[first.len() - 1].0), &[1; 190]).unwrap();
     if third {
-        // A split moves nodes that are flagged deleted, a partial merge does not.
+        // A split moves nodes that are flagged deleted. A partial merge does not.
         tree.flag_delete(open_one.changes().unwrap(), &bookmark(&first[first.len() - 2].0)).unwrap();
         tree.replace(open_one.changes().unwrap(), &bookmark(&second[0].0), &[2; 150]).unwrap();
     }
@@ -235,7 +236,7 @@ fn redo_of_a_split_into_three_leaves_is_independent_of_the_written_pages() {
     written_pages(true);
 }
 
-/// ESE leaves such nodes behind when it moves nodes to a neighbour, so they must stay where they are.
+/// ESE does not move such nodes to a neighbour, so they must stay on their page.
 #[test]
 fn leaves_with_deleted_nodes_are_split_instead() {
     let disk = SimVfs::new();
@@ -248,7 +249,7 @@ fn leaves_with_deleted_nodes_are_split_instead() {
         tree.insert(session.changes().unwrap(), &key(number * 100), &[7; 200]).unwrap();
     }
     session.commit().unwrap();
-    // The oldest snapshot sees all records.
+    // All records are visible in the oldest snapshot.
     let mut reader = ActiveTransaction::new(instance.core().clone(), 2);
     reader.begin().unwrap();
     let expected = contents(&tree, &reader.view());

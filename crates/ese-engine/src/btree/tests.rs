@@ -97,7 +97,7 @@ fn random_data(rng: &mut ChaCha8Rng, largest: usize) -> Vec<u8> {
     (0..len + 1).map(|_| rng.random()).collect()
 }
 
-/// Runs one random transaction on the tree and on the model. Returns whether it committed.
+/// Runs one random transaction on the tree and on the model. Returns true if it committed.
 pub(crate) fn transaction(
     tree: &Arc<Tree>,
     session: &mut ActiveTransaction,
@@ -210,7 +210,7 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     let mut model = Model::new();
     for round in 0..rounds {
-        // The tree grows first, with splits, and shrinks later, with merges.
+        // The tree first grows, which causes splits, and later shrinks, which causes merges.
         let space = if round < rounds / 2 { 4000 } else { 300 };
         transaction(&tree, &mut session, &mut model, &mut rng, space, size.bytes() / 3).unwrap();
         if round % 7 == 0 {
@@ -306,7 +306,7 @@ fn power_cuts_lose_no_durable_commit() {
     assert!(count < 60 || shared.into_iter().all(|times| times > 100), "{shared:?}: too few moves of nodes");
 }
 
-/// Returns the number of moves of nodes to the right and to the left.
+/// Runs one crash test. Returns the number of moves of nodes to the right and to the left.
 fn crash_run(seed: u64) -> [usize; 2] {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut disk = SimVfs::new();
@@ -365,7 +365,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
         } else {
             disk.crash(rng.random(), CrashOptions::default())
         };
-        // Recovery decides which of these states is found. Sometimes recovery is interrupted by a power cut, too.
+        // Recovery restores one of these states. Sometimes recovery is also interrupted by a power cut.
         if rng.random_bool(0.5) {
             disk.stop_after(rng.random_range(1..60));
             let _ = open(&disk, size, 48);
@@ -405,7 +405,7 @@ fn scans_read_leaves_ahead_in_both_directions() {
     let before = cache.counters();
     assert_eq!(contents(&tree, &session.view()).len(), 2000);
     let after = cache.counters();
-    // About 290 leaves, four times the cache, read once in each direction.
+    // The tree has about 290 leaves, four times the size of the cache. Each direction reads them once.
     let ahead = after.prereads - before.prereads;
     let unused = after.prereads_unused - before.prereads_unused;
     assert!(ahead > 400 && unused < ahead / 10, "{ahead} leaves were read ahead, {unused} of them unused");
@@ -419,7 +419,7 @@ fn scans_read_leaves_ahead_in_both_directions() {
     assert_eq!(cache.counters().prereads, before, "seeks must not read ahead");
 }
 
-/// The free bytes of all leaves except the last one, left to right.
+/// Returns the number of free bytes of all leaves except the last one, left to right.
 fn free_bytes(tree: &Arc<Tree>) -> Vec<usize> {
     let mut at = tree.leaf_for_read(super::descend::Target::First).unwrap();
     let mut free = Vec::new();
@@ -449,7 +449,7 @@ fn inserts_in_key_order_fill_pages_up_to_the_density() {
         let share = size.bytes() * (100 - density as usize) / 100;
         let free = free_bytes(&tree);
         assert!(free.len() > 8, "{density} %: {} leaves", free.len());
-        // A node needs 112 bytes, its tag included.
+        // A node needs 112 bytes, including its tag.
         let all_right = free.iter().all(|free| (share..share + 112).contains(free));
         assert!(all_right, "{density} %: {free:?}");
         // The spare room takes later records without a split.

@@ -1,4 +1,4 @@
-//! One B+-tree: its root, its kind, its order, and the bookmark that identifies a node in it.
+//! One B+-tree: its root, its kind, its sort order, and the bookmark that identifies a node in it.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::pages::Shape;
 use crate::storage::DatabaseFile;
 use crate::transaction::VersionStore;
 
-/// Valid densities, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
+/// Valid range of densities, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
 pub(crate) const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
 
 /// A B+-tree of one database. ESE: `FCB` with its `pgnoFDP`.
@@ -28,38 +28,38 @@ pub struct Tree {
     pub(crate) versions: Arc<VersionStore>,
     /// Root page, which never moves.
     pub root: PageNumber,
-    /// Object id on all pages of the tree.
+    /// Object id that all pages of the tree carry.
     pub id: TreeId,
     /// Flags that every page of the tree has: kind, uniqueness, record format.
     pub kind: PageFlags,
     pub(crate) structure: Mutex<()>,
-    /// Inserts in key order fill a page up to this percentage. ESE: density.
+    /// Percentage of a page that inserts in key order fill. ESE: density.
     density: AtomicU8,
-    /// The right-most leaf, if the latest inserts seem to come in key order; 0 otherwise.
+    /// Right-most leaf, if the latest inserts appear to be in key order; otherwise 0.
     pub(crate) append_leaf: AtomicU32,
 }
 
-/// Identifies a node: its key, with the data appended in non-unique trees. ESE: bookmark.
+/// Identifier of a node: its key, with the data appended in non-unique trees. ESE: bookmark.
 #[derive(Clone, Debug, Default)]
 pub struct Bookmark {
     bytes: Vec<u8>,
     key_len: usize,
-    /// The leaf that contained the node at its last read. Only a hint.
+    /// The leaf that contained the node when it was last read. Only a hint.
     leaf: Option<PageNumber>,
 }
 
 impl Bookmark {
-    /// Key, and data in non-unique trees, as one ordered byte string.
+    /// Returns the key, and the data in non-unique trees, as one ordered byte string.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The key alone.
+    /// Returns the key without the data.
     pub fn key(&self) -> &[u8] {
         &self.bytes[..self.key_len]
     }
 
-    /// Length of the key.
+    /// Returns the length of the key in bytes.
     pub fn key_len(&self) -> usize {
         self.key_len
     }
@@ -69,12 +69,12 @@ impl Bookmark {
         self.bytes
     }
 
-    /// The leaf that contained the node at its last read, if any.
+    /// Returns the leaf that contained the node when it was last read, if any.
     pub(crate) fn leaf(&self) -> Option<PageNumber> {
         self.leaf
     }
 
-    /// Records the leaf that contains the node now.
+    /// Records the leaf that currently contains the node.
     pub(crate) fn seen_in(&mut self, leaf: PageNumber) {
         self.leaf = Some(leaf);
     }
@@ -100,43 +100,45 @@ impl Tree {
         }
     }
 
-    /// Sets the percentage up to which inserts in key order fill a page. A value out of range, from a damaged catalog,
-    /// is clamped.
+    /// Sets the percentage of a page that inserts in key order fill. A damaged catalog can contain a value that is
+    /// out of range; such a value is clamped.
     #[doc(alias = "ulDensity")]
     pub(crate) fn set_density(&self, percent: u32) {
         self.density.store(percent.clamp(*DENSITIES.start(), *DENSITIES.end()) as u8, Ordering::Relaxed);
     }
 
-    /// Whether a node of `need` bytes may be inserted into this leaf at `line`: the leaf has room for it. If inserts
-    /// come in key order, the share of the page that the density leaves for later inserts stays free.
+    /// Returns true if a node of `need` bytes may be inserted into this leaf at `line`. The leaf must have room for
+    /// it. If inserts are in key order, the share of the page that the density reserves for later inserts must also
+    /// stay free.
     pub(crate) fn fits(&self, page: &Page<'_>, line: usize, need: usize) -> bool {
         let appends = line == page.node_count() && page.next().is_none();
         let kept = if appends && line > 0 { self.spared_bytes() } else { 0 };
         page.free_bytes() >= need + kept && self.has_room(page, need)
     }
 
-    /// The bytes that the density leaves free on a page.
+    /// Returns the number of bytes that the density keeps free on a page.
     pub(super) fn spared_bytes(&self) -> usize {
         let spared = 100 - usize::from(self.density.load(Ordering::Relaxed));
         self.file.page_size.bytes() * spared / 100
     }
 
-    /// Identifies the tree in pages and log records.
+    /// Returns the values that identify the tree in pages and log records.
     pub(crate) fn shape(&self) -> Shape {
         Shape { root: self.root, id: self.id, kind: self.kind }
     }
 
-    /// Whether keys are unique. In other trees, nodes are ordered and identified by key and data.
+    /// Returns true if keys are unique. In other trees, nodes are ordered and identified by key and data.
     pub fn is_unique(&self) -> bool {
         !self.kind.contains(PageFlags::NON_UNIQUE)
     }
 
-    /// Identifies the tree in the version store.
+    /// Returns the key that identifies the tree in the version store.
     pub fn key(&self) -> (FileId, PageNumber) {
         (self.file.file_id, self.root)
     }
 
-    /// The first node not smaller than `bytes` (a bookmark), and whether it has exactly this bookmark.
+    /// Returns the first node that is not smaller than the bookmark `bytes`, and whether the node has exactly this
+    /// bookmark.
     pub fn find(&self, page: &Page<'_>, bytes: &[u8]) -> (usize, bool) {
         if self.is_unique() { page.lower_bound(bytes) } else { page.lower_bound_key_data(bytes) }
     }
@@ -146,30 +148,30 @@ impl Tree {
         if self.is_unique() { node.cmp_key(bytes) } else { node.cmp_key_data(bytes) }
     }
 
-    /// The bytes that order and identify a node with this key and data.
+    /// Returns the bytes that order and identify a node with this key and data.
     pub(crate) fn bookmark_bytes<'a>(&self, key: &'a [u8], data: &[u8]) -> Cow<'a, [u8]> {
         if self.is_unique() { Cow::Borrowed(key) } else { Cow::Owned([key, data].concat()) }
     }
 
-    /// The bookmark of a node with this key and data. In unique trees the data does not matter.
+    /// Returns the bookmark of a node with this key and data. Unique trees ignore the data.
     pub(crate) fn bookmark(&self, key: &[u8], data: &[u8]) -> Bookmark {
         Bookmark { bytes: self.bookmark_bytes(key, data).into_owned(), key_len: key.len(), leaf: None }
     }
 
-    /// The bookmark of a node of a unique tree.
+    /// Returns the bookmark of a node in a unique tree.
     pub(crate) fn bookmark_of_key(&self, key: Vec<u8>) -> Bookmark {
         debug_assert!(self.is_unique());
         Bookmark { key_len: key.len(), bytes: key, leaf: None }
     }
 
-    /// The bookmark of a node.
+    /// Returns the bookmark of a node.
     pub fn bookmark_of(&self, node: &Node<'_>) -> Bookmark {
         let mut bookmark = None;
         self.bookmark_into(node, &mut bookmark);
         bookmark.unwrap_or_default()
     }
 
-    /// Like [`Tree::bookmark_of`], but reuses the allocation of an older bookmark.
+    /// Stores the bookmark of a node in `bookmark`, and reuses its allocation.
     pub(crate) fn bookmark_into(&self, node: &Node<'_>, bookmark: &mut Option<Bookmark>) {
         let bookmark = bookmark.get_or_insert_with(Bookmark::default);
         bookmark.leaf = None;
@@ -181,13 +183,13 @@ impl Tree {
         }
     }
 
-    /// Whether the page is a leaf that belongs to the tree now. A reader can still have a page that was freed
-    /// meanwhile.
+    /// Returns true if the page is currently a leaf of the tree. A reader can still have a page that was freed by
+    /// another session.
     pub(crate) fn is_live_leaf(&self, page: &Page<'_>) -> bool {
         page.flags().contains(PageFlags::LEAF)
             && !page.flags().contains(PageFlags::EMPTY)
             && page.tree() == self.id
-            // The pages of the space trees have the same id.
+            // The pages of the space trees have the same object id.
             && !(page.flags() ^ self.kind).contains(PageFlags::SPACE)
     }
 }

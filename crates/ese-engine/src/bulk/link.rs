@@ -1,4 +1,4 @@
-//! Makes the pages of a built tree a part of the tree: the logged end of a bulk load.
+//! Links the pages of a built tree to the tree. This is the logged last step of a bulk load.
 
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, SetExternalHeader};
@@ -12,11 +12,12 @@ use crate::cache::PageKey;
 use crate::pages::{group, split};
 use crate::space::SpaceLock;
 
-/// What redo says when it fails at a page of a bulk load.
+/// Error text for redo that fails at a page of a bulk load.
 pub(crate) const WITHOUT_PAGES: &str = "a table was loaded in bulk here, whose pages are not in the log: \
      replay on a database from after the load, or stop in front of it";
 
-/// Whether this is the first record that refers to the pages of a bulk load: only roots get external headers otherwise.
+/// Returns true if this is the first log record that refers to the pages of a bulk load. In all other cases, only
+/// roots get external headers.
 pub(crate) fn is_link(record: &LogRecord) -> bool {
     match record {
         LogRecord::SetExternalHeader(set) => set.node.root.is_some_and(|root| root != set.node.page.page),
@@ -24,15 +25,17 @@ pub(crate) fn is_link(record: &LogRecord) -> bool {
     }
 }
 
-/// Gives the root of an empty tree the top page that was built. All other pages must be durable. The records are one atomic
-/// group: a split of the root, the nodes of the new page, and a change of a page that was not logged.
+/// Gives the root of an empty tree the top page that was built. All other pages must be durable.
+///
+/// The records form one atomic group: a split of the root, the nodes of the new page, and a change of a page that was
+/// not logged.
 pub(crate) fn link(built: &BuiltTree) -> Result<()> {
     let tree = &built.tree;
     if built.top.is_empty() {
         return Ok(());
     }
     if let Some(WrittenPage { number, bytes }) = &built.written {
-        // The bytes are at hand, so that the cache need not read them.
+        // The bytes are already in memory, so the cache need not read them.
         let key = PageKey { file: tree.file.file_id, page: *number };
         tree.file.cache.install_image(key, bytes, tree.file.log.tail(), LogPosition::MIN)?;
     }
@@ -45,7 +48,7 @@ pub(crate) fn link(built: &BuiltTree) -> Result<()> {
     flags.set(PageFlags::PARENT_OF_LEAF, built.above_leaves);
     group::run(file, false, |group| {
         if let Some(page) = built.written.as_ref().map(|written| written.number) {
-            // Only the time of change of the page becomes another one.
+            // This change affects only the database time of the page.
             let header = group.page(page)?.external_header().to_vec();
             let node = group.node_change(&shape, page, 0)?;
             let applied = group.page_mut(page)?.set_external_header(&header).map_err(|_| "page is full");

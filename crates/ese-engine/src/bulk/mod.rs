@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Invariants:
-//! - The pages are settled and owned by the tree, and nothing refers to them before they are durable. So a crash before that
-//!   leaves them to the rollback, which returns the extents of the tree.
-//! - Pages that are not logged have a time of change that is not above the durable log. So whatever uses them later has a
-//!   newer one.
-//! - The first record that follows changes a page that was not logged. Redo on a copy of the database without these pages
-//!   ends there, with [`PageTimeFault::Older`](crate::PageTimeFault::Older) or a damaged page.
+//! - The pages are settled and owned by the tree, and nothing refers to them before they are durable. If a crash
+//!   happens before that, the rollback returns the extents of the tree.
+//! - Pages that are not logged have a database time that is not later than the durable log. Every later use of these
+//!   pages therefore has a newer time.
+//! - The first record that follows changes a page that was not logged. Redo on a copy of the database without these
+//!   pages stops at this record, with [`PageTimeFault::Older`](crate::PageTimeFault::Older) or a damaged page.
 
 mod link;
 mod node_sorter;

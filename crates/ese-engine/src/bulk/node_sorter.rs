@@ -1,10 +1,11 @@
-//! Sorts the nodes of an index within a bound of memory: in memory, or in runs in a temporary file that are merged.
+//! Sorts the nodes of an index with bounded memory. The sort is done in memory, or in runs in a temporary file that
+//! are merged.
 //!
 //! ```text
 //!  run      node ... node      sorted, each as in memory (nodes_in_memory.rs); begins at a multiple of 4096
 //! ```
 //!
-//! The file has no name while it is used, so a crash leaves nothing.
+//! The file is unlinked while it is in use, so a crash leaves no file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,28 +18,28 @@ use super::nodes_in_memory::{Gathered, NodesInMemory, PREFIX};
 use crate::cache::LoadBuffers;
 use crate::{Error, Result};
 
-/// Length of a block of the file.
+/// Block size of the file in bytes.
 const BLOCK: usize = 4096;
-/// Least bytes of a read of a run.
+/// Minimum number of bytes per read of a run.
 const SMALLEST_READ: usize = 16 * BLOCK;
 
-/// A node whose order is that of its bytes: key, then data.
+/// A node that is ordered by its bytes: key, then data.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct SortedNode {
     bytes: Vec<u8>,
     key_len: usize,
 }
 
-/// Collects nodes in any order.
+/// Collects nodes in any order and returns them sorted.
 pub(crate) struct NodeSorter {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    /// Bytes of nodes and places together; while they grow, they take up to twice as much.
+    /// Maximum number of bytes for nodes and places together. While these vectors grow, they use up to twice as much.
     memory: usize,
     nodes: NodesInMemory,
     file: Option<RunFile>,
     runs: Vec<Run>,
-    /// Bytes of all keys and data.
+    /// Total number of bytes of all keys and data.
     pub bytes: u64,
 }
 
@@ -54,7 +55,8 @@ struct Run {
 }
 
 impl NodeSorter {
-    /// A sorter that takes at most `memory` bytes, and at least two megabytes, from `buffers`. `path` is where its file is created.
+    /// Creates a sorter that uses at most `memory` bytes, and at least two megabytes, from `buffers`. `path` is the
+    /// path of its temporary file.
     pub fn new(vfs: Arc<dyn Vfs>, path: PathBuf, memory: usize, buffers: Arc<LoadBuffers>) -> NodeSorter {
         let memory = (memory / 2).clamp(1 << 20, 1 << 30);
         let nodes = NodesInMemory::new(buffers);
@@ -74,7 +76,7 @@ impl NodeSorter {
         Ok(())
     }
 
-    /// Writes the nodes in memory as a run.
+    /// Writes the nodes in memory to the file as a run.
     fn spill(&mut self) -> Result<()> {
         self.nodes.sort();
         let memory = self.nodes.take();
@@ -89,7 +91,7 @@ impl NodeSorter {
         Ok(())
     }
 
-    /// Runs that can be merged at once, each with a buffer of its own.
+    /// Returns the number of runs that can be merged at once, with a separate buffer for each.
     fn most_runs(&self) -> usize {
         (self.memory / SMALLEST_READ).max(3) - 1
     }
@@ -97,7 +99,7 @@ impl NodeSorter {
     /// Merges all runs into one.
     fn merge_runs(&mut self) -> Result<()> {
         let (runs, memory) = (std::mem::take(&mut self.runs), self.memory);
-        // The memory is for the buffers now.
+        // Frees the memory of the nodes for the merge buffers.
         drop(self.nodes.take());
         let mut writer = self.begin_run()?;
         let mut merge = Merge::new(&writer.file, &runs, memory)?;
@@ -118,7 +120,7 @@ impl NodeSorter {
         if self.file.is_none() {
             let failed = |error: std::io::Error| Error::io(&self.path, &error);
             if self.vfs.exists(&self.path).map_err(failed)? {
-                // A crash came between the two calls below.
+                // The file exists if a crash happened between `open` and `remove` below.
                 self.vfs.remove(&self.path).map_err(failed)?;
             }
             let file = self.vfs.open(&self.path, OpenMode::CreateNew).map_err(failed)?;
@@ -131,7 +133,7 @@ impl NodeSorter {
         Ok(RunWriter { run_file, file, start, bytes: 0, buffer, filled: 0 })
     }
 
-    /// The nodes in order.
+    /// Returns all nodes in order.
     pub fn finish(mut self) -> Result<SortedNodes> {
         if self.runs.is_empty() {
             self.nodes.sort();
@@ -144,7 +146,7 @@ impl NodeSorter {
     }
 }
 
-/// Nodes in order.
+/// Iterator over the nodes in order.
 pub(crate) struct SortedNodes(Source);
 
 enum Source {
@@ -153,7 +155,7 @@ enum Source {
 }
 
 impl SortedNodes {
-    /// The key and the data of the next node.
+    /// Returns the key and the data of the next node.
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         match &mut self.0 {
             Source::Memory(gathered) => Ok(gathered.next()),
@@ -208,12 +210,12 @@ impl RunWriter<'_> {
     }
 }
 
-/// Merges runs.
+/// Merges sorted runs.
 struct Merge {
     runs: Vec<RunReader>,
     /// The next node of each run.
     heads: BinaryHeap<Reverse<(SortedNode, usize)>>,
-    /// The node that was passed on.
+    /// The node that was returned last.
     node: SortedNode,
 }
 
@@ -237,7 +239,7 @@ impl Merge {
     fn next(&mut self) -> Result<Option<&SortedNode>> {
         let Some(Reverse((mut smallest, number))) = self.heads.pop() else { return Ok(None) };
         std::mem::swap(&mut self.node, &mut smallest);
-        // The memory of the node before is used for the next one of the run.
+        // The memory of the previous node is reused for the next node of the run.
         if self.runs[number].next(&mut smallest)? {
             self.heads.push(Reverse((smallest, number)));
         }
@@ -249,10 +251,10 @@ impl Merge {
 struct RunReader {
     file: Arc<dyn File>,
     at: u64,
-    /// Bytes of the run that were not passed on.
+    /// Number of bytes of the run that were not returned yet.
     left: u64,
     buffer: IoBuffer,
-    /// The part of the buffer that was not passed on.
+    /// Start of the part of the buffer that was not returned yet.
     begin: usize,
     end: usize,
 }
@@ -318,10 +320,10 @@ mod tests {
 
     use super::*;
 
-    /// 1 MiB of memory holds about 16,000 nodes, so the largest case has 20 runs, which need a second merge.
+    /// 1 MiB of memory stores about 16,000 nodes. The largest case therefore has 20 runs, which need a second merge.
     #[test]
     fn nodes_are_sorted_in_memory_and_in_runs() {
-        // Each sort has the memory of the one before.
+        // Each sort reuses the memory of the previous one.
         let buffers = Arc::new(LoadBuffers::default());
         for count in [0, 1, 1000, 300, 40_000, 330_000] {
             let disk = SimVfs::new();

@@ -1,4 +1,4 @@
-//! The nodes of a sort that are in memory.
+//! The in-memory nodes of a sort.
 //!
 //! ```text
 //!  node     u16 length | u16 key length | key, then data
@@ -8,13 +8,13 @@ use jetcell_sync::Arc;
 
 use crate::cache::{LoadBuffers, SortMemory};
 
-/// Lengths in front of each node.
+/// Size in bytes of the length fields before each node.
 pub(super) const PREFIX: usize = 4;
 
-/// Nodes that [`Gathered`] copies at a time.
+/// Number of nodes that [`Gathered`] copies at a time.
 const GATHERED: usize = 64;
 
-/// Nodes, in memory that goes back to the buffers of the load.
+/// Nodes in memory. The memory is returned to the buffers of the load afterwards.
 pub(super) struct NodesInMemory {
     memory: SortMemory,
     from: Arc<LoadBuffers>,
@@ -25,12 +25,12 @@ impl NodesInMemory {
         NodesInMemory { memory: from.take_sort(), from }
     }
 
-    /// Bytes that a node of this length takes.
+    /// Returns the number of bytes that a node of this length uses.
     pub fn of_node(len: usize) -> usize {
         PREFIX + len + size_of::<(u64, u32)>()
     }
 
-    /// Bytes of all nodes and their places.
+    /// Returns the number of bytes of all nodes and their places.
     pub fn used(&self) -> usize {
         self.memory.nodes.len() + self.memory.places.len() * size_of::<(u64, u32)>()
     }
@@ -56,12 +56,12 @@ impl NodesInMemory {
         places.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| order(a.1).cmp(order(b.1))));
     }
 
-    /// Takes the memory, and has none then.
+    /// Takes the memory and leaves this value empty.
     pub fn take(&mut self) -> SortMemory {
         std::mem::take(&mut self.memory)
     }
 
-    /// Gives memory for other nodes.
+    /// Clears `memory` and uses it for further nodes.
     pub fn give(&mut self, mut memory: SortMemory) {
         memory.clear();
         self.memory = memory;
@@ -76,28 +76,30 @@ impl Drop for NodesInMemory {
 }
 
 impl SortMemory {
-    /// The nodes as they are stored, in the order of their places from a number on.
+    /// Returns the nodes in their stored form, in the order of their places, starting at index `from`.
     pub(super) fn in_order(&self, from: usize) -> impl Iterator<Item = &[u8]> {
         let places = self.places.get(from..).unwrap_or_default();
         places.iter().map(|(_, at)| stored(&self.nodes, *at))
     }
 }
 
-/// The node that begins at a place.
+/// Returns the node that starts at offset `at`.
 fn stored(nodes: &[u8], at: u32) -> &[u8] {
     let node = &nodes[at as usize..];
     &node[..PREFIX + usize::from(u16::from_le_bytes([node[0], node[1]]))]
 }
 
-/// Passes sorted nodes on. In memory they are far from each other, and each costs a wait for it. So several are copied at a time: a
-/// processor waits for many of them at once if little work is between them.
+/// Returns sorted nodes one at a time, from a small buffer that is filled in batches.
+///
+/// Neighbouring nodes of the sort order are far apart in memory, so each access is a cache miss. Copying several
+/// nodes in one loop lets the processor overlap these misses.
 pub(super) struct Gathered {
     sorted: NodesInMemory,
-    /// Number of the next node that is not in `nodes`.
+    /// Index of the next node that is not in `nodes`.
     next: usize,
-    /// Some nodes in order.
+    /// The current batch of nodes, in order.
     nodes: Vec<u8>,
-    /// Where the next one of them begins.
+    /// Offset in `nodes` of the next node to return.
     at: usize,
 }
 
@@ -106,7 +108,7 @@ impl Gathered {
         Gathered { sorted, next: 0, nodes: Vec::new(), at: 0 }
     }
 
-    /// The key and the data of the next node.
+    /// Returns the key and the data of the next node.
     pub fn next(&mut self) -> Option<(&[u8], &[u8])> {
         if self.at == self.nodes.len() {
             self.nodes.clear();

@@ -1,4 +1,4 @@
-//! Numbers for the new pages of one tree, and their writes in large transfers.
+//! Allocates the pages of a new tree and writes them in large transfers.
 
 use std::collections::VecDeque;
 
@@ -15,50 +15,50 @@ use crate::cache::{LoadBuffers, NewPageWrites};
 use crate::pages::scrub;
 use crate::space::SpaceLock;
 
-/// Transfers in flight: enough to keep a device busy.
+/// Number of transfers in flight. This is enough to keep a device busy.
 const WRITES_IN_FLIGHT: usize = 4;
-/// Full transfers that wait for a sync of the log. Each extent of a small tree is a few transfers only, so one sync does for
-/// several extents.
+/// Number of full transfers that may wait for a sync of the log. Each extent of a small tree has only a few
+/// transfers, so one sync can serve several extents.
 const TRANSFERS_WAITING: usize = 3;
-/// Bytes of the largest extent. A small tree gets extents of an eighth of its size.
+/// Maximum size of an extent in bytes. A small tree gets extents of an eighth of its size.
 const LARGEST_EXTENT: usize = 64 << 20;
-/// Transfers up to which an extent doubles a tree, because each extent costs a sync of the log.
+/// Number of transfers up to which each new extent doubles the tree, because each extent costs a sync of the log.
 const DOUBLING_TRANSFERS: u64 = 4;
 
-/// How the pages of a load are written.
+/// Options for writing the pages of a load.
 #[derive(Clone)]
 pub(crate) struct Transfers {
-    /// Bytes of one write.
+    /// Size of one write in bytes.
     pub bytes: usize,
-    /// Whether the unused bytes of pages are overwritten as by the maintenance scan.
+    /// Whether the unused bytes of pages are overwritten, as the maintenance scan does.
     pub zero: bool,
-    /// Where the buffers are from.
+    /// Pool of the transfer buffers.
     pub buffers: Arc<LoadBuffers>,
 }
 
-/// Writes the pages of one tree. Each page is placed in the transfer that it belongs to, and a transfer is submitted when
-/// all its pages are sealed.
+/// Writes the pages of one tree. Each page is built directly in the buffer of its transfer. A transfer is submitted
+/// when all its pages are sealed.
 pub(super) struct PageWriter {
     tree: Arc<Tree>,
-    /// The time of change of all pages: not above the durable log.
+    /// Database time of all pages, which is not later than the durable log.
     time: Option<DbTime>,
-    /// The part of the newest extent that is not used yet.
+    /// Unused part of the newest extent.
     rest: Option<Extent>,
-    /// The log must be durable up to here before a page of the newest extent is written.
+    /// Log position that must be durable before a page of the newest extent is written.
     extent_logged: LogPosition,
     transfer_pages: u32,
     zero: bool,
-    /// Transfers that are being filled, by page.
+    /// Transfers that are being filled, in page order.
     open: VecDeque<OpenTransfer>,
     /// Full transfers of extents whose records may not be durable yet.
     waiting: VecDeque<OpenTransfer>,
     writes: Arc<NewPageWrites>,
-    /// Pages that have got a number.
+    /// Number of pages that were allocated.
     pub pages: u64,
     first: Option<WrittenPage>,
 }
 
-/// A page as it was written.
+/// A page with the content that was written.
 pub(crate) struct WrittenPage {
     pub number: PageNumber,
     pub bytes: Vec<u8>,
@@ -70,7 +70,7 @@ struct OpenTransfer {
     buffer: IoBuffer,
     used: u32,
     sealed: u32,
-    /// End of the record of the extent.
+    /// End of the log record that allocates the extent.
     logged: LogPosition,
 }
 
@@ -96,12 +96,12 @@ impl PageWriter {
         self.tree.file.page_size
     }
 
-    /// The page that was completed first.
+    /// Takes the page that was completed first.
     pub fn take_first(&mut self) -> Option<WrittenPage> {
         self.first.take()
     }
 
-    /// The number of the next page. Its bytes are arbitrary until it is formatted.
+    /// Returns the number of the next page. Its bytes are arbitrary until the page is formatted.
     pub fn allocate(&mut self) -> Result<PageNumber> {
         if let Some(number) = self.take() {
             return Ok(number);
@@ -119,7 +119,7 @@ impl PageWriter {
         self.take().ok_or_else(|| crate::Error::Internal("a new extent has no pages".to_string()))
     }
 
-    /// A page of the current extent, and its place in a transfer.
+    /// Allocates a page in the current extent and assigns it to a transfer.
     fn take(&mut self) -> Option<PageNumber> {
         let rest = self.rest.as_mut().filter(|rest| rest.count > 0)?;
         let number = rest.first();
@@ -154,13 +154,13 @@ impl PageWriter {
         Some((at, &mut open.buffer[offset..offset + size]))
     }
 
-    /// The bytes of a page that has a number and is not sealed yet.
+    /// Returns the bytes of a page that is allocated and not sealed yet.
     pub fn page(&mut self, number: PageNumber) -> Result<&mut [u8]> {
         let missing = || crate::Error::Internal(format!("page {number} is not being built"));
         self.place(number).map(|(_, bytes)| bytes).ok_or_else(missing)
     }
 
-    /// Completes a page. Its transfer is submitted when all its pages are complete.
+    /// Completes a page. Its transfer is submitted when all its pages are sealed.
     pub fn seal(&mut self, number: PageNumber) -> Result<()> {
         let (size, time) = (self.page_size(), self.time.unwrap_or_default());
         let missing = || crate::Error::Internal(format!("page {number} is not being built"));
@@ -169,7 +169,7 @@ impl PageWriter {
         let mut page = PageMut::new(bytes, size);
         match zero {
             true => scrub::overwrite_unused(&mut page),
-            // The buffer had other pages before.
+            // The buffer can contain data of pages that were written earlier.
             false => page.fill_free_area(0),
         }
         page.set_db_time(time);
@@ -188,8 +188,8 @@ impl PageWriter {
         Ok(())
     }
 
-    /// Takes a transfer out of `open`. It is written when the log is durable up to the record of its extent; when too many wait for
-    /// that, the log is synced.
+    /// Removes a transfer from `open`. The transfer is written when the log is durable up to the record of its
+    /// extent. If too many transfers wait for this, the log is synced.
     fn submit(&mut self, at: usize) -> Result<()> {
         self.waiting.extend(self.open.remove(at));
         let durable = self.tree.file.log.durable();
@@ -199,11 +199,11 @@ impl PageWriter {
         Ok(())
     }
 
-    /// Writes all transfers that wait.
+    /// Writes all waiting transfers.
     fn write_waiting(&mut self) -> Result<()> {
         let (file, size) = (&self.tree.file, self.tree.file.page_size.bytes());
-        // After a crash, the rollback finds the extent and pages that are torn, and the time of the database is not below
-        // that of the pages: the allocation has a later one.
+        // After a crash, the rollback must find the extent and its torn pages. The time of the database is later than
+        // the time of these pages, because the allocation of the extent has a later time.
         let logged = self.waiting.iter().map(|full| full.logged).max();
         logged.map_or(Ok(()), |logged| file.log.flush(logged))?;
         self.waiting.drain(..).try_for_each(|OpenTransfer { first, mut buffer, used, .. }| {
@@ -212,7 +212,7 @@ impl PageWriter {
         })
     }
 
-    /// Writes the rest, waits for all writes, and returns the pages that were not used to the database, except for the one that
+    /// Writes the remaining transfers, waits for all writes, and frees the unused pages, except for the page that
     /// [`link`](super::link()) needs. All pages must be sealed. They are durable after the next sync of the file.
     pub fn complete(&mut self) -> Result<()> {
         while !self.open.is_empty() {
@@ -228,11 +228,11 @@ impl PageWriter {
 }
 
 impl Drop for PageWriter {
-    /// The pages may get another owner when this returns.
+    /// Waits for all writes, because the pages may get another owner when this returns.
     fn drop(&mut self) {
         if self.writes.wait().is_err() {
             let file = &self.tree.file;
-            // A failed write can leave half a page. The rollback looks for such pages.
+            // A failed write can leave a torn page. The rollback scans for such pages.
             file.unsettled.add_all_until(file.file_pages().unwrap_or(u32::MAX));
         }
     }

@@ -6,8 +6,8 @@
 //!  level 0      A  <───>  B  <───>  C             only leaves have links
 //! ```
 //!
-//! A page is closed when the first node behind it arrives: only then are its right link and its separator known. Each level
-//! has one open page.
+//! A page is closed when the first node after it arrives: only then are its right link and its separator known. Each
+//! level has one open page.
 
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut, node_space};
 use ese_format::{PageNumber, PageSize};
@@ -20,34 +20,36 @@ use crate::{Error, Result};
 /// A node of a page: key and data.
 pub(crate) type NewNode = (Vec<u8>, Vec<u8>);
 
-/// A tree whose pages are written, except for the top one, which the root gets ([`link`](super::link())).
+/// A tree whose pages are written, except for the top page. The root gets the nodes of the top page
+/// ([`link`](super::link())).
 pub(crate) struct BuiltTree {
     pub tree: Arc<Tree>,
     /// The nodes of the top page.
     pub top: Vec<NewNode>,
     pub top_is_leaf: bool,
-    /// Whether the top page is above leaves.
+    /// Whether the children of the top page are leaves.
     pub above_leaves: bool,
-    /// One of the pages that were written and not logged.
+    /// One of the pages that were written but not logged.
     pub written: Option<WrittenPage>,
     pub pages: u64,
 }
 
-/// Builds one tree.
+/// Builder of one tree.
 pub(crate) struct TreeBuilder {
     tree: Arc<Tree>,
     writer: PageWriter,
-    /// Bytes of a page that stay free for later inserts.
+    /// Number of bytes per page that stay free for later inserts.
     spared: usize,
     leaf: Leaf,
-    /// Open internal pages, from the parents of leaves up.
+    /// Open internal pages, from the parents of the leaves upwards.
     levels: Vec<Internal>,
-    /// The last node as the tree orders it.
+    /// The last node, in the form by which the tree orders nodes.
     last: Vec<u8>,
     order: Vec<u8>,
 }
 
-/// The open leaf. The first one has no number until a second one is needed, so that a small tree takes no extent.
+/// The open leaf. The first leaf is not allocated until a second leaf is needed. A small tree therefore needs no
+/// extent.
 struct Leaf {
     number: Option<PageNumber>,
     scratch: Vec<u8>,
@@ -63,7 +65,7 @@ struct Internal {
 }
 
 impl TreeBuilder {
-    /// A builder for an empty tree that no session uses. Pages are filled up to `density` percent.
+    /// Creates a builder for an empty tree that no session uses. Pages are filled up to `density` percent.
     pub fn new(tree: &Arc<Tree>, density: u32, transfers: &Transfers) -> TreeBuilder {
         let size = tree.file.page_size;
         let mut scratch = vec![0; size.bytes()];
@@ -79,13 +81,13 @@ impl TreeBuilder {
         }
     }
 
-    /// Pages so far.
+    /// Returns the number of pages that were allocated so far.
     pub fn pages(&self) -> u64 {
         self.writer.pages
     }
 
-    /// Adds a node. [`Error::OutOfOrder`] if it belongs before the last one, [`Error::KeyDuplicate`] if the tree is unique
-    /// and has the key. Then the tree is as before.
+    /// Adds a node. Fails with [`Error::OutOfOrder`] if the node is less than the last one, and with
+    /// [`Error::KeyDuplicate`] if the tree is unique and has the key. In both cases, the tree is unchanged.
     pub fn append(&mut self, key: &[u8], data: &[u8]) -> Result<()> {
         self.order.clear();
         self.order.extend_from_slice(key);
@@ -117,7 +119,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Inserts a node at the end of the open leaf, if that has room.
+    /// Inserts a node at the end of the open leaf if the leaf has room for it. Returns false otherwise.
     fn insert(&mut self, key: &[u8], data: &[u8]) -> Result<bool> {
         let (size, line) = (self.tree.file.page_size, self.leaf.nodes);
         let spared = if line > 0 { self.spared } else { 0 };
@@ -128,7 +130,7 @@ impl TreeBuilder {
         Ok(fits)
     }
 
-    /// Closes the open leaf, and opens the one for the node in `order`.
+    /// Closes the open leaf and opens a new leaf for the node in `order`.
     fn next_leaf(&mut self) -> Result<()> {
         let number = self.number_of_leaf()?;
         let next = self.writer.allocate()?;
@@ -139,7 +141,7 @@ impl TreeBuilder {
         let separator = self.order[..(common + 1).min(self.order.len())].to_vec();
         self.add_child(0, separator, number)?;
         let flags = self.tree.kind | PageFlags::LEAF;
-        // What no node covers is cleared when the page is sealed.
+        // Bytes that no node covers are cleared when the page is sealed.
         let bytes = self.writer.page(next)?;
         PageMut::format_over(bytes, size, PageNumber::fixed(1), self.tree.id, flags).set_prev(Some(number));
         self.leaf.number = Some(next);
@@ -148,7 +150,8 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// The number of the open leaf, which gets one and moves to its place in a transfer if it has none.
+    /// Returns the number of the open leaf. If the leaf has no number yet, it is allocated and copied to its
+    /// transfer.
     fn number_of_leaf(&mut self) -> Result<PageNumber> {
         if let Some(number) = self.leaf.number {
             return Ok(number);
@@ -159,7 +162,7 @@ impl TreeBuilder {
         Ok(number)
     }
 
-    /// Adds an entry for a page below `level`. An empty separator is the last one.
+    /// Adds an entry for a page below `level`. An empty separator marks the last entry.
     fn add_child(&mut self, level: usize, separator: Vec<u8>, child: PageNumber) -> Result<()> {
         let size = self.tree.file.page_size;
         if level == self.levels.len() {
@@ -171,7 +174,7 @@ impl TreeBuilder {
         let mut page = PageMut::new(&mut open.bytes, size);
         let spared = if open.nodes > 0 { self.spared } else { 0 };
         let data = child.get().to_le_bytes();
-        // The separator of the last entry of a level becomes empty only when the level ends, so it fits in any case.
+        // The last entry of a level gets an empty separator only when the level is complete, so it always fits.
         let fits = page.as_page().free_bytes() >= node_space(separator.len(), false, data.len()) + spared
             && page.insert_node(open.nodes, NodeFlags::empty(), &separator, &data).is_ok();
         if fits {
@@ -240,7 +243,7 @@ fn kind_of_level(level: usize) -> PageFlags {
 
 /// Formats a page below the root.
 fn format<'a>(bytes: &'a mut [u8], size: PageSize, tree: &Tree, flags: PageFlags) -> PageMut<'a> {
-    // The number is set when the page is sealed.
+    // The page number is set when the page is sealed.
     PageMut::format(bytes, size, PageNumber::fixed(1), tree.id, tree.kind | flags)
 }
 

@@ -1,4 +1,4 @@
-//! The ranges of a file that are being read past the cache, for its writers.
+//! Tracks the ranges of a file that are being read without the cache. Writers consult these ranges.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,21 +7,21 @@ use ese_format::PageNumber;
 use jetcell_sync::atomic::{AtomicUsize, Ordering};
 use jetcell_sync::{Arc, Mutex};
 
-/// The ranges of one file that are being read.
+/// The ranges of one file that are currently being read.
 #[derive(Default)]
 pub(super) struct AnnouncedRanges {
     count: AtomicUsize,
     ranges: Mutex<Vec<Arc<AnnouncedRange>>>,
 }
 
-/// A range, and the pages of it that a writer may have written since it was announced.
+/// A range, with those of its pages that a writer may have written since the range was announced.
 pub(super) struct AnnouncedRange {
     pages: Range<u32>,
     pub written: Mutex<BTreeSet<PageNumber>>,
 }
 
 impl AnnouncedRanges {
-    /// A reader is about to read these pages.
+    /// Announces that a reader is about to read these pages.
     pub fn announce(&self, pages: Range<u32>) -> Arc<AnnouncedRange> {
         let range = Arc::new(AnnouncedRange { pages, written: Mutex::default() });
         let mut ranges = self.ranges.lock();
@@ -30,14 +30,14 @@ impl AnnouncedRanges {
         range
     }
 
-    /// The read has ended.
+    /// Withdraws a range after its read has completed.
     pub fn withdraw(&self, range: &Arc<AnnouncedRange>) {
         let mut ranges = self.ranges.lock();
         ranges.retain(|other| !Arc::ptr_eq(other, range));
         self.count.store(ranges.len(), Ordering::Release);
     }
 
-    /// A writer, which has claimed `pages`, is about to write them.
+    /// Records that a writer is about to write `pages`. The writer must have claimed them.
     pub fn about_to_write(&self, pages: impl Iterator<Item = PageNumber> + Clone) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;

@@ -1,4 +1,4 @@
-//! An attached file, as the cache knows it.
+//! State of a file that is attached to the cache.
 
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::File;
@@ -16,14 +16,14 @@ pub(super) struct AttachedFile {
     pub id: FileId,
     pub file: Arc<dyn File>,
     pub wal: Arc<dyn WriteAhead>,
-    /// Where damaged pages are reported.
+    /// Receiver of reports about damaged pages.
     pub events: Events,
     pub dirty_pages: Mutex<DirtyPageTable>,
-    /// Serialises syncs, so that the dirty page table knows which writes a sync covered.
+    /// Serialises syncs. The dirty page table therefore knows which writes a sync covered.
     pub sync: Mutex<()>,
     /// Active writers, and transfers that have not completed. Closed before the file is detached.
     pub in_flight: InFlight,
-    /// Ranges that are being read past the cache.
+    /// Ranges that are being read without the cache.
     pub announced: AnnouncedRanges,
     pub given_back: GivenBack,
     /// Pages that could not be read.

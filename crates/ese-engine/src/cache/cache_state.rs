@@ -1,4 +1,4 @@
-//! The state that all frames share: attached files, counts, memory.
+//! State that all frames share: attached files, counters, memory.
 
 use crossbeam_utils::CachePadded;
 use ese_format::PageSize;
@@ -17,29 +17,29 @@ use super::{FileId, WriteAhead};
 use crate::events::Events;
 use crate::{Error, Result};
 
-/// The shared part of a cache. It holds no frame, so that frames can hold it.
+/// The shared part of a cache. It contains no frames, so frames can own a reference to it.
 #[repr(align(128))]
 pub(super) struct CacheState {
     pub counters: CachePadded<Counters>,
     pub transfer_buffers: TransferBuffers,
     pub cleaner_signal: CleanerSignal,
-    /// Dirty pages in frames.
+    /// Number of dirty pages in frames.
     pub dirty: CachePadded<AtomicUsize>,
-    /// Of these, pages whose changes are all known as deltas.
+    /// Number of these pages whose changes are all known as deltas.
     pub dirty_with_deltas: CachePadded<AtomicUsize>,
     pub page_size: PageSize,
     pub frame_memory: FrameMemory,
     pub deltas: DeltaStore,
-    /// Pages of eviction writes in flight; their frames will soon be available.
+    /// Number of pages with an eviction write in flight. Their frames will soon be available.
     pub cleaning: AtomicUsize,
-    /// Pages with a copy that waits for the waypoint.
+    /// Number of pages with a copy that waits for the waypoint.
     pub kept: AtomicUsize,
-    /// Background write transfers in flight.
+    /// Background write transfers that are in flight.
     pub background: InFlight,
     free: CachePadded<Mutex<Vec<u32>>>,
     free_count: AtomicUsize,
     files: CachePadded<RwLock<Vec<Option<Arc<AttachedFile>>>>>,
-    /// The file id to try next. Changes under the write lock of `files`.
+    /// The next candidate for a file id. Changes only under the write lock of `files`.
     pub next_file: AtomicUsize,
     failed: OnceLock<String>,
 }
@@ -73,7 +73,8 @@ impl CacheState {
 
     pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>, events: Events) -> FileId {
         let mut files = self.files.write();
-        // An id is reused as late as possible: a caller with the id of a detached file must not reach another file.
+        // An id is reused as late as possible. A caller with the id of a detached file must not access another file
+        // by mistake.
         let next = self.next_file.load(Ordering::Relaxed);
         let is_free = |place: &usize| files.get(*place).is_none_or(Option::is_none);
         let place = (next..=usize::from(u16::MAX)).chain(0..next).find(is_free);
@@ -101,7 +102,8 @@ impl CacheState {
         self.find_file(id).ok_or_else(|| Error::Usage(format!("file {} is not attached", id.0)))
     }
 
-    /// Ends all writes: the contents of the device are uncertain, and recovery must restore them. The first reason stays.
+    /// Stops all writes, because the contents of the device are uncertain and recovery must restore them. The first
+    /// reason is kept.
     pub fn fail(&self, what: String) {
         let _ = self.failed.set(what);
     }
@@ -110,14 +112,17 @@ impl CacheState {
         self.failed.get().map_or(Ok(()), |what| Err(Error::ReadOnly(what.clone())))
     }
 
-    /// Dirty pages in frames that must be written before they are evicted.
+    /// Returns the number of dirty pages in frames that must be written before they can be evicted.
     pub fn must_write_pages(&self) -> usize {
         let dirty = self.dirty.load(Ordering::Relaxed);
         dirty.saturating_sub(self.deltas.evictable(self.dirty_with_deltas.load(Ordering::Relaxed)))
     }
 
-    /// The same, with a growing part of the other dirty pages as the admission budget for deltas runs out. When it is
-    /// empty, all of them must be written, and that should not happen at once.
+    /// Returns an estimate of [`CacheState::must_write_pages`] for the near future.
+    ///
+    /// The estimate includes a growing share of the other dirty pages as the admission budget for deltas runs out.
+    /// When the budget is empty, all of them must be written. The gradual growth avoids a burst of writes at that
+    /// moment.
     pub fn must_write_pages_soon(&self) -> usize {
         let dirty = self.dirty.load(Ordering::Relaxed);
         dirty.saturating_sub(self.deltas.evictable_soon(self.dirty_with_deltas.load(Ordering::Relaxed)))

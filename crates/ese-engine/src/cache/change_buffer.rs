@@ -1,6 +1,6 @@
-//! Changes of pages that are not in memory, kept without reading the page. InnoDB calls this a change buffer.
+//! Changes of pages that are not in memory, stored without reading the page. InnoDB calls this a change buffer.
 //!
-//! Redo uses it: a page that the log changed is read only when a session needs it, or to be written.
+//! Redo uses this buffer: a page that the log changed is read only when a session needs it, or to be written.
 
 use std::ops::Range;
 
@@ -9,15 +9,17 @@ use ese_format::LogPosition;
 use super::{Cache, PageKey};
 
 impl Cache {
-    /// Whether [`Cache::buffer_change`] can succeed at all.
+    /// Returns true if [`Cache::buffer_change`] can succeed at all.
     pub(crate) fn buffers_changes(&self) -> bool {
         self.shared.deltas.is_enabled()
     }
 
-    /// Keeps changes of a page that is not in memory, made by the log records at `positions`, until the page is read.
-    /// Together with the changes that are kept already, they must be all changes that the disk may lack. `deltas` are
-    /// encoded with [`PageDelta::encode_for_unread`](super::PageDelta::encode_for_unread). `false`: the page is in
-    /// memory, or there is no room for the deltas.
+    /// Buffers changes of a page that is not in memory, made by the log records at `positions`, until the page is
+    /// read.
+    ///
+    /// The new and the buffered changes together must include all changes that the disk may lack. `deltas` are
+    /// encoded with [`PageDelta::encode_for_unread`](super::PageDelta::encode_for_unread). Returns false if the page
+    /// is in memory, or if there is no room for the deltas.
     pub(crate) fn buffer_change(&self, key: PageKey, positions: Range<LogPosition>, deltas: &[u8]) -> bool {
         self.reserve_delta_memory();
         self.shared.find_file(key.file).is_some_and(|attached| {

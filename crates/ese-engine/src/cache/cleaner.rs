@@ -7,16 +7,18 @@ use super::Cache;
 use super::write_back::{UnflushedLog, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason};
 use crate::Result;
 
-/// Largest number of frames that one step makes available.
+/// Maximum number of frames that one step makes available.
 const STEP: usize = 128;
-/// Fewest dirty victims for which the cleaner starts a batch.
+/// Minimum number of dirty victims for which the cleaner starts a batch.
 const MIN_BATCH: usize = 16;
-/// As [`WRITES_IN_FLIGHT`], when frames run out.
+/// Maximum number of writes in flight when frames run out, instead of [`WRITES_IN_FLIGHT`].
 const URGENT_WRITES_IN_FLIGHT: usize = 128;
 
 impl Cache {
-    /// One bounded step: evicts clean pages and starts writing dirty ones, until the stop threshold will be reached.
-    /// Returns how many pages it evicted or started to write; 0: there is nothing to do now.
+    /// Performs one bounded step. It evicts clean pages and starts writes of dirty pages until the stop threshold is
+    /// reached or will be reached.
+    ///
+    /// Returns the number of pages that it evicted or started to write. Returns 0 if nothing needs to be done.
     pub fn clean_step(&self) -> Result<usize> {
         let low = self.available() < self.limits.start;
         if !low
@@ -41,12 +43,12 @@ impl Cache {
             true => (STEP, URGENT_WRITES_IN_FLIGHT),
             false => (WRITE_BATCH, WRITES_IN_FLIGHT),
         };
-        // The completion of a write wakes the cleaner.
+        // If too many writes are in flight, the completion of a write wakes the cleaner.
         let idle = self.shared.background.count() < in_flight;
         if idle && (missing > 0 || candidates >= MIN_BATCH) {
             let count = missing.max(candidates).min(batch);
             let victims = self.with_flush_neighbours(self.dirty_victims(count), count.max(self.limits.run));
-            // The log may be changing files. Waiting for it could leave the pool empty.
+            // The log may be switching files. Waiting for it could leave the pool empty.
             let mut started = self.write_pages(
                 victims.clone(),
                 WriteReason::Eviction,
@@ -63,24 +65,24 @@ impl Cache {
         Ok(done)
     }
 
-    /// Number of pages that must be written, above the limit of dirty frames.
+    /// Returns the number of pages that must be written to get back to the limit of dirty frames.
     fn excess(&self) -> usize {
         let cleaning = self.shared.cleaning.load(Ordering::Relaxed);
         self.shared.must_write_pages_soon().saturating_sub(self.limits.dirty + cleaning)
     }
 
-    /// Whether the cleaner could start a batch now.
+    /// Returns true if the cleaner could start a batch now.
     pub(super) fn has_batch_to_write(&self) -> bool {
         self.may_start(self.excess())
     }
 
-    /// Whether `pages` pages are enough for a batch, and the device has few enough writes in flight.
+    /// Returns true if `pages` pages are enough for a batch, and the number of writes in flight is low enough.
     fn may_start(&self, pages: usize) -> bool {
         pages >= MIN_BATCH && self.shared.background.count() < WRITES_IN_FLIGHT
     }
 
-    /// Notifies the cleaner when there are enough write candidates for a batch. It does not wait until frames run low:
-    /// by then there can be hundreds of candidates, and reads and commits would wait behind their writes.
+    /// Notifies the cleaner when there are enough write candidates for a batch. The notification does not wait until
+    /// frames run low. By then, there can be hundreds of candidates, and their writes would delay reads and commits.
     pub(super) fn candidates_added(&self, candidates: usize) {
         if self.may_start(candidates) {
             self.shared.cleaner_signal.notify();

@@ -5,10 +5,10 @@ use std::time::Duration;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Condvar, Mutex};
 
-/// The cleaner looks for work after this long even without a notification.
+/// Maximum time that the cleaner sleeps without a notification before it checks for work.
 const LONGEST_SLEEP: Duration = Duration::from_millis(500);
 
-/// What the cleaner thread waits for.
+/// Signal that wakes or stops the cleaner thread.
 #[derive(Default)]
 pub(super) struct CleanerSignal {
     work: AtomicBool,
@@ -18,7 +18,8 @@ pub(super) struct CleanerSignal {
 }
 
 impl CleanerSignal {
-    /// There may be work. Costs one load if the last notification has not been taken yet.
+    /// Notifies the cleaner that there may be work. This costs only one load if the previous notification is still
+    /// pending.
     pub fn notify(&self) {
         if !self.work.load(Ordering::Relaxed) && !self.work.swap(true, Ordering::AcqRel) {
             let _asleep = self.asleep.lock();
@@ -26,13 +27,13 @@ impl CleanerSignal {
         }
     }
 
-    /// Takes a notification without waiting. `false`: there was none.
+    /// Takes a pending notification without waiting. Returns false if no notification is pending.
     #[cfg(test)]
     pub fn take_notification(&self) -> bool {
         self.work.swap(false, Ordering::AcqRel)
     }
 
-    /// Allows [`CleanerSignal::wait`] to return `true` again after a stop.
+    /// Resets the stop flag. [`CleanerSignal::wait`] can then return `true` again.
     pub fn start(&self) {
         self.stop.store(false, Ordering::Release);
     }
@@ -43,7 +44,7 @@ impl CleanerSignal {
         self.notified.notify_all();
     }
 
-    /// Waits for a notification. `false`: the thread must stop.
+    /// Waits for a notification. Returns false if the thread must stop.
     pub fn wait(&self) -> bool {
         let mut asleep = self.asleep.lock();
         if !self.stop.load(Ordering::Acquire) && !self.work.load(Ordering::Acquire) {

@@ -7,7 +7,8 @@ use super::Cache;
 use crate::{Error, Result};
 
 impl Cache {
-    /// Starts the cleaner thread, which calls [`Cache::clean_step`] when frames run low. Does nothing if it runs.
+    /// Starts the cleaner thread, which calls [`Cache::clean_step`] when frames run low. Does nothing if the thread
+    /// is already running.
     pub fn start_threads(self: &Arc<Self>) -> Result<()> {
         let mut cleaner = self.cleaner.lock();
         if cleaner.is_none() {
@@ -25,7 +26,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Stops the cleaner thread and waits for it. The cache works without it.
+    /// Stops the cleaner thread and waits until it has ended. The cache also works without this thread.
     pub fn shutdown(&self) {
         self.shared.cleaner_signal.stop();
         if let Some(thread) = self.cleaner.lock().take() {
@@ -41,8 +42,8 @@ impl Drop for Cache {
     }
 }
 
-/// Works until there is nothing to do now. After an error the next session that needs a frame does the work and gets the
-/// error.
+/// Calls [`Cache::clean_step`] until nothing is left to do. After an error, the next session that needs a frame
+/// repeats the work and gets the error.
 fn clean(cache: &Weak<Cache>) {
     while let Some(cache) = cache.upgrade() {
         if !matches!(cache.clean_step(), Ok(1..)) {

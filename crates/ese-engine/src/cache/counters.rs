@@ -1,59 +1,61 @@
-//! Counters of the cache. The decorators of `vfs` count transfers and their latencies.
+//! Counters of the cache. The decorators in `vfs` count transfers and their latencies.
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 
-/// A snapshot of the cache's counters; sums since the cache was made unless said otherwise.
+/// A snapshot of the cache's counters. Values are totals since the cache was created, unless the field states
+/// otherwise.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct CacheCounters {
-    /// Pages requested. ESE: "Database Cache Requests".
+    /// Number of page requests. ESE: "Database Cache Requests".
     pub requests: u64,
-    /// Of these, found in memory. ESE: "Database Cache % Hit".
+    /// Number of requests that found the page in memory. ESE: "Database Cache % Hit".
     pub hits: u64,
-    /// Pages read because a session needed them. ESE: "Database Page Faults".
+    /// Number of pages read because a session needed them. ESE: "Database Page Faults".
     pub faults: u64,
-    /// Pages that were read ahead.
+    /// Number of pages that were read ahead.
     pub prereads: u64,
-    /// Sessions that waited for a read-ahead to complete. ESE: "Database Pages Preread Stalls".
+    /// Number of times that a session waited for a read-ahead to complete. ESE: "Database Pages Preread Stalls".
     pub preread_stalls: u64,
-    /// Pages read ahead and evicted before their first use. ESE: "Database Pages Preread (Unnecessary)".
+    /// Number of pages that were read ahead and evicted before their first use. ESE: "Database Pages Preread
+    /// (Unnecessary)".
     pub prereads_unused: u64,
-    /// Faults that found no available frame. ESE: "Database Page Fault Stalls".
+    /// Number of faults that found no available frame. ESE: "Database Page Fault Stalls".
     pub fault_stalls: u64,
-    /// Pages evicted. ESE: "Database Page Evictions".
+    /// Number of evicted pages. ESE: "Database Page Evictions".
     pub evictions: u64,
-    /// Of these, dirty pages that were not written, because the cache keeps their deltas.
+    /// Number of these pages that were dirty and were not written, because the cache retained their deltas.
     pub delta_evictions: u64,
-    /// Pages written to advance the checkpoint. ESE: "Database Pages Flushed Checkpoint".
+    /// Number of pages written to advance the checkpoint. ESE: "Database Pages Flushed Checkpoint".
     pub written_checkpoint: u64,
-    /// Pages written to make frames available. ESE: "Database Pages Flushed Scavenging".
+    /// Number of pages written to make frames available. ESE: "Database Pages Flushed Scavenging".
     pub written_eviction: u64,
-    /// Pages written by flushing a file. ESE: "Database Pages Flushed Context Flush".
+    /// Number of pages written by flushing a file. ESE: "Database Pages Flushed Context Flush".
     pub written_flush: u64,
-    /// Pages written in a transfer that started with another page. ESE: "Database Pages Coalesced Written".
+    /// Number of pages written in a transfer that started with another page. ESE: "Database Pages Coalesced Written".
     pub coalesced_written: u64,
-    /// Pages read in a transfer that started with another page. ESE: "Database Pages Coalesced Read".
+    /// Number of pages read in a transfer that started with another page. ESE: "Database Pages Coalesced Read".
     pub coalesced_read: u64,
-    /// Single flipped bits corrected on reading.
+    /// Number of flipped bits that were corrected on reading.
     pub bits_repaired: u64,
-    /// Reads repeated after a wrong checksum.
+    /// Number of reads that were repeated after a wrong checksum.
     pub read_retries: u64,
-    /// Now: frames that may exist.
+    /// Current maximum number of frames.
     pub frames: u64,
-    /// Now: frames that can be used at once.
+    /// Current number of frames that can be used immediately.
     pub available: u64,
-    /// Now: dirty pages in frames.
+    /// Current number of dirty pages in frames.
     pub dirty: u64,
-    /// Now: dirty pages without a frame, of which the cache keeps deltas.
+    /// Current number of dirty pages without a frame. The cache retains the deltas of these pages.
     pub evicted_dirty: u64,
-    /// Now: clean pages in frames.
+    /// Current number of clean pages in frames.
     pub clean: u64,
-    /// Now: memory of frames, transfer buffers and deltas.
+    /// Current memory of frames, transfer buffers and deltas, in bytes.
     pub resident_bytes: u64,
-    /// Now: the configured maximum in bytes.
+    /// Configured maximum memory in bytes.
     pub max_bytes: u64,
 }
 
-/// The running sums behind [`CacheCounters`].
+/// The running totals that [`CacheCounters`] reports.
 #[derive(Default)]
 pub(super) struct Counters {
     pub faults: Counter,
@@ -70,11 +72,11 @@ pub(super) struct Counters {
     pub coalesced_read: Counter,
     pub bits_repaired: Counter,
     pub read_retries: Counter,
-    /// Microseconds that the reads of faults took.
+    /// Total time in microseconds of the reads that faults caused.
     pub fault_us: Counter,
 }
 
-/// One running sum. It orders no other memory access.
+/// A running total. Its updates do not order other memory accesses.
 #[derive(Default)]
 pub(super) struct Counter(AtomicU64);
 

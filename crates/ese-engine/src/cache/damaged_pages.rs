@@ -1,4 +1,4 @@
-//! Pages of a file that could not be read, and sessions that wait until copies have repaired them.
+//! Pages of a file that could not be read, and sessions that wait until these pages are repaired from copies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use ese_format::PageNumber;
 use jetcell_sync::{Condvar, Mutex};
 use jetcell_vfs::Clock;
 
-/// The most damaged pages that are remembered.
+/// Maximum number of damaged pages that are remembered.
 const MOST_DAMAGED: usize = 1000;
 
 /// The damaged pages of a file.
@@ -19,25 +19,25 @@ pub(super) struct DamagedPages {
 
 #[derive(Default)]
 struct State {
-    /// Each page, and when the damage was found: the time of the clock since its begin.
+    /// Damaged pages, each with the clock reading at which the damage was found.
     found: BTreeMap<PageNumber, Duration>,
-    /// How long a repair is waited for after the damage was found.
+    /// Maximum time to wait for a repair, from the time at which the damage was found.
     limit: Duration,
 }
 
-/// How a wait for a repair has ended.
+/// Result of a wait for a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
     /// The page was repaired.
     Repaired,
-    /// The page does not count as damaged: it was repaired since it was read, or the error has another cause.
+    /// The page is not known to be damaged. Either it was repaired after it was read, or the error has another cause.
     NotDamaged,
-    /// The page is still damaged at the limit.
+    /// The page was still damaged when the time limit expired.
     InVain,
 }
 
 impl DamagedPages {
-    /// A page could not be read.
+    /// Records that a page could not be read.
     pub fn note(&self, page: PageNumber, now: Duration) {
         let found = &mut self.state.lock().found;
         if found.len() < MOST_DAMAGED {
@@ -45,18 +45,18 @@ impl DamagedPages {
         }
     }
 
-    /// A page is good again.
+    /// Records that a page is valid again, and wakes its waiters.
     pub fn forget(&self, page: PageNumber) {
         self.state.lock().found.remove(&page);
         self.changed.notify_all();
     }
 
-    /// All of them.
+    /// Returns all damaged pages.
     pub fn list(&self) -> Vec<PageNumber> {
         self.state.lock().found.keys().copied().collect()
     }
 
-    /// From now on, a repair is waited for so long after the damage was found. Zero ends all waits.
+    /// Sets the maximum time to wait for a repair, from the time at which the damage was found. Zero ends all waits.
     pub fn set_limit(&self, limit: Duration) {
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.limit, limit) != limit {
@@ -64,7 +64,8 @@ impl DamagedPages {
         }
     }
 
-    /// Waits until a page that could not be read is repaired, within the limit after the damage was found, and after `began`.
+    /// Waits until a page that could not be read is repaired. The time limit starts when the damage was found, or at
+    /// `began` if that is earlier.
     pub fn wait_for_repair(&self, page: PageNumber, clock: &dyn Clock, began: Duration) -> Waited {
         let (mut state, mut waited) = (self.state.lock(), false);
         while let Some(found) = state.found.get(&page) {

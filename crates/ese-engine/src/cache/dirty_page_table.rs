@@ -1,12 +1,12 @@
-//! The dirty page table of a file: pages that the disk does not have yet, and since which log position.
+//! The dirty page table of a file: pages that are not on disk yet, each with the log position of its first change.
 //!
 //! ```text
 //!  changed ──> dirty (by first position) ──write completes──> unsynced ──sync begins──> syncing ──ends──> durable
 //!                 ^──────── changed while being written ───────┘
 //! ```
 //!
-//! Invariant: the log from `oldest()` on is sufficient to redo every change that is not durable in the file. A completed
-//! write alone does not move `oldest()`: until a sync the device can lose the page.
+//! Invariant: the log from `oldest()` on is sufficient to redo every change that is not durable in the file. A
+//! completed write alone does not advance `oldest()`, because the device can lose the page until a sync.
 
 use std::collections::BTreeSet;
 
@@ -21,18 +21,18 @@ pub(super) struct DirtyPageTable {
     writing: BTreeSet<(LogPosition, PageNumber)>,
     unsynced: Option<LogPosition>,
     syncing: Option<LogPosition>,
-    /// The largest position at which a change began.
+    /// The largest log position at which a change began.
     latest: LogPosition,
 }
 
 impl DirtyPageTable {
-    /// A clean page was changed, from log position `first` on.
+    /// Adds a clean page that was changed, starting at log position `first`.
     pub fn insert(&mut self, page: PageNumber, first: LogPosition) {
         self.dirty.insert((first, page));
         self.latest = self.latest.max(first);
     }
 
-    /// A page changed while an earlier state of it is being written.
+    /// Records a change of a page while an earlier state of it is being written.
     pub fn changed_during_write(&mut self, first: LogPosition) {
         self.latest = self.latest.max(first);
     }
@@ -47,7 +47,8 @@ impl DirtyPageTable {
         self.dirty.insert((first, page));
     }
 
-    /// A write completed. The page also has changes that the write does not contain, from `again` on.
+    /// Records the completion of a write. If the page has changes that the write does not contain, `again` is the
+    /// position of the first of them.
     pub fn complete_write(&mut self, page: PageNumber, first: LogPosition, again: Option<LogPosition>) {
         self.writing.remove(&(first, page));
         self.unsynced = earlier(self.unsynced, Some(first));
@@ -56,13 +57,13 @@ impl DirtyPageTable {
         }
     }
 
-    /// The first position of a dirty page is lower than it was said.
+    /// Replaces the first position of a dirty page by an earlier one.
     pub fn lower_first(&mut self, page: PageNumber, first: LogPosition, earlier: LogPosition) {
         self.dirty.remove(&(first, page));
         self.dirty.insert((earlier, page));
     }
 
-    /// Discards a dirty page.
+    /// Removes a dirty page without writing it.
     pub fn remove(&mut self, page: PageNumber, first: LogPosition) {
         self.dirty.remove(&(first, page));
         self.writing.remove(&(first, page));
@@ -72,7 +73,8 @@ impl DirtyPageTable {
         self.syncing = earlier(self.syncing, self.unsynced.take());
     }
 
-    /// Only after success. After a failed sync the state of the pages is unknown.
+    /// Records a successful sync. Must not be called after a failed sync, because the state of the pages is then
+    /// unknown.
     pub fn complete_sync(&mut self) {
         self.syncing = None;
     }
@@ -81,13 +83,14 @@ impl DirtyPageTable {
         earlier(self.oldest_dirty(), earlier(self.unsynced, self.syncing))
     }
 
-    /// As `oldest`, without pages that are written but not synced.
+    /// Returns the oldest position of pages that are not written yet. Unlike `oldest`, this ignores pages that are
+    /// written but not synced.
     pub fn oldest_dirty(&self) -> Option<LogPosition> {
         let first = |pages: &BTreeSet<_>| pages.first().map(|(first, _)| *first);
         earlier(first(&self.dirty), first(&self.writing))
     }
 
-    /// No change of a page that is dirty now began after this position.
+    /// Returns a position that is not before the start of any change of a page that is dirty now.
     pub fn latest_change(&self) -> Option<LogPosition> {
         (self.dirty_count() > 0).then_some(self.latest)
     }
@@ -96,13 +99,15 @@ impl DirtyPageTable {
         self.dirty.len() + self.writing.len()
     }
 
-    /// Dirty pages that are `wanted`: those with no write in flight, and how many others there are.
+    /// Returns the dirty pages that are `wanted` and have no write in flight, and the number of wanted pages with a
+    /// write in flight.
     pub fn matching(&self, wanted: impl Fn(PageNumber) -> bool) -> (Vec<PageNumber>, usize) {
         let dirty = self.dirty.iter().map(|(_, page)| *page).filter(|page| wanted(*page)).collect();
         (dirty, self.writing.iter().filter(|(_, page)| wanted(*page)).count())
     }
 
-    /// Dirty pages with no write in flight and a first change before `position`, oldest first.
+    /// Returns the dirty pages that have no write in flight and whose first change is before `position`, oldest
+    /// first.
     pub fn below(&self, position: LogPosition) -> impl Iterator<Item = PageNumber> {
         self.dirty.iter().take_while(move |(first, _)| *first < position).map(|(_, page)| *page)
     }
@@ -163,10 +168,10 @@ mod tests {
         assert_eq!(dirty_pages.below(at(5)).count(), 0);
         assert_eq!(dirty_pages.below(at(6)).collect::<Vec<_>>(), [P]);
     }
-    /// A table of the simplest kind.
+    /// A minimal model of the table.
     #[derive(Default)]
     struct Model {
-        /// First position and whether a write is in flight.
+        /// First position of each page, and whether a write is in flight.
         pages: BTreeMap<PageNumber, (LogPosition, bool)>,
         unsynced: Vec<LogPosition>,
         syncing: Vec<LogPosition>,
@@ -174,7 +179,7 @@ mod tests {
     }
 
     impl Model {
-        /// Does one operation with both tables.
+        /// Performs one operation on both tables.
         fn step(&mut self, table: &mut DirtyPageTable, kind: u8, page: u32, position: u16) {
             let (page, position) = (PageNumber::fixed(page), at(position));
             let before = self.pages.get(&page).copied();

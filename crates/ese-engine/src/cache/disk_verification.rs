@@ -1,7 +1,8 @@
 //! Verifies the state of a page on disk, with a guarantee that the page is not being written.
 //!
-//! A read that runs at the same time as a write of the page can return half of it. A scan that finds a bad page calls this
-//! module: the page gets a frame, and the write claim of the frame excludes writers until the page has been read again.
+//! A read that runs concurrently with a write of the page can return a torn page. A scan that finds a bad page calls
+//! this module. The page gets a frame, and the write claim of the frame excludes writers until the page has been read
+//! again.
 
 use std::io;
 
@@ -15,19 +16,19 @@ use crate::Result;
 /// Outcome of [`Cache::verify_on_disk`].
 #[derive(Debug)]
 pub enum OnDiskPage {
-    /// Memory has a newer state, which will overwrite the state on disk.
+    /// The cache has a newer state, which will overwrite the state on disk.
     Superseded,
-    /// The page is being written now. Try again.
+    /// The page is currently being written. The caller should retry.
     Busy,
     /// The disk cannot read the page.
     Unreadable(io::Error),
-    /// The page was read, with this integrity.
+    /// The page was read and has this integrity.
     Verified(PageIntegrity),
 }
 
 impl Cache {
-    /// Reads a page into `bytes`, not into the cache, while it is not being written, and verifies it. Single flipped
-    /// bits are corrected in `bytes` only. Must not be called with a latch held.
+    /// Reads a page into `bytes`, bypassing the cache, while it is not being written, and verifies it. Flipped bits
+    /// are corrected only in `bytes`. Must not be called with a latch held.
     pub fn verify_on_disk(&self, key: PageKey, bytes: &mut [u8], reason: IoReason) -> Result<OnDiskPage> {
         let attached = self.shared.file(key.file)?;
         let page = self.frame_of(key)?;
@@ -44,7 +45,8 @@ impl Cache {
         })
     }
 
-    /// Pins the frame of the page, in any state. A page without a frame gets an empty one, which is evicted next.
+    /// Pins the frame of the page, in any state. A page without a frame gets an empty frame, which is the next to be
+    /// evicted.
     pub(super) fn frame_of(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             if let Some(page) = self.page_table.pin(key) {

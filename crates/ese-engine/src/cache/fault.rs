@@ -1,7 +1,7 @@
-//! Fetches pages from memory or from the disk, and creates pages without reading them.
+//! Fetches pages from memory or from disk, and creates pages without reading them.
 //!
-//! Invariant: two sessions that miss the same page cause one read. The second waits for the first, and reads the page only
-//! if the first failed.
+//! Invariant: two sessions that miss the same page cause only one read. The second session waits for the first, and
+//! reads the page itself only if the first read failed.
 
 use std::io;
 use std::time::Duration;
@@ -20,29 +20,30 @@ use crate::background_thread::is_background_thread;
 use crate::events::{EventKind, PageDamage, PageFault};
 use crate::{Error, Result};
 
-/// Reads of a page with a wrong checksum: the transfer may have damaged it.
+/// Maximum number of reads of a page with a wrong checksum. A retry helps if the transfer damaged the data.
 const READ_ATTEMPTS: u32 = 4;
 
-/// How a page is fetched.
+/// Mode in which a page is fetched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FetchMode {
-    /// Counts as a use of the page.
+    /// The fetch counts as a use of the page.
     Normal,
-    /// Does not count as a use: the page is needed only once.
+    /// The fetch does not count as a use, because the page is needed only once.
     Cold,
-    /// For redo: a page that never reached the disk is not an error.
+    /// The fetch is for redo: a page that was never written to disk is not an error.
     Redo,
-    /// As `Normal`, but a page that is not valid is no event: the caller may not need its content.
+    /// Same as `Normal`, except that an invalid page is not reported as an event. The caller may not need its
+    /// content.
     Tentative,
 }
 
 impl Cache {
-    /// Pins a page, reading and verifying it if necessary. Must not be called with a latch held. After an error
-    /// the page is as before, and the next call tries again.
+    /// Pins a page, and reads and verifies it if necessary. Must not be called with a latch held. After an error the
+    /// page is unchanged, and the next call tries again.
     ///
-    /// A damaged page that copies may repair is waited for, within the limit of
-    /// [`InstanceOptions::page_repair_wait`](crate::InstanceOptions::page_repair_wait). Threads of the engine do not wait: they may
-    /// be those that repair it.
+    /// If copies may repair a damaged page, the call waits for the repair, within the limit of
+    /// [`InstanceOptions::page_repair_wait`](crate::InstanceOptions::page_repair_wait). Background threads of the
+    /// engine do not wait, because they may be the threads that perform the repair.
     pub fn fetch(&self, key: PageKey) -> Result<PinnedPage> {
         let fetched = self.fetch_in_mode(key, FetchMode::Normal);
         match fetched {
@@ -68,41 +69,45 @@ impl Cache {
         fetched
     }
 
-    /// As [`Cache::fetch`], for a page that may be built from nothing: if it is not valid, that is not reported.
+    /// Fetches a page that the caller may be able to rebuild. Unlike [`Cache::fetch`], it does not report an invalid
+    /// page as an event.
     pub(crate) fn fetch_tentatively(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Tentative)
     }
 
-    /// As [`Cache::fetch`], for scans: the page does not count as used and is the next to be evicted.
+    /// Fetches a page for a scan. Unlike with [`Cache::fetch`], the page does not count as used and is the next to be
+    /// evicted.
     #[doc(alias = "supercold")]
     pub fn fetch_cold(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Cold)
     }
 
-    /// As [`Cache::fetch`], for redo: a page that was never written, or lies behind the end of the file, has zeros as
-    /// its bytes. The next fetch reads it again unless it was marked dirty.
+    /// Fetches a page for redo. A page that was never written, or that lies past the end of the file, is returned
+    /// with all bytes zero. The next fetch reads such a page again unless it was marked dirty.
     pub fn fetch_or_zero(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Redo)
     }
 
-    /// The number of pages that sessions needed and that were read, and the microseconds that these reads took.
+    /// Returns the number of pages that were read because sessions needed them, and the total time of these reads in
+    /// microseconds.
     pub(crate) fn fault_times(&self) -> (u64, u64) {
         let counters = &self.shared.counters;
         (counters.faults.get(), counters.fault_us.get())
     }
 
-    /// Whether the page is in memory, or has deltas in memory, so that it may be newer than on the disk.
+    /// Returns true if the cache has the page or its deltas in memory. The state in memory may then be newer than on
+    /// disk.
     pub fn contains(&self, key: PageKey) -> bool {
         self.page_table.pin(key).is_some() || self.page_table.is_evicted_dirty(key)
     }
 
-    /// Whether memory has a copy of the page that was verified.
+    /// Returns true if the cache has a verified copy of the page.
     pub(crate) fn has_verified(&self, key: PageKey) -> bool {
         let state = self.page_table.pin(key).map(|page| page.frame().state());
         matches!(state, Some(FrameState::Ready | FrameState::Fresh))
     }
 
-    /// Pins a page if that needs no I/O and no waiting; may be called with latches held.
+    /// Pins a page if this needs no I/O and no waiting. May be called with latches held.
     pub fn resident(&self, key: PageKey) -> Option<PinnedPage> {
         let page = self.page_table.pin(key)?;
         let frame = page.frame();
@@ -122,9 +127,14 @@ impl Cache {
         Some(page)
     }
 
-    /// Pins a page without reading it. A page that was not in memory has a header of zeros and arbitrary bytes behind
-    /// it; the bytes of a page in memory do not change. The caller formats the page under the write latch and marks it
-    /// dirty. May evict, and therefore wait for writes of other pages. [`Error::ReadOnly`] after the cache failed.
+    /// Pins a page without reading it. The caller formats the page under the write latch and marks it dirty.
+    ///
+    /// A page that was not in memory has a header of zeros, followed by arbitrary bytes. The bytes of a page in
+    /// memory do not change. The call may evict other pages, and therefore wait for their writes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`] after the cache has failed.
     pub fn create(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             self.shared.check()?;
@@ -160,7 +170,7 @@ impl Cache {
     fn clear(&self, page: PinnedPage) -> Result<PinnedPage> {
         let frame = page.frame();
         if frame.deltas_pending() {
-            // The caller may leave the page unchanged; then its deltas must not be lost.
+            // If the caller leaves the page unchanged, its deltas must not be lost.
             return self.load(page, FetchMode::Normal);
         }
         let mut bytes = frame.take_bytes();
@@ -237,24 +247,25 @@ impl Cache {
         frame.references.touch(now, self.correlated_interval());
     }
 
-    /// Inserts a newly assigned page into the page table. `false`: another thread was first, and the frame is freed.
+    /// Inserts a newly assigned page into the page table. Returns false if another thread has inserted the page
+    /// first; the frame is then freed.
     fn insert(&self, page: &PinnedPage, mode: FetchMode) -> bool {
         let now = self.now.fetch_add(1, Ordering::Relaxed);
         let inserted = self.page_table.insert(page.shared_frame(), (mode != FetchMode::Cold).then_some(now));
         if !inserted {
-            // The pin frees it.
+            // The frame is freed when the pin is dropped.
             page.frame().retire();
         }
         inserted
     }
 
-    /// The same, for a page to be read ahead.
+    /// Inserts a page that is to be read ahead. See `insert`.
     pub(super) fn insert_read_ahead(&self, page: &PinnedPage) -> bool {
         page.frame().read_ahead.store(true, Ordering::Relaxed);
         self.insert(page, FetchMode::Normal)
     }
 
-    /// The same, for a page of which only the frame is needed.
+    /// Inserts a page of which only the frame is needed. See `insert`.
     pub(super) fn insert_cold(&self, page: &PinnedPage) -> bool {
         self.insert(page, FetchMode::Cold)
     }
@@ -348,10 +359,10 @@ impl Cache {
         })
     }
 
-    /// Verifies a page that was read ahead. `false`: it must be read again.
+    /// Verifies a page that was read ahead. Returns false if it must be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
         let mut bytes = frame.take_bytes();
-        // A page that is not good is read again, and reported then.
+        // An invalid page is not reported here: it is read again, and reported then.
         let attached = self.shared.find_file(frame.key().file);
         let verified =
             attached.is_some_and(|attached| self.verify(&attached, frame.key(), &mut bytes).is_ok());
@@ -394,7 +405,7 @@ impl Cache {
     }
 }
 
-/// Why bytes are not a valid page.
+/// Reason why the bytes are not a valid page.
 enum PageDefect {
     Zero,
     WrongPage(u32),
@@ -403,11 +414,12 @@ enum PageDefect {
 }
 
 impl PageDefect {
-    /// For an event, in a file of `pages`.
+    /// Converts the defect for an event about a file that has `pages` pages.
     fn as_fault(&self, pages: u64) -> PageFault {
         match self {
             PageDefect::Zero => PageFault::Missing,
-            // A small page shows a wrong number only by its checksum, so any damage looks like some other number.
+            // Small pages encode their number only in the checksum. Any damage therefore looks like a wrong page
+            // number.
             PageDefect::WrongPage(stored) if u64::from(*stored) < pages => PageFault::WrongPage(*stored),
             PageDefect::WrongPage(_) | PageDefect::Checksum | PageDefect::Structure(_) => PageFault::Checksum,
         }

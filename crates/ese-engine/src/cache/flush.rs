@@ -1,4 +1,4 @@
-//! Writes of the dirty pages of one file: to advance the checkpoint, to flush the file.
+//! Writes the dirty pages of one file, either to advance the checkpoint or to flush the file.
 
 use std::time::Duration;
 
@@ -11,27 +11,31 @@ use super::write_back::{UnflushedLog, WRITE_BATCH, WRITES_IN_FLIGHT, WriteReason
 use super::{Cache, FileId, PageKey, PinnedPage};
 use crate::{Error, Result};
 
-/// Pages in one round of a flush.
+/// Number of pages per round of a flush.
 const FLUSH_ROUND: usize = 1024;
 /// Pause before pages that are in use are tried again.
 const PAUSE: Duration = Duration::from_micros(200);
 
 impl Cache {
-    /// Starts writing the oldest dirty pages of the file that were first changed before `position`, at most
-    /// `max_pages`. Returns how many it started; pages that are latched or being written are skipped. Waits while the
-    /// device has enough writes in flight. After the writes, [`Cache::sync_file`] lets [`Cache::oldest_dirty`] advance.
+    /// Starts writes of the oldest dirty pages of the file that were first changed before `position`, at most
+    /// `max_pages`.
+    ///
+    /// Returns the number of writes that it started. Pages that are latched or being written are skipped. The call
+    /// waits while enough writes are in flight. After the writes, [`Cache::sync_file`] allows [`Cache::oldest_dirty`]
+    /// to advance.
     pub fn write_below(&self, file: FileId, position: LogPosition, max_pages: usize) -> Result<usize> {
         let attached = self.shared.file(file)?;
         self.write_kept(&attached);
-        // Pages that changed only behind the waypoint can be written later without a copy.
+        // Pages that changed only after the waypoint can be written later without a copy.
         let position = position.min(attached.wal.waypoint());
         let mut oldest: Vec<_> = attached.dirty_pages.lock().below(position).take(max_pages).collect();
         oldest.sort_unstable();
         let mut started = 0;
-        // Evicted pages are read to be written. They must not use too many frames.
+        // Evicted pages must be read before they are written. They must not use too many frames.
         for batch in oldest.chunks(WRITE_BATCH.min(self.limits.frames / 4).max(1)) {
             self.shared.background.wait_below(WRITES_IN_FLIGHT);
-            // A page that cannot be read holds the checkpoint. A session that fetches it gets the error.
+            // A page that cannot be read prevents the checkpoint from advancing. A session that fetches the page gets
+            // the error.
             let (pages, _) = self.pin_all(&attached, batch);
             started +=
                 self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Keep, &Arc::default())?;
@@ -39,16 +43,16 @@ impl Cache {
         Ok(started)
     }
 
-    /// Starts writing those of `pages` that are dirty, adjacent ones together. For callers that change the pages of a file
-    /// in their order. Must not be called with a latch held.
+    /// Starts writing those of `pages` that are dirty, and combines adjacent pages into one transfer. Intended for
+    /// callers that change the pages of a file in file order. Must not be called with a latch held.
     pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
         self.shared.background.wait_below(WRITES_IN_FLIGHT);
         let pages = pages.iter().filter_map(|key| self.page_table.pin(*key)).collect();
         self.write_pages(pages, WriteReason::Checkpoint, UnflushedLog::Keep, &Arc::default())
     }
 
-    /// Writes all pages of the file that were dirty when the call began, and syncs. After success the file has
-    /// every change that was complete then. Must not be called with a latch held.
+    /// Writes all pages of the file that were dirty when the call started, and syncs the file. After success, every
+    /// change that was complete at that time is durable. Must not be called with a latch held.
     pub fn flush_file(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         let latest = attached.dirty_pages.lock().latest_change();
@@ -66,8 +70,8 @@ impl Cache {
         self.sync_file(file)
     }
 
-    /// Writes those pages of the file that are `wanted`, and syncs. Nothing may change these pages meanwhile. Must not be
-    /// called with a latch held.
+    /// Writes those pages of the file that are `wanted`, and syncs the file. Nothing may change these pages while the
+    /// call runs. Must not be called with a latch held.
     pub(crate) fn flush_pages(&self, file: FileId, wanted: impl Fn(PageNumber) -> bool) -> Result<()> {
         let attached = self.shared.file(file)?;
         let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
@@ -93,8 +97,8 @@ impl Cache {
         }
     }
 
-    /// Like [`Cache::flush_file`], but leaves pages whose before-images cannot be logged
-    /// ([`DeferredUndo::can_log`](super::DeferredUndo::can_log)).
+    /// Flushes all pages of a file that can be written. Unlike [`Cache::flush_file`], it skips pages whose
+    /// before-images cannot be logged ([`DeferredUndo::can_log`](super::DeferredUndo::can_log)).
     pub fn flush_possible(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         loop {
@@ -106,13 +110,15 @@ impl Cache {
         }
     }
 
-    /// Writes the dirty pages of the file that were first changed before `end`, apart from those that are latched or must
-    /// not be written now, and waits for the writes. Returns how many it wrote. If some pages cannot be read, it writes all
-    /// others before it returns the error.
+    /// Writes the dirty pages of the file that were first changed before `end`, and waits for the writes. Pages that
+    /// are latched or must not be written now are skipped.
+    ///
+    /// Returns the number of written pages. If some pages cannot be read, the call writes all others before it
+    /// returns the error.
     fn flush_below(&self, attached: &AttachedFile, end: LogPosition) -> Result<usize> {
         let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
         let mut pages: Vec<_> = attached.dirty_pages.lock().below(end).collect();
-        // Many of them may have to be read first, so all are taken in the order of the device.
+        // Many of these pages may have to be read first. Therefore all are processed in file order.
         pages.sort_unstable();
         let (mut started, mut outcome, ended) = (0, Ok(()), Arc::default());
         for pages in pages.chunks(round) {
@@ -120,15 +126,15 @@ impl Cache {
             let (pages, readable) = self.pin_all(attached, pages);
             outcome = outcome.and(readable);
             started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::MoveWaypoint, &ended)?;
-            // The next round is read while this one is written.
+            // The next round is read while this round is written.
             ended.wait_below(round);
         }
         ended.wait();
         outcome.map(|()| started)
     }
 
-    /// Makes all completed writes of the file durable, so that [`Cache::oldest_dirty`] can advance. A failure is final:
-    /// the device may have dropped the pages, so the cache writes nothing any more.
+    /// Makes all completed writes of the file durable. [`Cache::oldest_dirty`] can then advance. A failure is final:
+    /// the device may have dropped the pages, so the cache stops writing.
     pub fn sync_file(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         self.shared.check()?;
@@ -146,7 +152,7 @@ impl Cache {
         }
     }
 
-    /// Pins dirty pages to write them; evicted ones are read first. Skips pages that cannot be read, and returns the
+    /// Pins dirty pages to write them. Evicted pages are read first. Skips pages that cannot be read, and returns the
     /// first error.
     fn pin_all(&self, attached: &AttachedFile, pages: &[PageNumber]) -> (Vec<PinnedPage>, Result<()>) {
         let keys: Vec<_> = pages.iter().map(|page| PageKey { file: attached.id, page: *page }).collect();

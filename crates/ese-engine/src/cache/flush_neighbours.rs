@@ -1,4 +1,4 @@
-//! Flush neighbours: dirty pages adjacent to a victim, which the same transfer writes.
+//! Flush neighbours: dirty pages that are adjacent to a victim and are written in the same transfer.
 //!
 //! Only pages that would soon be victims themselves are included, such as pages that were filled one after the other.
 //! Writing a page that is still in use would not help. InnoDB: `innodb_flush_neighbors`.
@@ -12,7 +12,7 @@ use super::frame::FrameState;
 use super::{Cache, PageKey, PinnedPage};
 
 impl Cache {
-    /// The first of `victims` with their flush neighbours: `count` pages, or a few more.
+    /// Returns the first of `victims` together with their flush neighbours: `count` pages, or a few more.
     pub(super) fn with_flush_neighbours(&self, victims: Vec<PinnedPage>, count: usize) -> Vec<PinnedPage> {
         let now = self.now.load(Ordering::Relaxed);
         let mut taken = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Removal of pages that are no part of their database any more.
+//! Removal of pages that are no longer part of their database.
 
 use ese_format::PageNumber;
 
@@ -6,10 +6,10 @@ use super::{Cache, FileId};
 use crate::Result;
 
 impl Cache {
-    /// Removes pages from the cache, with their changes: they are no part of the database any more. Until one of them is
-    /// created again, it reads as an unused page. `wanted` is true for these pages, which are in `ranges`.
+    /// Removes pages that are no longer part of the database from the cache, together with their changes.
     ///
-    /// Must not be called with a latch held, nor while someone changes these pages.
+    /// `wanted` returns true for these pages, which are within `ranges`. Until such a page is created again, it reads
+    /// as an unused page. Must not be called with a latch held, nor while another thread changes these pages.
     pub(crate) fn forget_pages(
         &self,
         file: FileId,
@@ -19,13 +19,14 @@ impl Cache {
         let attached = self.shared.file(file)?;
         ranges.iter().for_each(|(first, last)| attached.given_back.add(*first, *last));
         if self.page_table.remove_pages(&attached, &self.shared.deltas, wanted) {
-            // A page that is being written must be in the file before the file changes.
+            // The write of a page must be complete before the caller changes the file.
             attached.in_flight.wait();
         }
         Ok(())
     }
 
-    /// Whether all of these pages were given back since the file was attached, and none is in use again.
+    /// Returns true if all of these pages were returned to the file system since the file was attached, and if all of
+    /// them are still unused.
     pub(crate) fn are_given_back(&self, file: FileId, first: u32, last: u32) -> bool {
         self.shared.find_file(file).is_some_and(|attached| attached.given_back.contains(first, last))
     }

@@ -7,8 +7,11 @@
 //!           Unread                                Retired (not in the page table, freed with its last pin)
 //! ```
 //!
-//! Invariants: only the thread that set `Loading`, or a thread with the latch, accesses the bytes; a frame gets its
-//! first pin only under the lock of its page table shard; an unpinned frame is not latched, so it does not change.
+//! Invariants:
+//!
+//! - Only the thread that set `Loading`, or a thread with the latch, accesses the bytes.
+//! - A frame gets its first pin only under the lock of its page table shard.
+//! - An unpinned frame is not latched, so it does not change.
 
 mod modification;
 
@@ -48,7 +51,8 @@ impl FrameState {
         FrameState::Retired,
     ];
 
-    /// In the page table, and the disk has the content unless the frame is dirty.
+    /// Returns true if the frame is in the page table and can be evicted. The disk has the same content unless the
+    /// frame is dirty.
     pub fn is_evictable(self) -> bool {
         matches!(self, FrameState::Unread | FrameState::Unverified | FrameState::Fresh | FrameState::Ready)
     }
@@ -61,20 +65,20 @@ pub(super) struct Frame {
     pub shared: Arc<CacheState>,
     pub body: Arc<RwLock<Body>>,
     pub references: References,
-    /// Filled by a read-ahead, and not requested since.
+    /// Whether the frame was filled by a read-ahead and not requested since then.
     pub read_ahead: AtomicBool,
-    /// Whether the body may hold deferred undo.
+    /// Whether the body may contain deferred undo.
     pub has_undo: AtomicBool,
-    /// Deferred undo that a writer took off the page to log it. It stays here if logging fails. Belongs to the thread with
-    /// the write claim.
+    /// Deferred undo that a writer removed from the page to log it. If logging fails, the undo stays here. Belongs to
+    /// the thread with the write claim.
     pub undo_being_logged: Mutex<VecDeque<Arc<dyn DeferredUndo>>>,
-    /// Flush type on disk; 0: as in the bytes.
+    /// Flush type on disk. 0: the same as in the bytes.
     pub flush_type: AtomicU8,
     key: AtomicU64,
     pins: PinCount,
     state: AtomicU8,
     dirty: AtomicBool,
-    /// Bytes of deltas with which the page could be evicted; [`UNKNOWN_DELTAS`] if it must be written first.
+    /// Number of delta bytes with which the page could be evicted, or [`UNKNOWN_DELTAS`] if it must be written first.
     delta_bytes: AtomicUsize,
     modification: Mutex<Modification>,
     state_lock: Mutex<()>,
@@ -110,7 +114,7 @@ impl Frame {
         }
     }
 
-    /// Assigns a free frame, which only the caller has, to a page, with one pin.
+    /// Assigns a free frame to a page, with one pin. The caller must be the only owner of the frame.
     pub fn assign(&self, key: PageKey, state: FrameState) {
         self.key.store(key.to_u64(), Ordering::Relaxed);
         self.flush_type.store(0, Ordering::Relaxed);
@@ -126,21 +130,21 @@ impl Frame {
         PageKey::from_u64(self.key.load(Ordering::Relaxed))
     }
 
-    /// Only with a pin already held, or the lock of the key's table shard.
+    /// Pins the frame. The caller must already hold a pin, or the lock of the page table shard for the key.
     pub fn pin(&self) {
         self.pins.pin();
     }
 
     pub fn unpin(&self) {
-        // The retirement is part of the count: an unpinned frame can be evicted and reused at once, so this thread must not
-        // read anything else of it.
+        // The retired flag is part of the pin count. An unpinned frame can be evicted and reused at once, so this
+        // thread must not read any other field of the frame.
         if self.pins.unpin() {
             self.set_state(FrameState::Free);
             self.shared.put_free(self.index);
         }
     }
 
-    /// The frame is not in the page table; its last pin frees it. The caller holds a pin.
+    /// Marks a frame that is not in the page table. Its last pin frees it. The caller holds a pin.
     pub fn retire(&self) {
         self.set_state(FrameState::Retired);
         self.pins.retire();
@@ -160,7 +164,7 @@ impl Frame {
         self.state_changed.notify_all();
     }
 
-    /// Changes the state if it is `from`. Returns whether it was.
+    /// Changes the state from `from` to `to`. Returns false, without a change, if the state was not `from`.
     pub fn transition(&self, from: FrameState, to: FrameState) -> bool {
         let _state = self.state_lock.lock();
         let is = self.state() == from;
@@ -179,7 +183,8 @@ impl Frame {
         }
     }
 
-    /// Gives a free frame, which only the caller has, memory if it has none. `false`: the system refuses more memory.
+    /// Gives memory to a free frame that has none. Returns false if the system does not provide more memory. The
+    /// caller must be the only owner of the frame.
     pub fn obtain_memory(&self) -> bool {
         let mut body = self.body.write();
         if body.bytes.is_empty() {
@@ -189,7 +194,8 @@ impl Frame {
         true
     }
 
-    /// Takes the memory out, so that a transfer can fill it. The caller set [`FrameState::Loading`].
+    /// Takes the memory out of the frame. A transfer can then fill it. The caller must have set
+    /// [`FrameState::Loading`].
     pub fn take_bytes(&self) -> IoBuffer {
         std::mem::replace(&mut self.body.write().bytes, IoBuffer::zeroed(0))
     }
@@ -198,14 +204,14 @@ impl Frame {
         self.body.write().bytes = bytes;
     }
 
-    /// Drops deferred undo of the page before, or of a file that leaves the cache.
+    /// Drops deferred undo of the previous page in this frame, or of a file that leaves the cache.
     pub fn discard_undo(&self) {
         self.body.write().undo.clear();
         self.undo_being_logged.lock().clear();
     }
 }
 
-/// The last two uncorrelated uses of a page, in the time of the cache: pages read so far.
+/// The last two uncorrelated uses of a page. The time unit is the cache's clock: the number of pages read so far.
 #[derive(Default)]
 pub(super) struct References {
     last: AtomicU64,
@@ -213,20 +219,20 @@ pub(super) struct References {
 }
 
 impl References {
-    /// First use after a fault; `remembered` is the last use before the page was evicted.
+    /// Records the first use after a fault. `remembered` is the last use before the page was evicted.
     pub fn start(&self, now: u64, remembered: Option<u64>) {
         self.last.store(now, Ordering::Relaxed);
         self.previous.store(remembered.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// The first use of a page that was read ahead. Reading it was not a use; otherwise a page that a scan has passed
-    /// would rank above a page that the scan has not reached.
+    /// Records the first use of a page that was read ahead. The read itself does not count as a use. Otherwise, a
+    /// page that a scan has already passed would rank above a page that the scan has not reached yet.
     pub fn first_use(&self, now: u64) {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    /// Counts a use. Uses within `interval` of each other count as one (correlated references), because they belong to
-    /// the same operation. A race can lose a use.
+    /// Records a use. Uses within `interval` of each other count as one (correlated references), because they belong
+    /// to the same operation. A race can lose a use.
     pub fn touch(&self, now: u64, interval: u64) {
         let last = self.last.load(Ordering::Relaxed);
         if last == now {

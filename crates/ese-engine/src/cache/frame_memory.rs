@@ -1,11 +1,11 @@
-//! Memory of frames, taken from the system in slabs when frames are used for the first time.
+//! Memory of frames, allocated from the system in slabs when frames are used for the first time.
 //!
-//! Invariant: never more than one page per frame.
+//! Invariant: at most one page of memory per frame.
 
 use jetcell_sync::Mutex;
 use jetcell_vfs::IoBuffer;
 
-/// A compromise between allocator overhead per page and memory taken too early.
+/// Size of a slab in bytes. A compromise between allocator overhead per page and memory that is allocated too early.
 const SLAB_BYTES: usize = 1 << 20;
 
 /// Allocates the memory of frames.
@@ -16,7 +16,7 @@ pub(super) struct FrameMemory {
 
 struct State {
     ready: Vec<IoBuffer>,
-    /// Pages that may still be requested from the system.
+    /// Number of pages that may still be requested from the system.
     left: usize,
     taken: usize,
 }
@@ -26,7 +26,7 @@ impl FrameMemory {
         FrameMemory { page_bytes, state: Mutex::new(State { ready: Vec::new(), left: pages, taken: 0 }) }
     }
 
-    /// Memory for a frame that has none; `None` if the system refuses more memory.
+    /// Allocates memory for a frame. Returns `None` if the system does not provide more memory.
     pub fn take(&self) -> Option<IoBuffer> {
         let mut state = self.state.lock();
         if state.ready.is_empty() {
@@ -45,7 +45,7 @@ impl FrameMemory {
         Some(page)
     }
 
-    /// Takes the memory of a frame back. The system can use it until it is taken again.
+    /// Takes back the memory of a frame. The system can use it until it is allocated again.
     pub fn release(&self, mut page: IoBuffer) {
         if page.is_empty() {
             return;
@@ -56,7 +56,7 @@ impl FrameMemory {
         state.ready.push(page);
     }
 
-    /// Pages of memory that frames have.
+    /// Returns the number of pages of memory that frames own.
     pub fn taken(&self) -> usize {
         self.state.lock().taken
     }

@@ -1,4 +1,4 @@
-//! Frames for pages that come into memory: from the available pool, by eviction, or after writes.
+//! Supplies frames for pages that are read or created: from the available pool, by eviction, or after writes.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use super::in_flight::InFlight;
 use super::write_back::{UnflushedLog, WriteReason};
 use crate::{Error, Result};
 
-/// Victims written at once by a session that found no clean page.
+/// Number of victims that a session writes at once if it finds no clean page.
 const FOREGROUND_WRITES: usize = 16;
-/// How often a session pauses while all pages are pinned, and for how long.
+/// Maximum number of pauses of a session while all pages are pinned. Each pause takes [`PAUSE`].
 const ATTEMPTS: usize = 20_000;
 const PAUSE: Duration = Duration::from_micros(200);
 
 impl Cache {
-    /// A frame for a page fault, which only the caller has. Evicts a page if necessary, or writes dirty pages and waits for them. Must not
-    /// be called with a latch held.
+    /// Takes a frame for a page fault. The caller becomes its only owner. The call evicts a page if necessary, or
+    /// writes dirty pages and waits for the writes. Must not be called with a latch held.
     pub(super) fn take_frame(&self) -> Result<Arc<Frame>> {
         if let Some(frame) = self.take_available() {
             return Ok(frame);
@@ -28,12 +28,13 @@ impl Cache {
         self.evict_or_write()
     }
 
-    /// A frame with memory from the available pool, if there is one and the system has memory for it.
+    /// Takes a frame with memory from the available pool. Returns `None` if the pool is empty or the system has no
+    /// memory for the frame.
     pub(super) fn take_available(&self) -> Option<Arc<Frame>> {
         self.take_bare().and_then(|frame| self.with_memory(frame).ok())
     }
 
-    /// Gives the frame memory if it has none, or puts it back.
+    /// Allocates memory for the frame if it has none. If this fails, the frame is returned to the pool.
     fn with_memory(&self, frame: Arc<Frame>) -> Result<Arc<Frame>> {
         if !frame.obtain_memory() {
             self.shared.put_free(frame.index);
@@ -42,14 +43,15 @@ impl Cache {
         Ok(frame)
     }
 
-    /// A frame from the available pool, which may have no memory yet. A caller that finds the pool low evicts a clean page
-    /// for it, if there is a clean victim. The cleaner thread writes the dirty ones.
+    /// Takes a frame from the available pool. The frame may not have memory yet. If the pool is low, the caller
+    /// evicts a clean victim to refill it. The cleaner thread writes the dirty victims.
     pub(super) fn take_bare(&self) -> Option<Arc<Frame>> {
         if self.available() <= self.limits.start {
             if let Some(victim) = self.evict_clean() {
                 self.shared.put_free(victim.index);
             }
-            // While there are clean victims the pool does not shrink. The cleaner must be called before they run out.
+            // The pool does not shrink while there are clean victims. The cleaner must be notified before they run
+            // out.
             if self.available() <= self.limits.start || self.has_batch_to_write() {
                 self.shared.cleaner_signal.notify();
             }
@@ -63,8 +65,8 @@ impl Cache {
         Some(self.frames[index].get_or_init(new).clone())
     }
 
-    /// A frame when none is available: evicts a clean page, or writes dirty ones and waits for them. Prefers dirty pages
-    /// for which the log is durable already.
+    /// Obtains a frame when none is available: evicts a clean page, or writes dirty pages and waits for them. Prefers
+    /// dirty pages for which the log is already durable.
     pub(super) fn evict_or_write(&self) -> Result<Arc<Frame>> {
         for _ in 0..ATTEMPTS {
             if let Some(frame) = self.evict_clean().or_else(|| self.take_bare()) {

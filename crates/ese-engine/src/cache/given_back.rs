@@ -1,7 +1,8 @@
-//! Pages that were given back to the file system.
+//! Pages that were returned to the file system.
 //!
-//! Between two latches, a session can follow a link to a page that has left its tree since. Such a page may be cut off, or
-//! a hole, by the time it is read. It then reads as an unused page, as it did before. For all other pages, zeros are damage.
+//! A session can follow a link to a page that leaves its tree before the session latches it. By the time the session
+//! reads the page, it may have been truncated, or replaced by a hole. It then reads as an unused page, as it did
+//! before. For all other pages, zeros are damage.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +11,13 @@ use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_sync::RwLock;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 
-/// Ranges at most. With more, a bit for each page takes less memory than the ranges of a large file could.
+/// Maximum number of ranges. With more ranges, a bitmap of all pages uses less memory.
 const MOST_RANGES: usize = 1 << 16;
 
-/// The pages of one file that were given back since it was attached. They take 24 bytes for each of at most 65,536 ranges, or a
-/// bit for each page up to the last one: 64 MiB for the largest file.
+/// The pages of one file that were returned to the file system since the file was attached.
+///
+/// They use 24 bytes for each of at most 65,536 ranges, or one bit for each page up to the last one. The bitmap of
+/// the largest file has 64 MiB.
 #[derive(Default)]
 pub(super) struct GivenBack {
     any: AtomicBool,
@@ -22,9 +25,9 @@ pub(super) struct GivenBack {
 }
 
 enum Pages {
-    /// First and last pages of ranges, which neither overlap nor touch.
+    /// First and last pages of ranges that neither overlap nor touch.
     Ranges(BTreeMap<u32, u32>),
-    /// A bit for each page.
+    /// One bit per page.
     Bits(Vec<u64>),
 }
 
@@ -35,20 +38,20 @@ impl Default for Pages {
 }
 
 impl GivenBack {
-    /// These pages were given back.
+    /// Adds pages that were returned to the file system.
     pub fn add(&self, first: u32, last: u32) {
         self.pages.write().add(first, last);
         self.any.store(true, Ordering::Release);
     }
 
-    /// These pages are in use again.
+    /// Removes pages that are in use again.
     pub fn remove(&self, first: u32, last: u32) {
         if self.any.load(Ordering::Acquire) {
             self.pages.write().remove(first, last);
         }
     }
 
-    /// Whether all of these pages were given back.
+    /// Returns true if all of these pages were returned to the file system.
     pub fn contains(&self, first: u32, last: u32) -> bool {
         self.any.load(Ordering::Acquire) && self.pages.read().contains(first, last)
     }
@@ -109,7 +112,7 @@ impl Pages {
         }
     }
 
-    /// Goes over to bits when there are too many ranges.
+    /// Switches to a bitmap if there are too many ranges.
     fn limit(&mut self) {
         let Pages::Ranges(ranges) = self else { return };
         if ranges.len() <= MOST_RANGES {
@@ -117,12 +120,12 @@ impl Pages {
         }
         let ranges = std::mem::take(ranges);
         *self = Pages::Bits(Vec::new());
-        // The last one first, so that the bits are allocated once.
+        // The last range is added first. The bitmap is therefore allocated only once.
         ranges.into_iter().rev().for_each(|(first, last)| self.add(first, last));
     }
 }
 
-/// The words that have the bits of these pages, each with the bits.
+/// Returns the words of the bitmap that cover these pages, each with a mask of the bits.
 fn words_of(first: u32, last: u32) -> impl Iterator<Item = (usize, u64)> {
     (first / 64..=last / 64).map(move |word| {
         let from = u64::MAX << (if word == first / 64 { first % 64 } else { 0 });
@@ -131,7 +134,7 @@ fn words_of(first: u32, last: u32) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// The bytes of a page that was given back.
+/// Fills `bytes` with the content of a page that was returned to the file system.
 pub(super) fn unused_page(bytes: &mut [u8], size: PageSize, page: PageNumber) {
     PageMut::format_unused(bytes, size, page, TreeId(0));
 }
@@ -144,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Turns the ranges into bits.
+    /// Converts the ranges to a bitmap.
     fn as_bits(pages: &GivenBack) {
         let mut pages = pages.pages.write();
         let Pages::Ranges(ranges) = std::mem::take(&mut *pages) else { return };
@@ -154,7 +157,7 @@ mod tests {
 
     #[test]
     fn any_number_of_ranges_takes_no_more_than_a_bit_for_each_page() {
-        // The last pages of the largest file, and ranges that do not touch.
+        // Number of the last page of the largest file. The ranges below do not touch.
         const LAST: u32 = (1 << 29) - 1;
         let pages = GivenBack::default();
         let first_of = |range: u32| LAST - 4 * range - 1;

@@ -1,4 +1,4 @@
-//! Counts of transfers and writers at work, on which a thread can wait.
+//! Counters of transfers and active writers, on which threads can wait.
 
 use jetcell_sync::{Condvar, Mutex};
 
@@ -15,7 +15,7 @@ struct InFlightState {
     closed: bool,
 }
 
-/// An active writer, counted until it is dropped.
+/// An active writer, which is counted until this value is dropped.
 pub(super) struct ActiveWriter<'a>(&'a InFlight);
 
 impl Drop for ActiveWriter<'_> {
@@ -29,7 +29,7 @@ impl InFlight {
         self.state.lock().count += count;
     }
 
-    /// Returns how many are left.
+    /// Removes `count` transfers or writers from the counter, and returns the new value.
     pub fn end(&self, count: usize) -> usize {
         let mut state = self.state.lock();
         state.count -= count;
@@ -37,7 +37,7 @@ impl InFlight {
         state.count
     }
 
-    /// A writer begins. `None`: writers are not admitted any more.
+    /// Registers an active writer. Returns `None` if writers are no longer admitted.
     pub fn enter(&self) -> Option<ActiveWriter<'_>> {
         let mut state = self.state.lock();
         if state.closed {
@@ -47,7 +47,7 @@ impl InFlight {
         Some(ActiveWriter(self))
     }
 
-    /// Admits no more writers. Active writers continue, and begin their transfers.
+    /// Stops admitting writers. Active writers continue, and may start transfers.
     pub fn close(&self) {
         self.state.lock().closed = true;
     }
@@ -56,12 +56,12 @@ impl InFlight {
         self.state.lock().count
     }
 
-    /// Waits until none is left. Must not be called with a latch held.
+    /// Waits until the counter is zero. Must not be called with a latch held.
     pub fn wait(&self) {
         self.wait_below(1);
     }
 
-    /// Waits until fewer than `limit` are left. Must not be called with a latch held.
+    /// Waits until the counter is less than `limit`. Must not be called with a latch held.
     pub fn wait_below(&self, limit: usize) {
         let mut state = self.state.lock();
         while state.count >= limit {

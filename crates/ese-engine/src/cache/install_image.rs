@@ -1,4 +1,4 @@
-//! Pages that cannot be read, and images that take the place of a read.
+//! Handles pages that cannot be read, and images that replace a read.
 
 use std::time::Duration;
 
@@ -10,37 +10,39 @@ use super::{Cache, FileId, PageKey};
 use crate::Result;
 
 impl Cache {
-    /// A page of a file is damaged, as a reader past the cache has found.
+    /// Records that a page of a file is damaged. Called by readers that bypass the cache.
     pub(crate) fn note_damage(&self, key: PageKey) {
         if let Some(attached) = self.shared.find_file(key.file) {
             attached.damaged.note(key.page, self.clock.monotonic());
         }
     }
 
-    /// Pages of a file that could not be read.
+    /// Returns the pages of a file that could not be read.
     pub(crate) fn damaged_pages(&self, file: FileId) -> Vec<PageNumber> {
         let attached = self.shared.find_file(file);
         attached.map(|attached| attached.damaged.list()).unwrap_or_default()
     }
 
-    /// A page is good again.
+    /// Records that a page is valid again.
     pub(crate) fn forget_damage(&self, file: FileId, page: PageNumber) {
         if let Some(attached) = self.shared.find_file(file) {
             attached.damaged.forget(page);
         }
     }
 
-    /// From now on, sessions that need a damaged page of a file wait so long for its repair. Zero: they do not, and those that
-    /// wait go on.
+    /// Sets the time that sessions wait for the repair of a damaged page of the file. Zero disables waiting, and ends
+    /// the current waits.
     pub(crate) fn wait_for_repairs(&self, file: FileId, limit: Duration) {
         if let Some(attached) = self.shared.find_file(file) {
             attached.damaged.set_limit(limit);
         }
     }
 
-    /// Puts an image into the frame of a page that cannot be read, or was not read yet, and drops changes that memory has for the old
-    /// page: the image has them. The page is dirty then: redo needs the log from `first` on, and the log must be durable up to `last`
-    /// before it is written. `false`: the page is in memory. Must not be called with a latch held.
+    /// Installs an image into the frame of a page that cannot be read, or that was not read yet. Changes of the old
+    /// page in memory are dropped, because the image contains them.
+    ///
+    /// The page becomes dirty. Redo needs the log from `first` on, and the log must be durable up to `last` before
+    /// the page is written. Returns false if the page is already in memory. Must not be called with a latch held.
     pub(crate) fn install_image(
         &self,
         key: PageKey,
@@ -75,7 +77,7 @@ impl Cache {
                 }
                 FrameState::Ready => return Ok(false),
                 FrameState::Loading => frame.wait_while_loading(),
-                // Only a read says whether the page is good.
+                // Only a read can determine whether the page is valid.
                 FrameState::Fresh | FrameState::Unverified => {
                     drop(page);
                     if self.fetch_tentatively(key).is_ok() {

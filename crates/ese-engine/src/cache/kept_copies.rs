@@ -1,11 +1,14 @@
 //! Copies of pages that wait for the waypoint.
 //!
-//! No page may be written with changes behind the waypoint, and the waypoint follows the log at a distance. A page that
-//! changes in each generation would never be old enough, and would hold the checkpoint for ever. So it is copied, and the
-//! copy is written when the waypoint has passed its last change. The page can change meanwhile. ESE: versioned pages.
+//! A page must not be written if it contains changes after the waypoint, and the waypoint follows the log at a
+//! distance. A page that changes in every generation would never be old enough to be written, and would block the
+//! checkpoint forever. Therefore such a page is copied, and the copy is written when the waypoint has passed its last
+//! change. The page itself can change in the meantime. ESE: versioned pages.
 //!
-//! Invariants: a page has at most one copy, and no other writer meanwhile; the copies use at most half of the transfer
-//! buffers, so that other writes go on.
+//! Invariants:
+//!
+//! - A page has at most one copy. While the copy exists, no other writer writes the page.
+//! - The copies use at most half of the transfer buffers. Other writes can therefore proceed.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
@@ -17,7 +20,7 @@ use super::kept_run::KeptRun;
 use super::write_back::{Keeping, Run, UnflushedLog, WriteReason};
 
 impl Cache {
-    /// How many more pages can be copied.
+    /// Returns the number of additional pages that can be copied.
     pub(super) fn kept_room(&self, unflushed_log: UnflushedLog) -> usize {
         match unflushed_log {
             UnflushedLog::Keep => {
@@ -27,16 +30,16 @@ impl Cache {
         }
     }
 
-    /// Copies pages, and keeps the copies. Their buffers are reserved.
+    /// Copies pages and retains the copies. Their buffers must be reserved.
     pub(super) fn keep_copies(&self, attached: &Arc<AttachedFile>, keeping: Keeping) {
         let Keeping { pages, needed, .. } = keeping;
         if pages.is_empty() {
             return;
         }
         self.shared.kept.fetch_add(pages.len(), Ordering::Relaxed);
-        // A longer buffer would take what other writers need.
+        // A longer buffer would use space that other writers need.
         let runs = self.copy(attached, pages, |pages| self.shared.transfer_buffers.take_exact(pages));
-        // In the list before a page can be claimed again.
+        // The copies must be in the list before one of the pages can be claimed again.
         let mut kept = self.kept_runs.lock();
         for Run { pages, buffer } in runs {
             pages.iter().for_each(|page| page.frame().keep());
@@ -44,12 +47,12 @@ impl Cache {
         }
     }
 
-    /// Starts to write the copies that the waypoint has passed.
+    /// Starts writing the copies that the waypoint has passed.
     pub(super) fn write_kept(&self, attached: &Arc<AttachedFile>) {
         if self.shared.kept.load(Ordering::Relaxed) == 0 {
             return;
         }
-        // A thread that discards the file drops the copies.
+        // If the file is being discarded, the discarding thread drops the copies.
         let Some(_active) = attached.in_flight.enter() else { return };
         let durable = attached.wal.durable();
         let passed: Vec<KeptRun> = {
@@ -66,7 +69,7 @@ impl Cache {
         });
     }
 
-    /// Gives up the copies of a file that is being discarded.
+    /// Drops the copies of a file that is being discarded.
     pub(super) fn drop_kept(&self, attached: &AttachedFile) {
         let of_file = |run: &mut KeptRun| run.file == attached.id;
         let dropped: Vec<KeptRun> = self.kept_runs.lock().extract_if(.., of_file).collect();

@@ -6,7 +6,7 @@ use jetcell_vfs::IoBuffer;
 use super::latch::PinnedPage;
 use super::page_key::FileId;
 
-/// Adjacent pages, and their copy, which may be written when the waypoint has passed a position.
+/// A copy of adjacent pages, which may be written when the waypoint has passed `needed`.
 pub(super) struct KeptRun {
     pub file: FileId,
     pub pages: Vec<PinnedPage>,
@@ -15,7 +15,7 @@ pub(super) struct KeptRun {
 }
 
 impl KeptRun {
-    /// Claims all pages of the run, or none: a reader can have claimed one.
+    /// Claims all pages of the run. If a reader has claimed one of them, no page is claimed.
     pub fn claim(&self) -> bool {
         for (index, page) in self.pages.iter().enumerate() {
             if !page.frame().claim_kept() {

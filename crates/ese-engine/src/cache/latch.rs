@@ -1,7 +1,7 @@
-//! Handles to pages: pins keep them resident, latches protect their bytes.
+//! Handles to pages: pins keep pages resident, latches protect their bytes.
 //!
-//! Invariants: a latch owns a pin and gives up the latch first. Latches are for memory work only; a thread that
-//! holds one must not fetch, flush or wait.
+//! Invariants: a latch owns a pin and releases the latch first. Latches are only for work in memory. A thread that
+//! holds a latch must not fetch, flush or wait.
 
 use std::ops::{Deref, DerefMut};
 
@@ -13,13 +13,13 @@ use jetcell_sync::{Arc, ArcRwLockReadGuard, ArcRwLockWriteGuard, RawRwLock, RwLo
 use super::frame::{Body, Frame, FrameState};
 use super::{DeferredUndo, PageDelta, PageKey};
 
-/// A page that stays in memory while this exists.
+/// A pin. The page stays in memory while this value exists.
 pub struct PinnedPage {
     frame: Arc<Frame>,
 }
 
 impl PinnedPage {
-    /// Takes over a pin that is counted already.
+    /// Takes over a pin that is already counted.
     pub(super) fn adopt(frame: Arc<Frame>) -> PinnedPage {
         PinnedPage { frame }
     }
@@ -32,17 +32,17 @@ impl PinnedPage {
         &self.frame
     }
 
-    /// Which page it is.
+    /// Returns the file and number of the page.
     pub fn key(&self) -> PageKey {
         self.frame.key()
     }
 
-    /// Waits for the shared latch. A thread must not ask for it twice: a writer may be waiting in between.
+    /// Waits for the shared latch. A thread must not acquire it twice, because a writer may be waiting in between.
     pub fn read(&self) -> ReadLatch {
         ReadLatch { body: RwLock::read_arc(&self.frame.body), page: self.clone() }
     }
 
-    /// The same, without another pin.
+    /// Converts the pin into the shared latch, waiting for it if necessary.
     pub fn into_read(self) -> ReadLatch {
         ReadLatch { body: RwLock::read_arc(&self.frame.body), page: self }
     }
@@ -52,22 +52,22 @@ impl PinnedPage {
         WriteLatch { body: RwLock::write_arc(&self.frame.body), page: self.clone() }
     }
 
-    /// The same, without another pin.
+    /// Converts the pin into the exclusive latch, waiting for it if necessary.
     pub fn into_write(self) -> WriteLatch {
         WriteLatch { body: RwLock::write_arc(&self.frame.body), page: self }
     }
 
-    /// The shared latch, if it is free.
+    /// Returns the shared latch if it can be acquired without waiting.
     pub fn try_read(&self) -> Option<ReadLatch> {
         Some(ReadLatch { body: RwLock::try_read_arc(&self.frame.body)?, page: self.clone() })
     }
 
-    /// The exclusive latch, if it is free.
+    /// Returns the exclusive latch if it can be acquired without waiting.
     pub fn try_write(&self) -> Option<WriteLatch> {
         Some(WriteLatch { body: RwLock::try_write_arc(&self.frame.body)?, page: self.clone() })
     }
 
-    /// Whether the page differs from the disk.
+    /// Returns true if the page differs from the page on disk.
     pub fn is_dirty(&self) -> bool {
         self.frame.is_dirty()
     }
@@ -99,17 +99,17 @@ pub struct ReadLatch {
 }
 
 impl ReadLatch {
-    /// Which page it is.
+    /// Returns the file and number of the page.
     pub fn key(&self) -> PageKey {
         self.page.key()
     }
 
-    /// The pin, to keep the page after the latch.
+    /// Returns the pin. Clone it to keep the page in memory after the latch is released.
     pub fn page(&self) -> &PinnedPage {
         &self.page
     }
 
-    /// Changes of the page whose before-images are not logged yet.
+    /// Returns the changes of the page whose before-images are not logged yet.
     pub fn deferred_undo(&self) -> &[Arc<dyn DeferredUndo>] {
         &self.body.undo
     }
@@ -124,43 +124,46 @@ impl Deref for ReadLatch {
 
 /// Exclusive access to a page's bytes.
 ///
-/// Order for a change: read the log's tip, [`mark_dirty`](WriteLatch::mark_dirty) with it, append the records,
-/// [`set_last`](WriteLatch::set_last), and only then release the latch.
+/// A change must follow this order: read the log's tip, call [`mark_dirty`](WriteLatch::mark_dirty) with it, append
+/// the records, call [`set_last`](WriteLatch::set_last), and only then release the latch.
 pub struct WriteLatch {
     body: ArcRwLockWriteGuard<RawRwLock, Body>,
     page: PinnedPage,
 }
 
 impl WriteLatch {
-    /// Which page it is.
+    /// Returns the file and number of the page.
     pub fn key(&self) -> PageKey {
         self.page.key()
     }
 
-    /// The pin, to keep the page after the latch.
+    /// Returns the pin. Clone it to keep the page in memory after the latch is released.
     pub fn page(&self) -> &PinnedPage {
         &self.page
     }
 
-    /// Whether the page was created and not changed yet: it has a header of zeros and arbitrary bytes behind it.
+    /// Returns true if the page was created and not changed yet. Such a page has a header of zeros, followed by
+    /// arbitrary bytes.
     pub(crate) fn is_new(&self) -> bool {
         self.page.frame.state() == FrameState::Fresh
     }
 
-    /// Marks the page as differing from the disk since `first`, a position not after the first record that
-    /// describes the change. Works even after the cache failed, see [`super::Cache::check_writable`].
+    /// Marks the page as different from the page on disk since `first`. This position must not be after the first
+    /// record that describes the change. The call succeeds even after the cache has failed, see
+    /// [`super::Cache::check_writable`].
     #[doc(alias = "OB0")]
     pub fn mark_dirty(&mut self, first: LogPosition) {
         self.page.frame.mark_dirty(first);
     }
 
-    /// The same for changes that [`apply_delta`](WriteLatch::apply_delta) makes, or that the caller passes to
-    /// [`record_deltas`](WriteLatch::record_deltas) before it releases the latch.
+    /// Marks the page dirty for changes that are recorded as deltas. Either [`apply_delta`](WriteLatch::apply_delta)
+    /// makes the changes, or the caller passes them to [`record_deltas`](WriteLatch::record_deltas) before it
+    /// releases the latch.
     pub(crate) fn mark_dirty_by_delta(&mut self, first: LogPosition) {
         self.page.frame.mark_dirty_by_delta(first);
     }
 
-    /// Applies a delta and sets the dbtime of the page to `time`. An error: the delta does not fit the page.
+    /// Applies a delta and sets the dbtime of the page to `time`. Fails if the delta does not fit the page.
     pub(crate) fn apply_delta(&mut self, delta: &PageDelta<'_>, time: DbTime) -> Result<(), &'static str> {
         let frame = &self.page.frame;
         let mut page = PageMut::new(&mut self.body.bytes, frame.shared.page_size);
@@ -176,7 +179,7 @@ impl WriteLatch {
         frame.record_deltas(|deltas| delta.encode(time, deltas));
     }
 
-    /// Records deltas that were applied, as [`PageDelta::encode`] writes them.
+    /// Records deltas that were already applied, in the encoding of [`PageDelta::encode`].
     pub(crate) fn record_deltas(&mut self, deltas: &[u8]) {
         self.page.frame.record_deltas(|all| {
             all.extend_from_slice(deltas);
@@ -184,7 +187,7 @@ impl WriteLatch {
         });
     }
 
-    /// Drops deferred undo that is not needed any more. `false`: some of it is still needed.
+    /// Drops deferred undo that is no longer needed. Returns false if some undo is still needed.
     pub(super) fn discard_resolved_undo(&mut self) -> bool {
         let frame = &self.page.frame;
         let Some(being_logged) = frame.undo_being_logged.try_lock() else { return false };
@@ -194,14 +197,14 @@ impl WriteLatch {
         resolved
     }
 
-    /// The page may be written once the log is durable up to `end`. Never goes back.
+    /// Requires the log to be durable up to `end` before the page may be written. The position never moves backwards.
     pub fn set_last(&mut self, end: LogPosition) {
         self.page.frame.set_last(end);
     }
 
-    /// The page may be written once this before-image is logged.
+    /// Requires this before-image to be logged before the page may be written.
     pub fn defer_undo(&mut self, undo: Arc<dyn DeferredUndo>) {
-        // A page that is never written would otherwise collect the before-images of all its transactions.
+        // Otherwise, a page that is never written would collect the before-images of all its transactions.
         if self.body.undo.len() >= 16 {
             let frame = &self.page.frame;
             self.body.undo.retain(|undo| undo.resolved_at().map(|end| frame.set_last(end)).is_none());
@@ -210,18 +213,18 @@ impl WriteLatch {
         self.page.frame.has_undo.store(true, Ordering::Release);
     }
 
-    /// Changes of the page whose before-images are not logged yet.
+    /// Returns the changes of the page whose before-images are not logged yet.
     pub fn deferred_undo(&self) -> &[Arc<dyn DeferredUndo>] {
         &self.body.undo
     }
 
-    /// The same, with the before-images that a writer of the page is logging now.
+    /// Returns the deferred undo of the page, including the before-images that a writer of the page is logging now.
     pub fn undo_to_share(&self) -> Vec<Arc<dyn DeferredUndo>> {
         let being_logged = self.page.frame.undo_being_logged.lock();
         self.body.undo.iter().chain(being_logged.iter()).cloned().collect()
     }
 
-    /// Takes the deferred undo off the page, to log it or to move it with its node to another page.
+    /// Removes the deferred undo from the page, to log it or to move it to another page together with its node.
     pub fn take_deferred_undo(&mut self) -> Vec<Arc<dyn DeferredUndo>> {
         self.page.frame.has_undo.store(false, Ordering::Release);
         std::mem::take(&mut self.body.undo)

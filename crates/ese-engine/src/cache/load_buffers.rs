@@ -1,23 +1,24 @@
-//! Memory for the transfers and the sorts of bulk loads.
+//! Buffers for the transfers and sorts of bulk loads.
 
 use jetcell_sync::Mutex;
 use jetcell_vfs::IoBuffer;
 
-/// Buffers that the trees of a load use one after the other, and several loads if they share it
-/// ([`BulkLoadOptions::buffers`](crate::BulkLoadOptions::buffers)). Memory that was never used costs more processor time than the
-/// copies into it.
+/// Buffers that the trees of a bulk load use one after the other. Several loads can share them
+/// ([`BulkLoadOptions::buffers`](crate::BulkLoadOptions::buffers)).
+///
+/// Memory that was never used before costs more processor time than the copies into it.
 #[derive(Default)]
 pub struct LoadBuffers {
     free: Mutex<Vec<IoBuffer>>,
     free_sorts: Mutex<Vec<SortMemory>>,
 }
 
-/// Memory of the sort of an index.
+/// Memory for sorting an index.
 #[derive(Default)]
 pub(crate) struct SortMemory {
-    /// Nodes one behind the other.
+    /// Concatenated nodes.
     pub nodes: Vec<u8>,
-    /// The first bytes of each node as a number, and where the node begins.
+    /// First bytes of each node as a number, and the offset of the node.
     pub places: Vec<(u64, u32)>,
 }
 
@@ -30,16 +31,17 @@ impl SortMemory {
 }
 
 impl LoadBuffers {
-    /// A buffer of `len` bytes with arbitrary content, which may grow to `capacity`.
+    /// Takes a buffer of `len` bytes with arbitrary content. The buffer may grow to `capacity`.
     pub(crate) fn take(&self, len: usize, capacity: usize) -> IoBuffer {
         let mut free = self.free.lock();
-        // The caches of the processor may have the one that was used last.
+        // The buffer that was used last may still be in the processor caches.
         if let Some(at) = free.iter().rposition(|buffer| buffer.capacity() == capacity) {
             let mut buffer = free.remove(at);
             buffer.resize(len);
             return buffer;
         }
-        // Together in huge pages, of which the kernel clears and maps one in the time of a few small ones.
+        // Small buffers are allocated together in huge pages. The kernel clears and maps a huge page in the time that
+        // a few small pages take.
         let is_together = capacity <= IoBuffer::HUGE / 2 && IoBuffer::HUGE.is_multiple_of(capacity);
         let new = if is_together { IoBuffer::huge_slab(capacity) } else { None };
         let mut new = new.unwrap_or_default();
@@ -50,17 +52,17 @@ impl LoadBuffers {
         buffer
     }
 
-    /// Ends the use of a buffer.
+    /// Returns a buffer to the pool.
     pub(crate) fn put_back(&self, buffer: IoBuffer) {
         self.free.lock().push(buffer);
     }
 
-    /// Memory for a sort, without nodes.
+    /// Takes memory for a sort. It contains no nodes.
     pub(crate) fn take_sort(&self) -> SortMemory {
         self.free_sorts.lock().pop().unwrap_or_default()
     }
 
-    /// Ends the use of the memory of a sort.
+    /// Returns the memory of a sort to the pool.
     pub(crate) fn put_back_sort(&self, mut memory: SortMemory) {
         if memory.nodes.capacity() > 0 {
             memory.clear();
@@ -91,7 +93,7 @@ mod tests {
         assert_ne!(other.as_ptr(), place, "a buffer of another length");
         let again = buffers.take(4096, 1 << 20);
         assert_eq!((again.as_ptr(), again.len(), again[0]), (place, 4096, 7));
-        // A capacity that no huge page can be divided into.
+        // A huge page cannot be divided evenly into buffers of this capacity.
         assert_eq!(buffers.take(12 << 10, 12 << 10).len(), 12 << 10);
     }
 }

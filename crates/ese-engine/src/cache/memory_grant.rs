@@ -1,4 +1,5 @@
-//! Memory that the cache grants to another user for a while: recovery, which uses few pages and much log.
+//! Memory that the cache temporarily grants to another user. The user is recovery, which needs few pages and a large
+//! amount of log.
 
 use jetcell_sync::atomic::Ordering;
 use jetcell_sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use super::Cache;
 use super::cache_state::CacheState;
 use super::frame::Frame;
 
-/// Frames without memory. The cache does not use them while the grant exists.
+/// A number of frames without memory. The cache does not use them while the grant exists.
 pub struct MemoryGrant {
     shared: Arc<CacheState>,
     frames: Mutex<Vec<u32>>,
@@ -15,12 +16,12 @@ pub struct MemoryGrant {
 }
 
 impl MemoryGrant {
-    /// Size of the grant in bytes.
+    /// Returns the size of the grant in bytes.
     pub fn bytes(&self) -> usize {
         self.frames.lock().len() * self.page_bytes
     }
 
-    /// Returns the part of the grant above `bytes` to the cache.
+    /// Returns to the cache the part of the grant that exceeds `bytes`.
     pub fn shrink(&self, bytes: usize) {
         let mut frames = self.frames.lock();
         let remaining = frames.len().min(bytes.div_ceil(self.page_bytes));
@@ -39,9 +40,10 @@ impl Drop for MemoryGrant {
 }
 
 impl Cache {
-    /// Grants at most `bytes`, only of frames that were never used, so that no page is evicted for it. All grants together take at most half
-    /// of the frames, so that recoveries at the same time leave frames for their pages. Until the grant is dropped, evictions with
-    /// deltas are not limited by the admission budget.
+    /// Grants at most `bytes` of memory. Only frames that were never used are granted, so no page is evicted.
+    ///
+    /// All grants together use at most half of the frames. Concurrent recoveries therefore leave frames for their
+    /// pages. Until the grant is dropped, the admission budget does not limit evictions with deltas.
     pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
         let page_bytes = self.page_size.bytes();
         let mut frames = Vec::new();

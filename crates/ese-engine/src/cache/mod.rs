@@ -9,19 +9,19 @@
 //! ```
 //!
 //! Invariants:
-//! - Memory: frames, transfer buffers and deltas never exceed the configured bytes, except for frames that deltas return
-//!   early because all others are in use ([`deltas`]).
+//! - Memory: frames, transfer buffers and deltas never exceed the configured bytes, except for frames that deltas
+//!   return early because all others are in use ([`deltas`]).
 //! - A pin keeps a page resident and a latch protects its bytes. No thread waits for I/O with a latch held.
-//! - A page is written only when its undo information is logged, the log is durable up to its last change, and the waypoint
-//!   has passed that. For a page that changes too often, a copy waits for that ([`kept_copies`]).
-//! - A page has at most one write in flight. It is clean when that write completes, unless it changed since.
-//! - A dirty page whose deltas are known may be evicted without a write; the cache keeps the deltas ([`deltas`]).
-//! - A page counts for [`Cache::oldest_dirty`] until a sync follows its write: written is not durable.
-//! - Locks nest in this order: page table shard, frame's modification, dirty page table. Completions of I/O take no other
-//!   locks, and no thread submits I/O with one of them held.
-//! - Without threads, and with a clock and files that repeat, the cache is deterministic.
+//! - A page is written only when its undo information is logged, the log is durable up to its last change, and the
+//!   waypoint has passed that change. If a page changes too often, a copy of it waits instead ([`kept_copies`]).
+//! - A page has at most one write in flight. It is clean when that write completes, unless it has changed again.
+//! - A dirty page whose deltas are known may be evicted without a write; the cache retains the deltas ([`deltas`]).
+//! - A page is included in [`Cache::oldest_dirty`] until a sync follows its write: a written page is not yet durable.
+//! - Locks nest in this order: page table shard, frame's modification, dirty page table. Completions of I/O acquire
+//!   no other locks, and no thread submits I/O while it holds one of them.
+//! - Without threads, and with a deterministic clock and deterministic files, the cache is deterministic.
 //!
-//! Not part of the cache: when to checkpoint, which pages to read ahead, growing files.
+//! The cache does not decide when to checkpoint or which pages to read ahead, and it does not grow files.
 
 mod announced_ranges;
 mod attached_file;

@@ -1,7 +1,7 @@
-//! Writes of new pages past the cache, in large transfers.
+//! Writes of new pages that bypass the cache, in large transfers.
 //!
-//! The pages have no frame, no deltas and no log record, so none of the rules of [`write_back`](super::write_back) applies to
-//! them: the caller makes them durable before a record refers to them.
+//! The pages have no frame, no deltas and no log record. Therefore the rules of [`write_back`](super::write_back) do
+//! not apply to them. The caller makes the pages durable before a log record refers to them.
 
 use ese_format::PageNumber;
 use jetcell_sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use super::load_buffers::LoadBuffers;
 use super::{Cache, FileId};
 use crate::{Error, Result};
 
-/// The writes of one writer of new pages that have not completed, and their buffers.
+/// The pending writes of one writer of new pages, and their buffers.
 pub(crate) struct NewPageWrites {
     in_flight: InFlight,
     buffers: Arc<LoadBuffers>,
@@ -20,12 +20,13 @@ pub(crate) struct NewPageWrites {
 }
 
 impl NewPageWrites {
-    /// No writes yet.
+    /// Creates a set of writes that is empty.
     pub fn new(buffers: Arc<LoadBuffers>) -> NewPageWrites {
         NewPageWrites { in_flight: InFlight::default(), buffers, failed: Mutex::default() }
     }
 
-    /// A buffer of `len` bytes out of `capacity`, with arbitrary content, as soon as fewer than `most` writes are in flight.
+    /// Waits until fewer than `most` writes are in flight, and returns a buffer of `len` bytes out of `capacity`,
+    /// with arbitrary content.
     pub fn buffer(&self, len: usize, capacity: usize, most: usize) -> IoBuffer {
         self.in_flight.wait_below(most.max(1));
         self.buffers.take(len, capacity)
@@ -44,8 +45,8 @@ impl NewPageWrites {
 }
 
 impl Cache {
-    /// Starts to write new pages: those in `buffer`, sealed, from page `first` on. A write that fails changes nothing but the
-    /// outcome of `writes`, because nothing refers to the pages yet.
+    /// Starts writing new pages. `buffer` contains the sealed pages, starting with page `first`. A failed write
+    /// affects only the result of `writes`, because nothing refers to the pages yet.
     pub(crate) fn write_new_pages(
         &self,
         file: FileId,

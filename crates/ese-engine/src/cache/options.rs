@@ -1,24 +1,25 @@
-//! Options of a cache, and the limits in pages that follow from them.
+//! Options of a cache, and the limits in pages that are derived from them.
 
 use ese_format::PageSize;
 use jetcell_sync::Arc;
 use jetcell_vfs::Clock;
 
-/// What happens to a dirty page that is evicted.
+/// Handling of dirty pages that are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvictionPolicy {
     /// The page is written first, as in ESE and most other engines.
     WriteBack,
-    /// The page is not written if the deltas since its last write are small. The cache keeps the deltas in memory and
-    /// applies them when the page is read again. LLAMA calls this a delta chain on a flushed page.
+    /// The page is not written if the deltas since its last write are small. The cache retains the deltas in memory
+    /// and applies them when the page is read again. LLAMA calls this a delta chain on a flushed page.
     KeepDeltas {
-        /// Largest share of the cache's memory that deltas may use, in parts per 1000. At most 750 counts.
+        /// Maximum share of the cache's memory that deltas may use, in parts per 1000. Values above 750 are treated
+        /// as 750.
         memory_permille: u32,
     },
 }
 
 impl EvictionPolicy {
-    /// Largest share of the memory for deltas, in parts per 1000; 0 if none are kept.
+    /// Returns the maximum share of the memory for deltas, in parts per 1000, or 0 if none are retained.
     fn memory_permille(self) -> u32 {
         match self {
             EvictionPolicy::WriteBack => 0,
@@ -27,38 +28,40 @@ impl EvictionPolicy {
     }
 }
 
-/// Options of a cache. [`CacheOptions::new`] has defaults for all but three.
+/// Options of a cache. [`CacheOptions::new`] provides defaults for all but three options.
 #[derive(Clone)]
 pub struct CacheOptions {
-    /// Memory for pages, transfer buffers and deltas, in bytes; at least 16 pages are used. ESE: `JET_paramCacheSizeMax`.
+    /// Memory for pages, transfer buffers and deltas, in bytes. The minimum is the size of 16 pages. ESE:
+    /// `JET_paramCacheSizeMax`.
     #[doc(alias = "JET_paramCacheSizeMax")]
     pub bytes: usize,
-    /// The one page size of all files.
+    /// Page size of all files.
     pub page_size: PageSize,
-    /// Times pauses between retries.
+    /// Clock for the pauses between retries.
     pub clock: Arc<dyn Clock>,
-    /// Cleaning starts when fewer frames than this share of all are available (parts per 1000).
-    /// ESE: `JET_paramStartFlushThreshold`.
+    /// Share of all frames, in parts per 1000. Cleaning starts when fewer frames are available. ESE:
+    /// `JET_paramStartFlushThreshold`.
     #[doc(alias = "JET_paramStartFlushThreshold")]
     pub start_cleaning_permille: u32,
-    /// Cleaning stops when this share of all frames is available. ESE: `JET_paramStopFlushThreshold`.
+    /// Share of all frames, in parts per 1000. Cleaning stops when this number of frames is available. ESE:
+    /// `JET_paramStopFlushThreshold`.
     #[doc(alias = "JET_paramStopFlushThreshold")]
     pub stop_cleaning_permille: u32,
-    /// What happens to a dirty page that is evicted.
+    /// Handling of dirty pages that are evicted.
     pub eviction: EvictionPolicy,
     /// Number of evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
     #[doc(alias = "JET_paramLRUKHistoryMax")]
     pub history_pages: usize,
-    /// Largest transfer of adjacent pages, in bytes. ESE: `JET_paramMaxCoalesceWriteSize`.
+    /// Maximum size in bytes of a transfer of adjacent pages. ESE: `JET_paramMaxCoalesceWriteSize`.
     #[doc(alias = "JET_paramMaxCoalesceWriteSize")]
     pub coalesce_bytes: usize,
-    /// Seed of the sampling that selects victims.
+    /// Seed for the sampling that selects victims.
     pub seed: u64,
 }
 
 impl CacheOptions {
-    /// Defaults: cleaning between 2 % and 4 % of the frames, deltas in three quarters of the memory, a history of 100 000
-    /// pages, transfers up to 512 KiB.
+    /// Creates options with default values: cleaning between 2 % and 4 % of the frames, deltas in three quarters of
+    /// the memory, a history of 100 000 pages, transfers up to 512 KiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
             bytes,
@@ -74,35 +77,37 @@ impl CacheOptions {
     }
 }
 
-/// Limits in pages that follow from [`CacheOptions`].
+/// Limits in pages that are derived from [`CacheOptions`].
 pub(super) struct Limits {
     /// Number of frames.
     pub frames: usize,
-    /// Pages of all transfer buffers.
+    /// Number of pages of all transfer buffers.
     pub transfer_pages: usize,
-    /// Cleaning starts with fewer available frames.
+    /// Number of available frames below which cleaning starts.
     pub start: usize,
-    /// Cleaning stops with so many available frames.
+    /// Number of available frames at which cleaning stops.
     pub stop: usize,
-    /// Cleaning starts with more dirty frames: there would soon be no clean victim.
+    /// Number of dirty frames above which cleaning starts. With more dirty frames, there would soon be no clean
+    /// victim.
     pub dirty: usize,
-    /// Frames whose memory deltas may use.
+    /// Number of frames whose memory deltas may use.
     pub delta_frames: usize,
-    /// Pages of memory for deltas besides those frames.
+    /// Number of pages of memory for deltas, in addition to those frames.
     pub delta_slack: usize,
-    /// Largest transfer, in pages.
+    /// Maximum size of a transfer, in pages.
     pub run: usize,
-    /// Evicted pages whose last use is remembered.
+    /// Number of evicted pages whose last use is remembered.
     pub history: usize,
 }
 
-/// More bytes of transfer buffers are not useful: these keep the deepest device queue busy.
+/// Maximum size in bytes of all transfer buffers. This is sufficient to keep the deepest device queue busy.
 const MAX_TRANSFER_BYTES: usize = 8 << 20;
-/// The share of the memory for deltas that are recorded between two evictions: only evictions give frames to deltas.
+/// Divisor of the cache size that gives the memory for deltas recorded between two evictions. Only evictions give
+/// further frames to deltas.
 const DELTA_SLACK_SHARE: usize = 64;
-/// Frames that deltas never use: several sessions pin a few pages each.
+/// Number of frames that deltas never use, because several sessions pin a few pages each.
 const MIN_FRAMES: usize = 32;
-/// A split pins about five pages, and several sessions run at once.
+/// Minimum size of a cache in pages. A split pins about five pages, and several sessions run concurrently.
 const MIN_PAGES: usize = 16;
 
 impl Limits {
@@ -114,7 +119,7 @@ impl Limits {
         let delta_slack = if delta_permille == 0 { 0 } else { (pages / DELTA_SLACK_SHARE).max(1) };
         let frames = (pages - transfer_pages - delta_slack).min(u32::MAX as usize);
         let share = |permille: u32| frames * permille.min(500) as usize / 1000;
-        // A small cache needs a few available frames, whatever its share is.
+        // A small cache needs a few available frames, regardless of its configured share.
         let floor = (frames / 16).clamp(1, 8);
         let start = share(options.start_cleaning_permille).max(floor);
         Limits {
@@ -137,7 +142,8 @@ mod tests {
 
     use super::*;
 
-    /// Frames, transfer buffers, start and stop threshold, dirty, frames and slack for deltas, run, history.
+    /// Returns the limits in this order: frames, transfer buffers, start threshold, stop threshold, dirty, frames for
+    /// deltas, slack for deltas, run, history.
     fn limits(pages: usize, change: impl FnOnce(&mut CacheOptions)) -> [usize; 9] {
         let mut options = CacheOptions::new(pages * 4096, PageSize::KIB_4, Arc::new(SimClock::default()));
         change(&mut options);

@@ -1,4 +1,4 @@
-//! The page cache: its parts, attaching and detaching files, counters.
+//! The page cache: its components, attaching and detaching files, counters.
 
 use crossbeam_utils::CachePadded;
 use ese_format::{LogPosition, PageSize};
@@ -19,7 +19,7 @@ use super::{CacheCounters, CacheOptions, FileId, WriteAhead};
 use crate::events::Events;
 use crate::{Error, Result};
 
-/// Pages of all attached databases in a fixed amount of memory. See the module for its invariants.
+/// Pages of all attached databases in a fixed amount of memory. The module documentation lists its invariants.
 #[repr(align(128))]
 pub struct Cache {
     pub(super) page_size: PageSize,
@@ -28,14 +28,14 @@ pub struct Cache {
     pub(super) shared: Arc<CacheState>,
     pub(super) page_table: PageTable,
     pub(super) frames: Box<[OnceLock<Arc<Frame>>]>,
-    /// How many of `frames` were ever used.
+    /// Number of `frames` that were ever used.
     pub(super) used_frames: AtomicUsize,
-    /// The time of the replacement policy: pages read so far. It does not depend on a clock, and does not advance while no
-    /// page is evicted.
+    /// Logical time of the replacement policy: the number of pages read so far. It does not depend on a clock, and
+    /// does not advance while no page is evicted.
     pub(super) now: CachePadded<AtomicU64>,
     pub(super) samples: CachePadded<AtomicU64>,
     pub(super) sweep_hand: AtomicUsize,
-    /// Dirty frames that would have been evicted if they were clean.
+    /// Dirty frames that would have been evicted if they had been clean.
     pub(super) write_candidates: CachePadded<Mutex<Vec<u32>>>,
     pub(super) refilling: AtomicBool,
     /// Copies of pages that wait for the waypoint.
@@ -45,7 +45,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache. It takes memory when pages are read.
+    /// Creates an empty cache. Memory is allocated when pages are read.
     pub fn new(options: CacheOptions) -> Arc<Cache> {
         let limits = Limits::new(&options);
         let page_bytes = options.page_size.bytes();
@@ -78,23 +78,23 @@ impl Cache {
         })
     }
 
-    /// An instance that uses the cache lets its checkpoint be at most `bytes` of log behind. The deeper, the more dirty
-    /// pages may be evicted with their deltas. The smallest depth of all instances counts.
+    /// Records that an instance lets its checkpoint lag the log by at most `bytes`. A larger distance allows more
+    /// dirty pages to be evicted with their deltas. The smallest distance of all instances is used.
     pub(crate) fn bound_checkpoint_depth(&self, bytes: u64) {
         self.shared.deltas.bound_checkpoint_depth(bytes);
     }
 
-    /// The page size of all files.
+    /// Returns the page size of all files.
     pub fn page_size(&self) -> PageSize {
         self.page_size
     }
 
-    /// Attaches a file. Its pages are written under the rules of `wal`.
+    /// Attaches a file. Its pages are written according to the rules of `wal`.
     pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>) -> FileId {
         self.attach_reporting(file, wal, Events::unheard())
     }
 
-    /// As [`Cache::attach`], with a place for events about damaged pages.
+    /// Attaches a file, like [`Cache::attach`], and reports events about damaged pages to `events`.
     pub(crate) fn attach_reporting(
         &self,
         file: Arc<dyn File>,
@@ -104,8 +104,13 @@ impl Cache {
         self.shared.attach(file, wal, events)
     }
 
-    /// Detaches a file whose changes were flushed. [`Error::Usage`] while it has dirty pages, unless the cache failed and
-    /// they are lost anyway. Pins that still exist hold memory, but no page.
+    /// Detaches a file whose changes were flushed. Pins that still exist keep memory allocated, but no longer refer
+    /// to a page.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost anyway, and the
+    /// file is detached.
     pub fn detach(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         attached.in_flight.wait();
@@ -116,50 +121,51 @@ impl Cache {
         self.discard(file)
     }
 
-    /// Detaches a file and discards its changes, as a crash would. Waits for active writers of its pages: afterwards the
-    /// cache writes neither to the file, nor to the log on behalf of its pages, and both may be opened again. Must not be
-    /// called with a latch held.
+    /// Detaches a file and discards its changes, as a crash would. The call waits for active writers of its pages.
+    /// Afterwards, the cache writes neither to the file nor, on behalf of its pages, to the log, and both may be
+    /// opened again. Must not be called with a latch held.
     pub fn discard(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
-        // The cleaner, and sessions that need a frame, write pages of any file. Writers that are active must end before the
-        // pages are discarded: a page must not be written after its before-images were dropped. Later writers find the
-        // file closed.
+        // The cleaner, and sessions that need a frame, write pages of any file. Active writers must finish before the
+        // pages are discarded, because a page must not be written after its before-images were dropped. Later writers
+        // find the file closed.
         attached.in_flight.close();
         attached.in_flight.wait();
         self.drop_kept(&attached);
         self.page_table.remove_pages(&attached, &self.shared.deltas, |_| true);
-        // A read-ahead may have begun in between.
+        // A read-ahead may have started in between.
         attached.in_flight.wait();
         self.shared.remove_file(file);
         Ok(())
     }
 
-    /// The log position where redo of `file` would have to start: the lowest first position of its pages that are dirty,
-    /// being written, or written and not yet synced by [`Cache::sync_file`]. `None` when all changes are durable.
+    /// Returns the log position at which redo of `file` would have to start, or `None` if all changes are durable.
     ///
-    /// Before a checkpoint advances, call `sync_file`; otherwise completed writes still count.
+    /// This is the lowest first position of all pages that are dirty, being written, or written and not yet synced by
+    /// [`Cache::sync_file`]. Before a checkpoint advances, call `sync_file`. Otherwise, completed writes are still
+    /// included.
     #[doc(alias = "OB0")]
     pub fn oldest_dirty(&self, file: FileId) -> Option<LogPosition> {
         self.shared.find_file(file)?.dirty_pages.lock().oldest()
     }
 
-    /// Dirty pages of the file, those in flight included.
+    /// Returns the number of dirty pages of the file, including those with a write in flight.
     pub fn dirty_pages(&self, file: FileId) -> usize {
         self.shared.find_file(file).map_or(0, |attached| attached.dirty_pages.lock().dirty_count())
     }
 
-    /// [`Error::ReadOnly`] after a write or sync of any file failed. Callers check this before they change pages: marking a
-    /// page dirty cannot fail, but the change would never reach the disk.
+    /// Returns [`Error::ReadOnly`] after a write or sync of any file has failed. Callers check this before they
+    /// change pages: marking a page dirty cannot fail, but the change would never be written to disk.
     pub fn check_writable(&self) -> Result<()> {
         self.shared.check()
     }
 
-    /// Refuses further changes after a failure outside the cache (log, header). The first reason stays.
+    /// Rejects all further changes after a failure outside the cache (log, header). The first reason is kept.
     pub fn fail(&self, what: impl Into<String>) {
         self.shared.fail(what.into());
     }
 
-    /// Frames that can be used without an eviction.
+    /// Returns the number of frames that can be used without an eviction.
     pub(super) fn available(&self) -> usize {
         self.shared.free_count() + self.limits.frames
             - self.used_frames.load(Ordering::Relaxed).min(self.limits.frames)
@@ -169,7 +175,7 @@ impl Cache {
         self.used_frames.load(Ordering::Acquire).min(self.limits.frames)
     }
 
-    /// All counters. They are read one after the other while the cache runs.
+    /// Returns all counters. They are read one by one while the cache is in use, so they are not an atomic snapshot.
     pub fn counters(&self) -> CacheCounters {
         let counters = &self.shared.counters;
         let (requests, hits) = self.page_table.counts();

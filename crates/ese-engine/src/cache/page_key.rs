@@ -1,23 +1,23 @@
-//! Identifies files and pages in the cache.
+//! Identifiers of files and pages in the cache.
 
 use ese_format::PageNumber;
 
-/// An attached file. The id is reused after the file was detached. ESE: `IFMP`.
+/// Identifier of an attached file. The id is reused after the file was detached. ESE: `IFMP`.
 #[doc(alias = "IFMP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileId(pub u16);
 
-/// A page of an attached file.
+/// Identifier of a page of an attached file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PageKey {
-    /// Which file.
+    /// The file.
     pub file: FileId,
-    /// Which page of it.
+    /// The number of the page in the file.
     pub page: PageNumber,
 }
 
 impl PageKey {
-    /// One integer with the order of the key; never 0.
+    /// Returns the key as one integer with the same order. The result is never 0.
     pub(super) fn to_u64(self) -> u64 {
         u64::from(self.file.0) << 32 | u64::from(self.page.get())
     }

@@ -1,6 +1,6 @@
 //! Maps pages to their frames, and evicted pages to their deltas and their last use.
 //!
-//! Invariants: a key is in at most one frame; an unpinned frame is pinned, or taken out, only under the lock of its
+//! Invariants: a key is in at most one frame. An unpinned frame is pinned or removed only under the lock of its
 //! shard. The history is a fixed array in which a newer page replaces an older one.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub(super) struct PageTable {
     shards: Box<[Shard]>,
 }
 
-/// Aligned to cache lines, because other threads use the adjacent shards.
+/// A part of the page table. Aligned to cache lines, because other threads use the adjacent shards.
 #[repr(align(128))]
 struct Shard {
     slots: RwLock<Slots>,
@@ -33,9 +33,9 @@ struct Shard {
 
 struct Slots {
     frames: HashMap<u64, Arc<Frame>, BuildSplitMixHasher>,
-    /// Dirty pages without a frame. No page is in both.
+    /// Dirty pages without a frame. No page is in both maps.
     evicted_dirty: HashMap<u64, EvictedDirtyPage, BuildSplitMixHasher>,
-    /// Evicted pages and their last use; key 0 marks an empty place.
+    /// Evicted pages and their last use. Key 0 marks an empty entry.
     history: Box<[(u64, u64)]>,
 }
 
@@ -58,7 +58,7 @@ impl PageTable {
         &self.shards[(mix64(key.to_u64()) >> 32) as usize % SHARDS]
     }
 
-    /// Pins a page that has a frame, in any state of the frame.
+    /// Pins a page that has a frame, regardless of the state of the frame.
     pub fn pin(&self, key: PageKey) -> Option<PinnedPage> {
         let slots = self.shard(key).slots.read();
         let frame = slots.frames.get(&key.to_u64())?;
@@ -66,14 +66,14 @@ impl PageTable {
         Some(PinnedPage::adopt(frame.clone()))
     }
 
-    /// Counts a request.
+    /// Counts a request as a hit or a miss.
     pub fn count(&self, key: PageKey, hit: bool) {
         let shard = self.shard(key);
         let count = if hit { &shard.hits } else { &shard.misses };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests and hits so far.
+    /// Returns the number of requests and the number of hits so far.
     pub fn counts(&self) -> (u64, u64) {
         let sum = |pick: fn(&Shard) -> &AtomicU64| -> u64 {
             self.shards.iter().map(|s| pick(s).load(Ordering::Relaxed)).sum()
@@ -82,8 +82,8 @@ impl PageTable {
         (hits + sum(|s| &s.misses), hits)
     }
 
-    /// Inserts an assigned frame. `now` is its first use; `None` for pages that are needed only once. `false` if the
-    /// page has a frame already.
+    /// Inserts an assigned frame. Returns false if the page already has a frame. `now` is the time of its first use,
+    /// or `None` for pages that are needed only once.
     pub fn insert(&self, frame: &Arc<Frame>, now: Option<u64>) -> bool {
         let key = frame.key();
         let mut slots = self.shard(key).slots.write();
@@ -105,12 +105,13 @@ impl PageTable {
         true
     }
 
-    /// Whether the page is dirty and has no frame.
+    /// Returns true if the page is dirty and has no frame.
     pub fn is_evicted_dirty(&self, key: PageKey) -> bool {
         self.shard(key).slots.read().evicted_dirty.contains_key(&key.to_u64())
     }
 
-    /// Keeps deltas of a page that has no frame. `false`: the page has a frame, or there is no room for the deltas.
+    /// Stores deltas of a page that has no frame. Returns false if the page has a frame, or if there is no room for
+    /// the deltas.
     pub fn buffer_change(
         &self,
         key: PageKey,
@@ -141,8 +142,9 @@ impl PageTable {
         true
     }
 
-    /// Takes out the frame of an unpinned page, which then belongs to the caller, and remembers its last use. The page is
-    /// clean, or can be evicted with at most `max_delta_bytes` bytes of deltas.
+    /// Removes the frame of an unpinned page and remembers the last use of the page. The frame then belongs to the
+    /// caller. The page must be clean, or have at most `max_delta_bytes` bytes of deltas. Returns false if the page
+    /// cannot be evicted.
     pub fn evict(&self, frame: &Frame, max_delta_bytes: usize) -> bool {
         let key = frame.key();
         let word = key.to_u64();
@@ -164,20 +166,22 @@ impl PageTable {
         true
     }
 
-    /// Sets a page to `Loading` that was created and never changed, if the caller has the only pin.
+    /// Sets the state of a page that was created and never changed to `Loading`. Returns false if the caller does not
+    /// have the only pin.
     pub fn reload_fresh(&self, page: &PinnedPage) -> bool {
         let _slots = self.shard(page.key()).slots.write();
         page.frame().pins() == 1 && page.frame().transition(FrameState::Fresh, FrameState::Loading)
     }
 
-    /// The state of a page that the caller has pinned, not during a [`PageTable::reload_fresh`].
+    /// Returns the state of a page that the caller has pinned. The lock excludes a concurrent
+    /// [`PageTable::reload_fresh`].
     pub fn stable_state(&self, page: &PinnedPage) -> FrameState {
         let _slots = self.shard(page.key()).slots.read();
         page.frame().state()
     }
 
-    /// Takes out the pages of a file that are `wanted`. The last pin of a pinned page frees its frame. Returns whether a
-    /// writer has claimed one of them.
+    /// Removes the pages of a file that are `wanted`. If a page is pinned, its last pin frees the frame. Returns true
+    /// if a writer has claimed one of the pages.
     pub fn remove_pages(
         &self,
         attached: &AttachedFile,
@@ -195,8 +199,8 @@ impl PageTable {
                 slots.frames.remove(&frame.key().to_u64());
                 frame.pin();
                 frame.retire();
-                // After `retire`, because a retired page cannot become dirty again. So a writer that has it pinned cannot
-                // claim it, not even for another file that gets the same id.
+                // This must follow `retire`, because a retired page cannot become dirty again. A writer that has
+                // pinned the page can then not claim it, even if another file gets the same id.
                 frame.discard_changes(attached);
             }
             slots.evicted_dirty.retain(|key, evicted| {
@@ -215,7 +219,7 @@ impl PageTable {
                 .for_each(|e| *e = (0, 0));
             drop(slots);
             for frame in removed {
-                // Deferred undo holds a reference to the database, which must be dropped with it.
+                // Deferred undo has a reference to the database, and must be dropped together with it.
                 frame.discard_undo();
                 frame.unpin();
             }

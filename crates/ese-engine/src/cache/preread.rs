@@ -1,7 +1,7 @@
-//! Read-ahead: many pages with one call, adjacent ones with one transfer. ESE: preread.
+//! Read-ahead: reads many pages with one call, and adjacent pages with one transfer. ESE: preread.
 //!
-//! A read-ahead is a hint. Pages for which no frame is available are skipped, and a failed read is reported when the page is
-//! fetched.
+//! A read-ahead is a hint. Pages for which no frame is available are skipped, and a failed read is reported when the
+//! page is fetched.
 
 use std::io;
 
@@ -14,12 +14,13 @@ use super::frame::FrameState;
 use super::{Cache, PageKey, PinnedPage};
 
 impl Cache {
-    /// Starts reading the pages that are not in memory and returns. Checksums are verified when a page is fetched.
+    /// Starts reading the pages that are not in memory, and returns without waiting. Checksums are verified when a
+    /// page is fetched.
     pub fn preread(&self, keys: &[PageKey]) {
         let mut keys = keys.to_vec();
         keys.sort_unstable();
         keys.dedup();
-        // At most a quarter of the cache: the caller may be using the other pages.
+        // At most a quarter of the cache is used, because the caller may be using the other pages.
         let limit = (self.limits.frames / 4).max(1);
         let mut pages = Vec::new();
         for key in keys {
@@ -74,7 +75,7 @@ impl Cache {
         attached.file.submit(transfers);
     }
 
-    /// A read of one page into its frame.
+    /// Creates a read of one page into its frame.
     fn page_read(&self, attached: &Arc<AttachedFile>, page: PinnedPage) -> Transfer {
         let offset = self.page_size.offset_of(page.key().page);
         let buffer = page.frame().take_bytes();
@@ -88,7 +89,7 @@ impl Cache {
         Transfer { kind: TransferKind::Read, offset, buffer, reason: IoReason::Preread, done: Box::new(done) }
     }
 
-    /// A read of several adjacent pages into a transfer buffer.
+    /// Creates a read of several adjacent pages into a transfer buffer.
     fn run_read(&self, attached: &Arc<AttachedFile>, run: Vec<PinnedPage>, room: usize) -> Transfer {
         let offset = run.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
         let buffer = self.shared.transfer_buffers.take(room);

@@ -1,4 +1,4 @@
-//! Reads of adjacent pages for a scan that may change them: one transfer, for the scan and for the cache.
+//! Reads of adjacent pages for a scan that may change them. One transfer serves both the scan and the cache.
 
 use std::io;
 
@@ -8,16 +8,20 @@ use super::frame::FrameState;
 use super::preread::arrived;
 use super::{Cache, PageKey, PinnedPage};
 
-/// Adjacent pages that were read: the outcome, the bytes, and for each page whether it is in the cache because of this read.
-/// Then the bytes were its newest state when they were read. The pin keeps it in the cache.
+/// Result of a read of adjacent pages: the outcome, the bytes, and a pin for each page that is in the cache because
+/// of this read.
+///
+/// The bytes of a page with a pin were its newest state when they were read. The pin keeps the page in the cache.
 pub(crate) type PagesRead = (io::Result<()>, IoBuffer, Vec<Option<PinnedPage>>);
 
-/// The part of the cache that the pages of one read may take.
+/// Divisor of the number of frames that gives the maximum number of pages per read.
 const PART: usize = 8;
 
 impl Cache {
-    /// Starts reading adjacent pages into `buffer` and returns. Those up to `last` that have no frame get one, if one is
-    /// available, so that [`Cache::fetch_cold`] needs no read of its own. Of the others memory may have a newer state.
+    /// Starts reading adjacent pages into `buffer`, and returns without waiting.
+    ///
+    /// Pages up to `last` that have no frame get one if a frame is available. For these pages, [`Cache::fetch_cold`]
+    /// needs no further read. For the other pages, the cache may have a newer state than the bytes that were read.
     pub(crate) fn read_through(
         &self,
         first: PageKey,
@@ -60,7 +64,8 @@ impl Cache {
         }]);
     }
 
-    /// A frame for a page of which memory has nothing. A session that needs the page waits until it is read.
+    /// Reserves a frame for a page of which neither bytes nor deltas are in memory. A session that needs the page
+    /// waits until it is read.
     fn reserve(&self, key: PageKey) -> Option<PinnedPage> {
         if self.contains(key) {
             return None;
@@ -71,7 +76,7 @@ impl Cache {
         if !self.insert_cold(&page) {
             return None;
         }
-        // It was evicted with changes since it was looked for.
+        // The page was evicted with changes after the check above.
         if page.frame().deltas_pending() {
             page.frame().transition(FrameState::Loading, FrameState::Unread);
             return None;

@@ -1,10 +1,11 @@
-//! The replacement policy: LRU-K with K = 2, by sampling.
+//! The replacement policy: LRU-K with K = 2, implemented by sampling.
 //!
-//! Pages are ranked by the time of their last use but one. A page that was used once ranks as if it had also been used a
-//! few turnovers of the cache ago: so the pages of a scan are evicted before the working set, and a page that was popular
-//! long ago is evicted in the end. Time is counted in pages read, so it is the same in every run.
+//! Pages are ranked by the time of their second-to-last use. A page that was used once ranks as if it had also been
+//! used a few turnovers of the cache ago. As a result, the pages of a scan are evicted before the working set, and a
+//! page that was popular long ago is eventually evicted. Time is counted in pages read, so it is the same in every
+//! run.
 //!
-//! There is no ordered list: a use costs two stores, and a victim is the lowest rank of a sample.
+//! There is no ordered list. A use costs two stores, and the victim is the page with the lowest rank in a sample.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
@@ -14,18 +15,18 @@ use super::frame::Frame;
 use super::{Cache, PinnedPage};
 use crate::splitmix::mix64;
 
-/// Frames of one sample. The lowest of 24 ranks is on average among the lowest 4 % of all.
+/// Number of frames in a sample. The lowest of 24 ranks is on average among the lowest 4 % of all.
 const SAMPLE: usize = 24;
-/// Samples before a sweep.
+/// Number of samples before a sweep.
 const SAMPLES: usize = 4;
-/// Frames of one sweep.
+/// Number of frames in a sweep.
 const SWEEP: usize = 2048;
-/// Turnovers of the cache between the use of a page that was used once and its assumed use before.
+/// Assumed number of turnovers of the cache between the only use of a page and a fictitious previous use.
 const ASSUMED_TURNOVERS: u64 = 4;
-/// Largest number of write candidates for the cleaner.
+/// Maximum number of write candidates for the cleaner.
 const MAX_CANDIDATES: usize = 256;
 
-/// The order of eviction, lowest first. A use in the current operation counts more than all earlier uses.
+/// Rank of a page for eviction, lowest first. A use in the current operation outweighs all earlier uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EvictionRank {
     in_use: bool,
@@ -34,14 +35,14 @@ pub(super) struct EvictionRank {
 }
 
 impl EvictionRank {
-    /// The rank of a page whose last use but one was `interval` later.
+    /// Returns the rank of a page whose second-to-last use was `interval` later.
     pub fn plus(self, interval: u64) -> EvictionRank {
         EvictionRank { second_last: self.second_last.saturating_add(interval), ..self }
     }
 }
 
 impl Cache {
-    /// Uses closer together than this count as one.
+    /// Returns the interval within which uses count as one.
     #[doc(alias = "JET_paramLRUKCorrInterval")]
     pub(super) fn correlated_interval(&self) -> u64 {
         self.limits.frames as u64 / 16
@@ -50,7 +51,7 @@ impl Cache {
     pub(super) fn rank(&self, frame: &Frame, now: u64) -> EvictionRank {
         let (last, previous) = (frame.references.last(), frame.references.previous());
         let assumed = ASSUMED_TURNOVERS * self.limits.frames as u64;
-        // Times are shifted so that assumed ones are not below zero. Real times start at 1.
+        // Times are shifted to keep the assumed times above zero. Real times start at 1.
         let second_last = match (last, previous) {
             (0, _) => 0,
             (last, 0) => last,
@@ -64,7 +65,7 @@ impl Cache {
         EvictionRank { in_use: last != 0 && now.saturating_sub(last) <= in_use, second_last, last }
     }
 
-    /// Evicts the page with the lowest rank of a sample of pages that need no write. The frame belongs to the caller.
+    /// Evicts the page with the lowest rank in a sample of pages that need no write. The frame belongs to the caller.
     pub(super) fn evict_clean(&self) -> Option<Arc<Frame>> {
         let used = self.used_frames();
         if used > 2 * SAMPLE {
@@ -109,7 +110,8 @@ impl Cache {
         }
         let (_, victim) = free?;
         let dirty = victim.is_dirty();
-        // A page that is not admitted is written early, although clean victims remain, to spread the writes.
+        // A page that is not admitted is written early, even if clean victims remain. This spreads the writes over
+        // time.
         if dirty && (!self.shared.deltas.admits_eviction() || !self.discard_resolved_undo(victim)) {
             self.add_write_candidate(victim.index);
             return None;
@@ -134,8 +136,8 @@ impl Cache {
         self.shared.deltas.add_frame(frame.index);
     }
 
-    /// Gives available frames to deltas, as far as deltas need them. Evictions do this too, but a caller that fills an
-    /// empty cache with changed pages evicts none.
+    /// Gives available frames to deltas if deltas need them. Evictions also do this, but a caller that fills an empty
+    /// cache with changed pages causes no evictions.
     pub(crate) fn reserve_delta_memory(&self) {
         while self.shared.deltas.needs_frame()
             && let Some(frame) = self.take_bare()
@@ -144,7 +146,7 @@ impl Cache {
         }
     }
 
-    /// Drops before-images of the page that are not needed any more. Returns whether none is left.
+    /// Drops before-images of the page that are no longer needed. Returns true if no before-image is left.
     fn discard_resolved_undo(&self, frame: &Frame) -> bool {
         !frame.has_undo.load(Ordering::Acquire)
             || self
@@ -153,7 +155,7 @@ impl Cache {
                 .is_some()
     }
 
-    /// A dirty page should have been evicted. The cleaner will write it.
+    /// Records a dirty page that should have been evicted. The cleaner will write it.
     fn add_write_candidate(&self, index: u32) {
         let mut candidates = self.write_candidates.lock();
         if candidates.len() < MAX_CANDIDATES && !candidates.contains(&index) {
@@ -164,7 +166,8 @@ impl Cache {
         self.candidates_added(count);
     }
 
-    /// At most `count` dirty pages to write so that they can be evicted. Write candidates come first.
+    /// Returns at most `count` dirty pages that should be written to make them evictable. Write candidates come
+    /// first.
     pub(super) fn dirty_victims(&self, count: usize) -> Vec<PinnedPage> {
         let mut indexes = std::mem::take(&mut *self.write_candidates.lock());
         let rest = indexes.split_off(indexes.len().min(count));
@@ -199,12 +202,12 @@ impl Cache {
         indexes.into_iter().filter_map(|index| self.pin_dirty(index)).collect()
     }
 
-    /// Whether the page can be evicted without a write.
+    /// Returns true if the page can be evicted without a write.
     pub(crate) fn can_evict(&self, page: &PinnedPage) -> bool {
         !self.must_be_written(page.frame())
     }
 
-    /// Whether a page is dirty and cannot be evicted with its deltas.
+    /// Returns true if a page is dirty and cannot be evicted with its deltas.
     pub(super) fn must_be_written(&self, frame: &Frame) -> bool {
         frame.is_dirty()
             && (!self.shared.deltas.admits_page(frame.delta_bytes())
@@ -213,7 +216,7 @@ impl Cache {
 
     fn pin_dirty(&self, index: u32) -> Option<PinnedPage> {
         let frame = self.frames[index as usize].get().filter(|frame| frame.is_dirty())?;
-        // The key may change before the page is pinned; then another frame is found.
+        // The key may change before the page is pinned. In that case the index does not match.
         self.page_table.pin(frame.key()).filter(|page| page.frame().index == index)
     }
 }

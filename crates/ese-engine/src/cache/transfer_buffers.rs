@@ -1,7 +1,8 @@
-//! Buffers for transfers of pages to and from the disk: bounded, reused, counted in the limit of the cache.
+//! Buffers for transfers of pages to and from disk. They are bounded, reused, and included in the memory limit of the
+//! cache.
 //!
-//! Invariant: `reserved + idle <= limit`, in pages. The whole length of every buffer in use is reserved, even if it is
-//! longer than requested.
+//! Invariant: `reserved + idle <= limit`, in pages. The entire length of every buffer in use is reserved, even if it
+//! is longer than requested.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub(super) struct TransferBuffers {
 struct State {
     reserved: usize,
     idle: usize,
-    /// Idle buffers by their length in pages.
+    /// Idle buffers, indexed by their length in pages.
     buffers: BTreeMap<usize, Vec<IoBuffer>>,
 }
 
@@ -29,7 +30,7 @@ impl TransferBuffers {
         TransferBuffers { page_bytes, limit, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Reserves between 1 and `want` pages; waits for transfers to end while none is left.
+    /// Reserves between 1 and `want` pages. While no page is available, waits for transfers to complete.
     pub fn reserve(&self, want: usize) -> usize {
         let mut state = self.state.lock();
         while state.reserved >= self.limit {
@@ -38,12 +39,12 @@ impl TransferBuffers {
         state.reserve(want, self.limit)
     }
 
-    /// Reserves up to `want` pages, or none.
+    /// Reserves up to `want` pages without waiting. Returns 0 if no page is available.
     pub fn try_reserve(&self, want: usize) -> usize {
         self.state.lock().reserve(want, self.limit)
     }
 
-    /// Ends a reservation for which no buffer was taken.
+    /// Cancels a reservation for which no buffer was taken.
     pub fn cancel(&self, pages: usize) {
         if pages > 0 {
             self.state.lock().reserved -= pages;
@@ -51,10 +52,11 @@ impl TransferBuffers {
         }
     }
 
-    /// A buffer for pages that are reserved, with arbitrary content.
+    /// Takes a buffer for reserved pages. Its content is arbitrary.
     pub fn take(&self, pages: usize) -> IoBuffer {
         let mut state = self.state.lock();
-        // Runs have all lengths, so a longer buffer is used as well, if the rest is not reserved.
+        // Runs have arbitrary lengths. Therefore a longer buffer is also used if the additional pages are not
+        // reserved.
         let longest = (2 * pages).min(pages + self.limit.saturating_sub(state.reserved));
         let idle = state.buffers.range_mut(pages..=longest).find(|(_, buffers)| !buffers.is_empty());
         if let Some((size, mut buffer)) = idle.and_then(|(size, buffers)| Some((*size, buffers.pop()?))) {
@@ -66,7 +68,7 @@ impl TransferBuffers {
         self.fresh(state, pages)
     }
 
-    /// A buffer of exactly the pages that are reserved, which may be kept for long.
+    /// Takes a buffer of exactly the reserved size. The caller may keep it for a long time.
     pub fn take_exact(&self, pages: usize) -> IoBuffer {
         self.fresh(self.state.lock(), pages)
     }
@@ -86,7 +88,7 @@ impl TransferBuffers {
         IoBuffer::zeroed(pages * self.page_bytes)
     }
 
-    /// Ends the use of a buffer and its reservation.
+    /// Returns a buffer and ends its reservation.
     pub fn put_back(&self, buffer: IoBuffer) {
         let pages = buffer.capacity() / self.page_bytes;
         let mut state = self.state.lock();
@@ -97,7 +99,7 @@ impl TransferBuffers {
         self.freed.notify_all();
     }
 
-    /// Pages of memory in use or idle.
+    /// Returns the number of pages of memory that are in use or idle.
     pub fn pages(&self) -> usize {
         let state = self.state.lock();
         state.reserved + state.idle

@@ -1,15 +1,16 @@
-//! Reads of many pages past the cache, which find out which of these pages were written meanwhile.
+//! Reads of many pages that bypass the cache and detect which of these pages were written during the read.
 //!
-//! A read that runs at the same time as a write of the page can return half of it, and ESE's checksum is linear: it does
-//! not see every tear. So a page that was written during the read is read again while its write claim is held.
+//! A read that runs concurrently with a write of the page can return a torn page. ESE's checksum is linear and does
+//! not detect every tear. Therefore a page that was written during the read is read again while its write claim is
+//! held.
 //!
 //! ```text
 //!  reader   announce the range ─> note claimed pages ─> read ───────────────> pages in doubt
 //!  writer   claim ─────────────────────> note its pages in announced ranges ─> write ─> end of claim
 //! ```
 //!
-//! Invariant: a writer claims a page before it looks for announced ranges, and a reader announces its range before it looks
-//! for claims. So one of the two sees the other.
+//! Invariant: a writer claims a page before it checks for announced ranges, and a reader announces its range before
+//! it checks for claims. Therefore at least one of the two detects the other.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,14 +25,14 @@ use super::attached_file::AttachedFile;
 use super::{Cache, FileId, OnDiskPage, PageKey};
 use crate::Result;
 
-/// A range of pages that is being read past the cache.
+/// A range of pages that is being read without the cache.
 pub(crate) struct WatchedRead {
     attached: Arc<AttachedFile>,
     range: Arc<AnnouncedRange>,
 }
 
 impl WatchedRead {
-    /// The pages that a writer may have written since the range was announced.
+    /// Returns the pages that a writer may have written since the range was announced.
     pub fn in_doubt(&self) -> BTreeSet<PageNumber> {
         self.range.written.lock().clone()
     }
@@ -44,7 +45,7 @@ impl Drop for WatchedRead {
 }
 
 impl Cache {
-    /// Announces that `count` pages from `first` on are about to be read past the cache.
+    /// Announces a read of `count` pages, starting with `first`, that bypasses the cache.
     pub(crate) fn watch_read(&self, file: FileId, first: PageNumber, count: u32) -> Result<WatchedRead> {
         let attached = self.shared.file(file)?;
         let pages = first.get()..first.get().saturating_add(count);
@@ -58,9 +59,9 @@ impl Cache {
         Ok(WatchedRead { attached, range })
     }
 
-    /// Reads a page as it is on disk into `bytes`, not into the cache, while it is not being written, and verifies it.
-    /// Memory may have a newer state. Single flipped bits are corrected in `bytes` only. Must not be called with a latch
-    /// held.
+    /// Reads the on-disk state of a page into `bytes`, bypassing the cache, while the page is not being written, and
+    /// verifies it. The cache may have a newer state. Flipped bits are corrected only in `bytes`. Must not be called
+    /// with a latch held.
     pub(crate) fn read_under_claim(
         &self,
         key: PageKey,

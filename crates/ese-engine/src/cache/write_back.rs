@@ -1,5 +1,5 @@
-//! Write-back of dirty pages: logs their undo, copies them in runs of adjacent pages, flushes the log as far as the copies
-//! need it, and writes the copies.
+//! Write-back of dirty pages: logs their undo, copies them in runs of adjacent pages, flushes the log up to the
+//! changes in the copies, and writes the copies.
 //!
 //! ```text
 //!  claim ─> per chunk: log deferred undo ─> latch, copy, unlatch ─> flush the log ─> seal ─> submit ─> completion
@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Invariants:
-//! - The log is flushed after the copy, for the changes in the copy. Otherwise a page that changes faster than the log can
-//!   be flushed would never be written, and would hold the checkpoint.
+//! - The log is flushed after the copy, for the changes in the copy. Otherwise a page that changes faster than the
+//!   log can be flushed would never be written, and would block the checkpoint.
 //! - A claimed page has no other writer.
-//! - A writer claims pages, and writes to their log, only while it is counted as active on their file. The file is detached
-//!   only when no writer is active.
+//! - A writer claims pages, and writes to their log, only while it is counted as active on their file. The file is
+//!   detached only when no writer is active.
 //! - This module tries latches and never waits for them. No call below it waits while a latch is held.
 
 use std::io;
@@ -29,14 +29,16 @@ use super::in_flight::InFlight;
 use super::{Cache, PinnedPage, ProtectedBatch, ReadLatch, TornPageGuard};
 use crate::{Error, Result};
 
-/// Pages of one batch of background writes. Larger batches would not be faster, and reads would queue behind them.
+/// Number of pages per batch of background writes. Larger batches would not be faster, and reads would queue up after
+/// them.
 pub(super) const WRITE_BATCH: usize = 32;
-/// With so many background transfers in flight no further batch is started: enough to keep a device busy.
+/// Number of background transfers in flight at which no further batch is started. This is enough to keep a device
+/// busy.
 pub(super) const WRITES_IN_FLIGHT: usize = 16;
-/// Offsets of the page flags.
+/// Byte range of the page flags.
 const FLAGS: std::ops::Range<usize> = 36..40;
 
-/// Why pages are written.
+/// Reason for which pages are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteReason {
     Checkpoint,
@@ -44,21 +46,21 @@ pub(super) enum WriteReason {
     Flush,
 }
 
-/// What to do with pages that have changes behind the durable end of the log, or behind the waypoint.
+/// Handling of pages with changes after the durable end of the log, or after the waypoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnflushedLog {
-    /// Flush the log first, which may take a while, and move the waypoint, which takes new log generations.
+    /// Flush the log first, which may take some time, and advance the waypoint, which starts new log generations.
     MoveWaypoint,
-    /// Flush the log first. Skip pages behind the waypoint.
+    /// Flush the log first. Skip pages with changes after the waypoint.
     Flush,
-    /// Flush the log first. Keep copies of pages behind the waypoint, and write these when it has passed them. Otherwise a page
-    /// that changes in each generation would never be written.
+    /// Flush the log first. Copy pages with changes after the waypoint, and write the copies when the waypoint has
+    /// passed these changes. Otherwise a page that changes in every generation would never be written.
     Keep,
     /// Skip these pages, and request a flush of the log.
     Skip,
 }
 
-/// A page that this thread has claimed, until it is copied.
+/// A page that this thread has claimed. The claim lasts until the page is copied.
 pub(super) struct Claim {
     page: PinnedPage,
     passed_on: bool,
@@ -69,7 +71,7 @@ impl Claim {
         page.frame().claim().then(|| Claim { page, passed_on: false })
     }
 
-    /// Leaves the end of the claim to the completion of the write.
+    /// Transfers the claim to the write. The completion of the write releases it.
     fn pass_on(mut self) -> PinnedPage {
         self.passed_on = true;
         self.page.clone()
@@ -85,8 +87,8 @@ impl Drop for Claim {
 }
 
 impl Cache {
-    /// Starts writing those of `pages` that can be written now, and returns how many. `ended` counts them until their
-    /// writes have completed.
+    /// Starts writing those of `pages` that can be written now. Returns the number of pages. `ended` counts them
+    /// until their writes have completed.
     pub(super) fn write_pages(
         &self,
         mut pages: Vec<PinnedPage>,
@@ -102,12 +104,13 @@ impl Cache {
             else {
                 continue;
             };
-            // A thread that discards the file waits for this writer, or has closed the file already.
+            // If the file is being discarded, the discarding thread either waits for this writer or has already
+            // closed the file.
             let Some(_active) = attached.in_flight.enter() else { continue };
             let written = self.write_of_file(&attached, of_file, reason, unflushed_log, ended, &mut started);
             failed = failed.or(written.err());
         }
-        // One log that fails does not keep the pages of other files in memory.
+        // A failure of one log must not prevent writes of pages of other files.
         match failed {
             Some(error) if started == 0 => Err(error),
             _ => Ok(started),
@@ -135,7 +138,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Copies and submits at most `room` pages of one file. Returns how many it could write.
+    /// Copies and submits at most `room` pages of one file. Returns the number of pages that are being written.
     fn write_chunk(
         &self,
         attached: &Arc<AttachedFile>,
@@ -168,7 +171,7 @@ impl Cache {
             })
             .collect();
         self.shared.transfer_buffers.cancel(room - latched.len() - keeping.pages.len());
-        // After a panic the claims would stay for ever, and other threads would wait for them.
+        // After a panic, the claims would remain forever, and other threads would wait for them.
         let written = abort_on_panic(|| {
             self.keep_copies(attached, keeping);
             self.write_latched(attached, latched, needed, reason, ended)
@@ -179,7 +182,8 @@ impl Cache {
         written
     }
 
-    /// Copies pages, releases their latches, flushes the log up to `needed`, and submits the copies.
+    /// Copies pages, releases their latches, flushes the log up to `needed`, and submits the copies. Returns the
+    /// number of pages.
     fn write_latched(
         &self,
         attached: &Arc<AttachedFile>,
@@ -206,7 +210,7 @@ impl Cache {
         Ok(count)
     }
 
-    /// Seals and submits copies of claimed pages, for which the log is durable.
+    /// Seals and submits copies of claimed pages. The log must be durable up to their changes.
     pub(super) fn submit(
         &self,
         attached: &Arc<AttachedFile>,
@@ -246,7 +250,7 @@ impl Cache {
                 attached.file.submit(runs.into_iter().map(transfer).collect());
             }
             Err(error) => {
-                // The error names its own file. The first reason stays.
+                // The error names its own file. The first reason is kept.
                 self.shared.fail(error.cause());
                 for Run { pages, buffer } in runs {
                     let failed = Err(io::Error::other(error.cause()));
@@ -256,7 +260,8 @@ impl Cache {
         }
     }
 
-    /// Copies pages in runs of adjacent ones and releases their latches. The completion of the write ends the claims.
+    /// Copies pages in runs of adjacent pages, and releases their latches. The completion of the write releases the
+    /// claims.
     pub(super) fn copy(
         &self,
         attached: &Arc<AttachedFile>,
@@ -322,7 +327,7 @@ impl Cache {
     }
 }
 
-/// Pages that are to be copied.
+/// Pages that are to be copied and written later.
 pub(super) struct Keeping {
     pub pages: Vec<(Claim, ReadLatch)>,
     pub needed: LogPosition,
@@ -334,7 +339,7 @@ impl Keeping {
         Keeping { pages: Vec::new(), needed: LogPosition::MIN, room }
     }
 
-    /// Adds a page with changes up to `needed`, if there is room.
+    /// Adds a page with changes up to `needed` if there is room for it.
     pub fn add(&mut self, claim: Claim, latch: ReadLatch, needed: LogPosition) {
         if self.pages.len() < self.room {
             self.pages.push((claim, latch));
@@ -343,7 +348,7 @@ impl Keeping {
     }
 }
 
-/// Adjacent pages in one write.
+/// Adjacent pages that are written together.
 pub(super) struct Run {
     pub pages: Vec<PinnedPage>,
     pub buffer: IoBuffer,
@@ -353,26 +358,26 @@ fn follows(page: &PinnedPage, next: &PinnedPage) -> bool {
     page.key().page.plus(1) == next.key().page
 }
 
-/// The pages that are not latched now, with their before-images logged.
+/// Logs the before-images of the pages. Pages that are latched by another thread are skipped.
 fn with_undo_logged(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>> {
     claims.filter_map(|claim| log_undo(&claim.page).map(|done| done.then_some(claim)).transpose()).collect()
 }
 
-/// The position up to which the log must be durable before a copy of the latched page may be written. `None`: more
+/// Returns the log position that must be durable before a copy of the latched page may be written, or `None` if
 /// before-images must be logged first.
 fn log_needed_by(page: &PinnedPage, latch: &ReadLatch) -> Option<LogPosition> {
     let ends = latch.deferred_undo().iter().map(|undo| undo.resolved_at());
     ends.chain([Some(page.frame().last())]).try_fold(LogPosition::MIN, |upto, end| Some(upto.max(end?)))
 }
 
-/// Logs the before-images of a page, without a latch. `false`: the page is latched, or its before-images cannot be logged;
-/// try later.
+/// Logs the before-images of a page without holding a latch. Returns false if the page is latched or its
+/// before-images cannot be logged. The caller should then retry later.
 fn log_undo(page: &PinnedPage) -> Result<bool> {
     if !page.frame().has_undo.load(Ordering::Acquire) {
         return Ok(true);
     }
     let Some(mut latch) = page.try_write() else { return Ok(false) };
-    // No other thread writes the page meanwhile, because it is claimed.
+    // No other thread can write the page during this time, because it is claimed.
     let mut undo = page.frame().undo_being_logged.lock();
     undo.extend(latch.take_deferred_undo());
     drop(latch);
@@ -393,7 +398,7 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
     Ok(true)
 }
 
-/// Each write of a page has another flush type, so that a lost write can be detected.
+/// Assigns a different flush type to each write of a page. This allows a lost write to be detected.
 fn cycle_flush_type(page: &PinnedPage, copy: &mut [u8]) {
     let Some(flags) = copy.get_mut(FLAGS).and_then(|bytes| bytes.first_chunk_mut::<4>()) else { return };
     let mut current = PageFlags::from_bits_retain(u32::from_le_bytes(*flags));
@@ -429,7 +434,7 @@ fn completed(
     }
     if reason != WriteReason::Flush {
         let left = shared.background.end(1);
-        // Between these two the cleaner would start nothing, or was notified already.
+        // In all other cases, the cleaner would start nothing, or it was already notified.
         if left == 0 || left + 1 >= WRITES_IN_FLIGHT {
             shared.cleaner_signal.notify();
         }

@@ -1,4 +1,4 @@
-//! The pages of a fresh database: system root, catalog, its shadow and indexes, tree owners, locales.
+//! The pages of a new database: system root, catalog, its shadow and indexes, tree owners, locales.
 //!
 //! ```text
 //!  page   tree                                   pages it owns
@@ -11,8 +11,8 @@
 //!  30     7 MSysLocales                          itself
 //! ```
 //!
-//! The page numbers are those of ESE. Larger pages need fewer leaves, so that more pages of the extents are free. The
-//! pages are sealed when they are written, and have no flush type.
+//! The page numbers are those of ESE. Larger pages need fewer leaves, which leaves more pages of the extents free.
+//! The pages are sealed when they are written, and have no flush type.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ const LOCALES_ROOT: PageNumber = PageNumber::fixed(30);
 const LAST_SYSTEM_PAGE: u32 = 30;
 const SYSTEM: TreeId = TreeId(1);
 
-/// The content of a database without user tables.
+/// Content of a database without user tables.
 pub(crate) struct InitialDatabase {
     /// Images of the pages that are not all zero, in order.
     pub pages: Vec<(PageNumber, Vec<u8>)>,
@@ -48,7 +48,8 @@ pub(crate) struct InitialDatabase {
 }
 
 impl InitialDatabase {
-    /// Writes the pages into a new file that is all zeros: with one write, of the zeros between them, too.
+    /// Writes the pages into a new file that consists of zeros. One write covers all pages, including the zeros
+    /// between them.
     pub fn write(&self, file: &dyn File, size: PageSize) -> std::io::Result<()> {
         let last = self.pages.last().map_or(0, |(page, _)| page.get());
         let mut all = IoBuffer::zeroed(last as usize * size.bytes());
@@ -62,10 +63,10 @@ impl InitialDatabase {
     }
 }
 
-/// Key and data.
+/// A node: key and data.
 type Node = (Vec<u8>, Vec<u8>);
 
-/// The pages of a new database of `pages` pages, at least 64.
+/// Returns the content of a new database with `pages` pages, but at least 64.
 pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
     let pages = pages.max(64);
     let tables = system_tables();
@@ -130,7 +131,7 @@ fn record(encoded: Result<Vec<u8>, ese_format::record::RecordError>) -> Vec<u8> 
     encoded.expect("rows of the system tables are valid records")
 }
 
-/// A tree with its space trees on the two pages behind its root, and the pages of its extents that are still free.
+/// A tree, its space trees on the two pages after its root, and the free pages of its extents.
 struct Space {
     root: PageNumber,
     tree: TreeId,
@@ -197,14 +198,14 @@ impl Builder {
         Ok(())
     }
 
-    /// Whether the nodes fit into the root alone.
+    /// Returns true if all nodes fit on the root page.
     fn fits(&self, space: &Space, nodes: &[Node]) -> bool {
         let mut trial = Builder { size: self.size, pages: BTreeMap::new(), time: 0 };
         let flags = space.kind | PageFlags::ROOT | PageFlags::LEAF;
         trial.page(space.root, space.tree, flags, &space.header().encode(), nodes).is_ok()
     }
 
-    /// Lays out root and leaves.
+    /// Lays out the root and the leaves of a tree.
     fn tree(&mut self, space: &mut Space, nodes: &[Node]) {
         let header = space.header().encode();
         if self.fits(space, nodes) {
@@ -225,8 +226,8 @@ impl Builder {
             });
             let count = count.expect("a catalog row fits into a page");
             let (last, behind) = (&rest[count - 1].0, rest.get(count));
-            // The shortest key that is above this leaf and not above the next one. The last child takes all greater
-            // keys.
+            // The separator is the shortest key that is greater than all keys of this leaf and not greater than the
+            // next key. The last child covers all greater keys.
             let separator = behind.map_or(Vec::new(), |(next, _)| {
                 let common = last.iter().zip(next).take_while(|(a, b)| a == b).count();
                 next[..=common.min(next.len() - 1)].to_vec()
@@ -277,7 +278,7 @@ mod tests {
         Page::new(&pages[&number], size)
     }
 
-    /// The pages and leaf nodes of a tree, in order.
+    /// Returns the pages and leaf nodes of a tree, in order.
     fn walk(pages: &Pages, size: PageSize, root: PageNumber) -> (Vec<PageNumber>, Vec<Node>) {
         let page = view(pages, size, root);
         if page.is_leaf() {

@@ -1,10 +1,11 @@
-//! The catalog of a database as it is stored: its tables and their definitions.
+//! The stored catalog of a database: its tables and their definitions.
 //!
-//! Rows of MSysObjects are read under the caller's view like other records. So a table exists for a session exactly if
-//! the session sees its row.
+//! Rows of MSysObjects are read under the caller's view, like other records. A table therefore exists for a session
+//! exactly if its row is visible to the session.
 //!
-//! Invariants: both catalogs, their indexes and MSysObjids change in the same transaction; only one session of a
-//! database changes definitions at a time. Not implemented: changes of columns, deleting and renaming, template tables.
+//! Invariants: both catalogs, their indexes and MSysObjids change in the same transaction. Only one session of a
+//! database changes definitions at a time. Not implemented: changes of columns, deleting and renaming, template
+//! tables.
 
 mod initial;
 mod read;

@@ -9,19 +9,19 @@ use crate::Result;
 use crate::btree::{Seek, Tree, TreeCursor};
 use crate::transaction::View;
 
-/// A tree that the catalog names.
+/// A tree that is listed in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CatalogTree {
     pub id: TreeId,
-    /// The table to which it belongs.
+    /// The table to which the tree belongs.
     pub table: TreeId,
     pub root: PageNumber,
-    /// In percent.
+    /// Density in percent.
     pub density: u32,
 }
 
 impl SystemTables {
-    /// The tree of the table with this name.
+    /// Returns the id of the table with this name.
     pub fn find(&self, view: &View, name: &str) -> Result<Option<TreeId>> {
         let wanted = CatalogRow::new(TreeId(0), RowKind::Table, 0, 0, name);
         let Some(key) = wanted.root_objects_key() else { return Ok(None) };
@@ -32,7 +32,7 @@ impl SystemTables {
         Ok(Some(TreeId(id ^ 0x8000_0000)))
     }
 
-    /// Names of all tables except the engine's own.
+    /// Returns the names of all tables except the engine's own tables.
     pub fn names(&self, view: &View) -> Result<Vec<String>> {
         let (catalog, mut names) = (self.trees.tree_at(CATALOG_ROOT)?, Vec::new());
         let mut tables = TreeCursor::new(self.trees.tree_at(ROOT_OBJECTS_ROOT)?);
@@ -49,18 +49,18 @@ impl SystemTables {
         Ok(names)
     }
 
-    /// The definition of a table according to the catalog.
+    /// Returns the definition of a table according to the catalog.
     pub fn schema(&self, view: &View, table: TreeId) -> Result<Option<TableSchema>> {
         Ok(assemble(self.rows(view, table)?).into_iter().next())
     }
 
-    /// The long-value tree of a table.
+    /// Returns the root page of the long-value tree of a table.
     pub fn long_values(&self, view: &View, table: TreeId) -> Result<Option<PageNumber>> {
         let row = self.rows(view, table)?.into_iter().find(|row| row.kind == RowKind::LongValues);
         Ok(row.and_then(|row| PageNumber::new(row.root_or_type)))
     }
 
-    /// The trees of all tables, those of the engine included, by id.
+    /// Returns the trees of all tables, including the engine's own, sorted by id.
     pub fn all_trees(&self, view: &View) -> Result<Vec<CatalogTree>> {
         let catalog = self.trees.tree_at(CATALOG_ROOT)?;
         let (mut cursor, mut trees) = (TreeCursor::new(catalog.clone()), Vec::new());
@@ -81,7 +81,8 @@ impl SystemTables {
         Ok(trees)
     }
 
-    /// The name of the table of a tree, and that of the tree, if it is not the table's own.
+    /// Returns the name of the table that a tree belongs to. Also returns the name of the tree, unless it is the
+    /// table's own tree.
     pub fn names_of(&self, view: &View, tree: &CatalogTree) -> Result<(String, Option<String>)> {
         let rows = self.rows(view, tree.table)?;
         let name_of = |is_it: &dyn Fn(&CatalogRow) -> bool| {
@@ -107,7 +108,7 @@ impl SystemTables {
     }
 }
 
-/// Rows of kinds that only other versions know are skipped.
+/// Decodes a catalog row. Returns `None` for rows of a kind that only other versions know.
 fn decode(catalog: &Tree, bytes: &[u8]) -> Result<Option<CatalogRow>> {
     match CatalogRow::decode(bytes, catalog.file.page_size) {
         Ok(row) => Ok(Some(row)),

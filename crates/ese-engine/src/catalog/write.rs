@@ -23,7 +23,7 @@ impl SystemTables {
         row.root_objects_key().map_or(Ok(()), |name| insert(ROOT_OBJECTS_ROOT, &name, &key))
     }
 
-    /// Enters in MSysObjids which table a tree belongs to.
+    /// Adds to MSysObjids the table to which a tree belongs.
     pub fn insert_owner(
         &self,
         session: &mut ActiveTransaction,
@@ -31,7 +31,7 @@ impl SystemTables {
         table: TreeId,
         kind: RowKind,
     ) -> Result<()> {
-        // Databases created by an older version have this table at another place, or not at all.
+        // In databases created by an older version, this table has a different location or does not exist.
         let view = View::latest();
         let Some(owners) = self.find(&view, "MSysObjids")? else { return Ok(()) };
         let Some(owners) = self.schema(&view, owners)? else { return Ok(()) };

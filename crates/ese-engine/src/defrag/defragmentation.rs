@@ -1,4 +1,4 @@
-//! The defragmentation of one database, step by step.
+//! Performs the defragmentation of one database in steps.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ use crate::storage::DatabaseFile;
 use crate::transaction::{Services, View};
 use crate::{Error, Result};
 
-/// Leaves of one step. They are read ahead together.
+/// Maximum number of leaves per step. They are read ahead together.
 pub(super) const LEAVES_PER_STEP: usize = 32;
 
-/// The state is stored after so many leaves, as in ESE, and after so much time.
+/// Number of leaves after which the state is stored, as in ESE. The state is also stored after [`SAVE_AFTER`].
 const LEAVES_PER_SAVE: u64 = 500;
 const LEAVES_PER_LAYOUT_SAVE: u64 = 128;
 const SAVE_AFTER: Duration = Duration::from_secs(5);
 
-/// Time between the beginnings of two passes, as in ESE.
+/// Minimum time between the starts of two passes, as in ESE.
 const PASS_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// How long it waits for its turn, for the end of a backup, or for clean pages, before it asks again.
+/// Interval at which the task polls for its turn, for the end of a backup, or for clean pages.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// How long it waits for its window before it looks at the clock again.
+/// Maximum interval at which the task checks whether its maintenance window has started.
 const WINDOW_WAIT: Duration = Duration::from_secs(60);
 
-/// Pages whose writes it starts each time that most of the cache is dirty.
+/// Number of page writes that the task starts each time it finds that most of the cache is dirty.
 const CLEANED_PAGES: usize = 256;
 
 const DAY_MS: i64 = 86_400_000;
@@ -43,9 +43,9 @@ pub(crate) struct Defragmentation {
     pub(super) file: Arc<DatabaseFile>,
     services: Arc<Services>,
     pub(super) tables: Arc<SystemTables>,
-    /// Held during a step.
+    /// State of the running defragmentation. Locked during a step.
     work: Mutex<Option<Work>>,
-    /// Tells the step to end early.
+    /// Requests the current step to stop early.
     pub(super) stop: AtomicBool,
     pub(super) progress: Mutex<DefragProgress>,
 }
@@ -54,19 +54,19 @@ pub(super) struct Work {
     pub(super) options: DefragOptions,
     keeper: Option<Box<dyn DefragKeeper>>,
     pace: Pace,
-    /// Time at which the next step may begin.
+    /// Time at which the next step may start.
     due: Duration,
-    /// The pass so far, and its next place. `None` before a pass has begun.
+    /// Results of the pass so far, and its position. The position is `None` if no pass is in progress.
     pub(super) state: DefragState,
-    /// The trees of the pass that are not done, the next one last. `None`: the catalog has not been read yet.
+    /// Remaining trees of the pass, with the next tree at the end. `None`: the catalog has not been read yet.
     pub(super) trees: Option<Vec<CatalogTree>>,
-    /// The trees that a sequential layout may have to queue, the next one last.
+    /// Trees that a sequential layout may have to queue, with the next tree at the end.
     pub(super) candidates: Vec<CatalogTree>,
-    /// How long the pass has run.
+    /// Time for which the pass has run.
     ran: Duration,
-    /// Leaves of the pass, and how long it had run, when its state was stored.
+    /// Number of leaves of the pass, and its running time, when its state was last stored.
     saved: (u64, Duration),
-    /// It has not begun to work in this window.
+    /// Whether work has not started yet in this maintenance window.
     suspended: bool,
     clean_pages: CleanPageWait,
 }
@@ -87,12 +87,12 @@ impl Defragmentation {
         }
     }
 
-    /// Progress since the database was attached.
+    /// Returns the progress since the database was attached.
     pub fn progress(&self) -> DefragProgress {
         self.progress.lock().clone()
     }
 
-    /// Starts it. Returns `false` if it is running already.
+    /// Starts the defragmentation. Returns `false` if it is already running.
     pub fn begin(&self, options: DefragOptions, keeper: Option<Box<dyn DefragKeeper>>) -> Result<bool> {
         let mut slot = self.work.lock();
         if slot.is_some() {
@@ -124,7 +124,7 @@ impl Defragmentation {
         Ok(true)
     }
 
-    /// Stops it, waits for the current step, and stores the state.
+    /// Stops the defragmentation, waits for the current step, and stores the state.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         let mut slot = self.work.lock();
@@ -135,7 +135,8 @@ impl Defragmentation {
         progress.running = false;
     }
 
-    /// Makes one step if it is due. Returns the time until the next one; `None` if it is not running.
+    /// Performs one step if it is due. Returns the time until the next step, or `None` if the defragmentation is not
+    /// running.
     pub fn step(&self) -> Result<Option<Duration>> {
         let mut slot = self.work.lock();
         let Some(work) = slot.as_mut() else { return Ok(None) };
@@ -175,8 +176,8 @@ impl Defragmentation {
         Ok(Some(pause))
     }
 
-    /// How long it must wait: its window has not begun, it is the turn of another database, a backup runs, or most of the
-    /// cache is dirty.
+    /// Returns the time to wait if no step may run now. A step must wait outside the maintenance window, while
+    /// another database has the turn, while a backup runs, and while most of the cache is dirty.
     fn must_wait(&self, work: &mut Work) -> Option<Duration> {
         let (cache, clock) = (&self.file.cache, self.file.vfs.clock());
         let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
@@ -200,13 +201,13 @@ impl Defragmentation {
         }
         let wait = work.clean_pages.wait(mostly_dirty);
         if wait {
-            // A failed write is reported by the cache, to all that use it.
+            // A failed write is ignored here, because the cache reports it to all its users.
             let _ = cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);
         }
         wait.then_some(WAIT)
     }
 
-    /// Begins to work in a window. A pass that was interrupted goes on.
+    /// Starts work in a maintenance window. An interrupted pass is resumed.
     fn resume(&self, work: &mut Work) {
         if !std::mem::take(&mut work.suspended) || work.state.position.is_none() {
             return;
@@ -219,7 +220,7 @@ impl Defragmentation {
         }
     }
 
-    /// Ends the work in a window.
+    /// Ends work in a maintenance window.
     fn suspend(&self, work: &mut Work) {
         if std::mem::replace(&mut work.suspended, true) {
             return;
@@ -229,7 +230,7 @@ impl Defragmentation {
             return;
         }
         self.describe(work);
-        // Without it, the pass resumes from what was stored before.
+        // If the state cannot be stored, the pass later resumes from the previously stored state.
         let _ = self.save(work, true);
         if work.options.kind == DefragKind::Compaction {
             self.report(DefragEvent::Interrupted);
@@ -251,7 +252,7 @@ impl Defragmentation {
         self.file.events.report(EventKind::Defragmentation { database, event });
     }
 
-    /// Notes a failure, and reports it unless it is the one before.
+    /// Records a failure, and reports it unless it equals the previous failure.
     fn failed(&self, error: Error) -> Error {
         let what = error.to_string();
         let mut progress = self.progress.lock();
@@ -263,7 +264,7 @@ impl Defragmentation {
         error
     }
 
-    /// Brings seconds and days of the pass up to date.
+    /// Updates the duration of the pass in seconds and days.
     fn describe(&self, work: &mut Work) {
         let pass = &mut work.state.pass;
         let now = self.file.vfs.clock().unix_ms();
@@ -271,13 +272,14 @@ impl Defragmentation {
         pass.days = (now - pass.began_unix_ms).max(0) as u64 / DAY_MS as u64 + 1;
     }
 
-    /// Looks at some leaves. Returns their number.
+    /// Processes some leaves. Returns their number.
     fn work_on(&self, work: &mut Work) -> Result<usize> {
         let position = match work.state.position.clone() {
             Some(position) => position,
             None => self.begin_pass(work)?,
         };
-        // Trees are removed only while cleanup is paused, so those that a step finds stay.
+        // Trees are removed only while cleanup is paused. Therefore the trees that a step finds are not removed
+        // during the step.
         let paused = self.services.ended.pause();
         if self.queue_next(work)? {
             drop(paused);
@@ -316,7 +318,7 @@ impl Defragmentation {
         if position.is_none() {
             trees.pop();
         }
-        // A pass without trees to come is at its end, and so is one that is resumed there.
+        // If no tree remains, the pass is complete. The same applies to a pass that is resumed at this position.
         let after = TreeId(next.id.0.saturating_add(1));
         let key = position.unwrap_or_default();
         let tree = if key.is_empty() { trees.last().map_or(after, |tree| tree.id) } else { next.id };
@@ -332,7 +334,7 @@ impl Defragmentation {
         Ok(leaves)
     }
 
-    /// Looks at leaves of a tree. Returns the key at which the work goes on; `None`: all of the tree is done.
+    /// Processes leaves of a tree. Returns the key at which the work continues, or `None` if the entire tree is done.
     fn work_on_tree(
         &self,
         work: &mut Work,
@@ -396,7 +398,8 @@ impl Defragmentation {
         progress.pages_moved += moved;
     }
 
-    /// Whether a page of the database is unreadable or wrong, so that the error would come again.
+    /// Returns true if the error means that a page of the database is unreadable or invalid. Such an error would
+    /// occur again.
     pub(super) fn is_damage(&self, error: &Error) -> bool {
         match error {
             Error::Corrupt { page, .. } => page.is_some(),
@@ -405,7 +408,7 @@ impl Defragmentation {
         }
     }
 
-    /// Goes on behind a damaged page.
+    /// Counts and reports a damaged page or tree. The work continues after it.
     pub(super) fn skip(&self, error: Error) {
         self.progress.lock().skipped += 1;
         self.report(DefragEvent::Failed { error: error.jet_code(), what: error.to_string() });
@@ -450,7 +453,7 @@ impl Defragmentation {
         Ok(())
     }
 
-    /// Stores the state if that is due.
+    /// Stores the state if this is due, or if `now` is true.
     fn save(&self, work: &mut Work, now: bool) -> Result<()> {
         let (leaves, ran) = work.saved;
         let visited = work.state.pass.pages_visited;

@@ -1,5 +1,5 @@
-//! The queue of a sequential layout: the trees whose leaves are scattered in the file. A pass begins by looking for them, tree by
-//! tree, and ends when the queue is empty.
+//! The queue of a sequential layout: the trees whose leaves are scattered in the file. A pass first scans all trees
+//! to fill the queue, and ends when the queue is empty.
 
 use jetcell_sync::atomic::Ordering;
 
@@ -12,7 +12,8 @@ use crate::space::SpaceLock;
 use crate::transaction::View;
 
 impl Defragmentation {
-    /// Looks at the next tree that may have to wait for a layout. Returns false if there is none left.
+    /// Checks whether the next candidate tree must be queued for a layout. Returns false if there is no further
+    /// candidate.
     pub(super) fn queue_next(&self, work: &mut Work) -> Result<bool> {
         let Some(candidate) = work.candidates.last().copied() else { return Ok(false) };
         let stopped = || self.stop.load(Ordering::Acquire);
@@ -24,7 +25,7 @@ impl Defragmentation {
         match scattered {
             Err(error) if self.is_damage(&error) => self.skip(error),
             Err(error) => return Err(error),
-            // The runs were not all counted.
+            // The count of runs is incomplete.
             Ok(_) if stopped() => return Ok(true),
             Ok(false) => {}
             Ok(true) => {
@@ -47,7 +48,8 @@ impl Defragmentation {
         self.report(DefragEvent::LayoutQueued { outstanding: queue.len() as u64, not_started });
     }
 
-    /// Notes where the layout of a tree is. `None`: it is complete, and the tree leaves the queue.
+    /// Records the position of the layout in a tree. `None` means that the layout is complete; the tree is then
+    /// removed from the queue.
     pub(super) fn note_queued(&self, work: &mut Work, tree: &CatalogTree, key: Option<&[u8]>) -> Result<()> {
         let now = self.file.vfs.clock().unix_ms();
         let Some(queued) = work.state.queue.first_mut().filter(|queued| queued.tree == tree.id) else {
@@ -59,7 +61,7 @@ impl Defragmentation {
             queued.key = key.to_vec();
             return Ok(());
         }
-        // The space that the leaves had is free for the next tree.
+        // The former space of the leaves is released for the next tree.
         SpaceLock::new(&self.file).release(tree.root)?;
         let (table, index) = self.tables.names_of(&View::latest(), tree)?;
         let queued = work.state.queue.remove(0);

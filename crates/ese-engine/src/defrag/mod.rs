@@ -1,14 +1,19 @@
-//! Online defragmentation of an open database, tree by tree. A compaction goes from the last leaf to the first one: leaves are
-//! merged with their neighbours, and pages that become empty return to their trees. ESE: `OLD`, version 1. A sequential layout
-//! goes from the first leaf to the last one, in trees that wait in a queue: leaves move to consecutive pages. ESE: `OLD2`.
+//! Online defragmentation of an open database, tree by tree.
+//!
+//! A compaction processes the leaves of a tree from the last to the first. It merges leaves with their neighbours and
+//! returns empty pages to their trees. ESE: `OLD`, version 1.
+//!
+//! A sequential layout processes the leaves from the first to the last, in trees that wait in a queue. It moves
+//! leaves to consecutive pages. ESE: `OLD2`.
 //!
 //! Invariants:
-//! - A step is bounded: it looks at [`LEAVES_PER_STEP`](defragmentation::LEAVES_PER_STEP) leaves. Cleanup does not run meanwhile,
-//!   so that no tree is removed under the step.
-//! - Each merge, and each move, is one logged group ([`crate::pages::merge`], [`crate::pages::page_move`]), so redo and copies of the database get it. What a snapshot sees
-//!   stays.
-//! - A damaged page is skipped, with the pairs of leaves that need it. Any other failure is repeated.
-//! - A pass that was interrupted resumes where its state was stored, in the table `MSysDefrag2`, or `MSysOLD2`.
+//! - A step is bounded: it processes at most [`LEAVES_PER_STEP`](defragmentation::LEAVES_PER_STEP) leaves. Cleanup is
+//!   paused during a step and therefore cannot remove the tree that is being processed.
+//! - Each merge and each move is one logged group ([`crate::pages::merge`], [`crate::pages::page_move`]). Redo and
+//!   copies of the database therefore repeat it. The data that a snapshot sees does not change.
+//! - A damaged page is skipped, together with the pairs of leaves that need it. After any other failure, the step is
+//!   retried.
+//! - An interrupted pass resumes at its stored state, in the table `MSysDefrag2` or `MSysOLD2`.
 
 mod defragmentation;
 mod layout_queue;

@@ -7,14 +7,14 @@ use crate::pace::Throttle;
 use crate::scan::ScanTurn;
 use crate::window::MaintenanceWindow;
 
-/// What an online defragmentation does with the leaves of a tree.
+/// Operation that an online defragmentation performs on the leaves of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DefragKind {
-    /// Merges sparse ones, in all trees, from the last one to the first one. ESE: version 1.
+    /// Merges sparse leaves in all trees, from the last leaf of a tree to the first. ESE: version 1.
     #[default]
     Compaction,
-    /// Moves them to consecutive pages, in trees where they are scattered, from the first one to the last one, and merges sparse
-    /// ones. ESE: version 2.
+    /// Moves leaves to consecutive pages, in trees where they are scattered, from the first leaf to the last, and
+    /// merges sparse leaves. ESE: version 2.
     #[doc(alias = "OLD2")]
     SequentialLayout,
 }
@@ -22,29 +22,30 @@ pub enum DefragKind {
 /// Settings of an online defragmentation.
 #[derive(Clone, Default)]
 pub struct DefragOptions {
-    /// What it does. One of each kind can run at the same time.
+    /// Kind of the defragmentation. One of each kind can run at the same time.
     pub kind: DefragKind,
-    /// How fast it may work. A step looks at 32 leaves; `bytes_per_second` counts each of them as a page read.
+    /// Maximum speed. A step processes 32 leaves, and `bytes_per_second` counts each of them as a page read.
     pub throttle: Throttle,
-    /// Whether records move to the next page if not all of a page fit there. Frees more, and changes far more pages. ESE:
-    /// not `JET_bitDefragmentNoPartialMerges`, which Exchange 2007 SP1 sets.
+    /// Whether records move to the next page even if not all records of a page fit there. This frees more pages, and
+    /// changes far more pages. ESE: not `JET_bitDefragmentNoPartialMerges`, which Exchange 2007 SP1 sets.
     #[doc(alias = "JET_bitDefragmentNoPartialMerges")]
     pub partial_merges: bool,
-    /// Whether the state is stored in the database, so that a later defragmentation resumes the pass.
+    /// Whether the state is stored in the database. If so, a later defragmentation resumes the pass.
     pub keep_progress: bool,
-    /// Whether it ends after one pass. Otherwise a pass begins at least an hour after the one before, as in ESE.
+    /// Whether the defragmentation ends after one pass. Otherwise, passes start at least an hour apart, as in ESE.
     pub single_pass: bool,
-    /// When it may run. Outside, the pass is interrupted. `None`: at any time.
+    /// Time window in which the defragmentation may run. Outside this window, the pass is interrupted. `None`: at any
+    /// time.
     pub window: Option<MaintenanceWindow>,
-    /// Databases with the same turn are worked on one at a time.
+    /// Turn that several databases can share. Only one of these databases is processed at a time.
     pub turn: Option<Arc<ScanTurn>>,
 }
 
 impl DefragOptions {
-    /// Checks the settings.
+    /// Validates the settings.
     ///
     /// # Errors
-    /// [`crate::Error::Usage`] if one is impossible.
+    /// [`crate::Error::Usage`] if a setting is invalid.
     pub fn check(&self) -> Result<()> {
         self.throttle.check()
     }

@@ -1,43 +1,44 @@
-//! What an online defragmentation has done, and where it is.
+//! Results and position of an online defragmentation.
 
 use ese_format::TreeId;
 
 use crate::Result;
 use crate::events::DefragReport;
 
-/// Progress since the database was attached.
+/// Progress of an online defragmentation since the database was attached.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DefragProgress {
-    /// Whether it is running.
+    /// Whether the defragmentation is running.
     pub running: bool,
-    /// Passes that reached the end of the database.
+    /// Number of passes that reached the end of the database.
     pub passes: u64,
-    /// Leaves visited.
+    /// Number of leaves visited.
     pub pages_visited: u64,
-    /// Pages freed.
+    /// Number of pages freed.
     pub pages_freed: u64,
-    /// Merges that moved a part of a page.
+    /// Number of merges that moved only a part of a page.
     pub partial_merges: u64,
-    /// Leaves that moved to other pages.
+    /// Number of leaves that moved to other pages.
     pub pages_moved: u64,
-    /// Trees that wait for a sequential layout, with the one in progress.
+    /// Number of trees that wait for a sequential layout, including the tree in progress.
     pub queued: u64,
     /// The tree that is being defragmented.
     pub tree: Option<TreeId>,
-    /// The pass that is running, or the last one.
+    /// Report of the running pass, or of the last pass.
     pub pass: DefragReport,
-    /// Damaged pages and trees that were skipped.
+    /// Number of damaged pages and trees that were skipped.
     pub skipped: u64,
-    /// Why the last step failed, if it did. It is tried again.
+    /// Reason why the last step failed, or `None` if it succeeded. A failed step is retried.
     pub failure: Option<String>,
 }
 
-/// A place in a pass.
+/// A position in a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DefragPosition {
-    /// All trees with smaller ids are done.
+    /// The current tree. All trees with smaller ids are done.
     pub tree: TreeId,
-    /// The part of the tree from this key on is done, or in a sequential layout the part before it; empty: nothing is.
+    /// Key that separates the processed part of the tree from the rest. A compaction has processed the keys from this
+    /// key on, a sequential layout the keys before it. If empty, nothing is processed yet.
     pub key: Vec<u8>,
 }
 
@@ -46,33 +47,35 @@ pub(crate) struct DefragPosition {
 pub(crate) struct QueuedTree {
     pub table: TreeId,
     pub tree: TreeId,
-    /// When work on it began, in milliseconds since 1970 UTC. `None`: it has not.
+    /// Time at which work on the tree started, in milliseconds since 1970 UTC. `None`: work has not started.
     pub began_unix_ms: Option<i64>,
     pub updated_unix_ms: i64,
     pub pages_visited: u64,
     pub pages_freed: u64,
     pub partial_merges: u64,
     pub pages_moved: u64,
-    /// The part of the tree before this key is done.
+    /// Key before which the tree is done.
     pub key: Vec<u8>,
 }
 
-/// What is stored. For a compaction the sums of all passes, and the pass that was interrupted: the record of `MSysDefrag2`. For
-/// a sequential layout the queue: the records of `MSysOLD2`.
+/// State that is stored in the database.
+///
+/// For a compaction, the state consists of the totals of all passes and the interrupted pass: the record of
+/// `MSysDefrag2`. For a sequential layout, it is the queue: the records of `MSysOLD2`.
 #[doc(alias = "MSysDefrag2")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DefragState {
-    /// The pass so far, with the sums of the passes that were completed before.
+    /// Report of the pass so far, including the totals of the passes that were completed before.
     pub pass: DefragReport,
-    /// Where the pass goes on. `None`: it is complete.
+    /// Position at which the pass resumes. `None`: no pass is in progress.
     pub position: Option<DefragPosition>,
-    /// The trees that wait for a sequential layout, by id. The pass is in the first one.
+    /// Trees that wait for a sequential layout, sorted by id. The pass is in the first tree.
     pub queue: Vec<QueuedTree>,
 }
 
-/// Stores the state in the database.
+/// Storage of the defragmentation state in the database.
 pub(crate) trait DefragKeeper: Send + Sync {
-    /// What was stored last.
+    /// Returns the state that was stored last.
     fn load(&self) -> Result<Option<DefragState>>;
     /// Stores the state.
     fn save(&self, state: &DefragState) -> Result<()>;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What an event is about. The numbers are those of ESE.
+/// Subject area of an event. The numbers are those of ESE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum EventCategory {
@@ -10,7 +10,7 @@ pub enum EventCategory {
     General = 1,
     /// The log, recovery and backups.
     LoggingRecovery = 3,
-    /// Space on disks.
+    /// Disk space.
     Space = 4,
     /// Scan, zeroing and defragmentation.
     Maintenance = 10,
@@ -34,14 +34,14 @@ impl fmt::Display for EventCategory {
     }
 }
 
-/// How serious an event is.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventSeverity {
     /// Normal operation.
     Information,
-    /// Something needs attention, and work goes on.
+    /// A condition that needs attention; the operation continues.
     Warning,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 

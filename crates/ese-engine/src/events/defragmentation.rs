@@ -1,112 +1,112 @@
-//! The content of the events of online defragmentation.
+//! Events of online defragmentation.
 
-/// What happened to a pass of online defragmentation.
+/// Event in a pass of online defragmentation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefragEvent {
     /// 700: a pass starts.
     Started,
-    /// 702: a pass goes on after an interruption.
+    /// 702: a pass resumes after an interruption.
     Resumed(DefragReport),
     /// 701, or 703 if the pass was interrupted: a pass has reached the end of the database.
     Completed(DefragReport),
-    /// 704: a pass was stopped, and will resume.
+    /// 704: a pass was stopped, and will resume later.
     Interrupted,
-    /// 715: it waits, because most of the cache is dirty.
+    /// 715: the pass waits because most of the cache is dirty.
     Paused,
-    /// 716: it goes on.
+    /// 716: the pass continues.
     Continued,
-    /// 728: the leaves of a tree are laid out.
+    /// 728: the leaves of a tree were moved to consecutive pages.
     TreeLaidOut(LayoutReport),
     /// 752: trees wait for a sequential layout.
     LayoutQueued {
-        /// Trees that are not complete.
+        /// Number of trees whose layout is not complete.
         outstanding: u64,
-        /// Those of them on which no work has begun.
+        /// Number of these trees on which work has not begun.
         not_started: u64,
     },
-    /// 705: a pass cannot go on, or has skipped a damaged page.
+    /// 705: a pass cannot continue, or has skipped a damaged page.
     Failed {
-        /// ESE's number of the error.
+        /// ESE's error code.
         error: i32,
-        /// The error in words.
+        /// Description of the error.
         what: String,
     },
 }
 
-/// A tree whose leaves were moved to consecutive pages.
+/// Report on a tree whose leaves were moved to consecutive pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LayoutReport {
     /// Name of the table.
     pub table: String,
-    /// Name of the index, or of the tree of long values. `None`: it is the table's own tree.
+    /// Name of the index or of the tree of long values. `None` means the primary tree of the table.
     pub index: Option<String>,
-    /// When work on the tree began, in milliseconds since 1970 UTC.
+    /// Start of the work on the tree, in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
-    /// Leaves visited.
+    /// Number of leaves visited.
     pub pages_visited: u64,
-    /// Pages freed by merges.
+    /// Number of pages freed by merges.
     pub pages_freed: u64,
-    /// Merges that moved a part of a page.
+    /// Number of merges that moved only part of a page.
     pub partial_merges: u64,
-    /// Leaves that moved to another page.
+    /// Number of leaves that were moved to another page.
     pub pages_moved: u64,
 }
 
-/// A pass of online defragmentation, and the sums of all passes since the database was created.
+/// Report on a pass of online defragmentation, with the totals of all passes since the database was created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DefragReport {
-    /// When the pass began, in milliseconds since 1970 UTC.
+    /// Start of the pass in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
-    /// Seconds for which it ran.
+    /// Seconds for which the pass ran.
     pub seconds: u64,
-    /// Number of times that it was started or resumed.
+    /// Number of times that the pass was started or resumed.
     pub invocations: u64,
-    /// Days since it began, the first one included.
+    /// Days since the pass began, including the first day.
     pub days: u64,
-    /// Leaves visited.
+    /// Number of leaves visited.
     pub pages_visited: u64,
-    /// Pages freed.
+    /// Number of pages freed.
     pub pages_freed: u64,
-    /// Merges that moved a part of a page.
+    /// Number of merges that moved only part of a page.
     pub partial_merges: u64,
-    /// Leaves that moved to another page, in a sequential layout.
+    /// Number of leaves that were moved to another page, in a sequential layout.
     pub pages_moved: u64,
-    /// All passes that were completed since the database was created.
+    /// Totals of all passes that were completed since the database was created.
     pub total: DefragTotals,
 }
 
-/// Sums of the completed passes.
+/// Totals of the completed passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefragTotals {
-    /// Number of passes.
+    /// Number of completed passes.
     pub passes: u64,
-    /// Seconds for which they ran.
+    /// Seconds for which the passes ran.
     pub seconds: u64,
-    /// Number of times that they were started or resumed.
+    /// Number of times that the passes were started or resumed.
     pub invocations: u64,
-    /// Days that they took.
+    /// Number of days that the passes took.
     pub days: u64,
-    /// Leaves visited.
+    /// Number of leaves visited.
     pub pages_visited: u64,
-    /// Pages freed.
+    /// Number of pages freed.
     pub pages_freed: u64,
-    /// Merges that moved a part of a page.
+    /// Number of merges that moved only part of a page.
     pub partial_merges: u64,
 }
 
-/// What the ratio of pages read to pages freed says about the time that defragmentation gets.
+/// Advice on the length of the maintenance window, based on the ratio of pages read to pages freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowAdvice {
-    /// More than 100 pages read for each page freed.
+    /// More than 100 pages were read per freed page.
     MayShrink,
-    /// Between the two.
+    /// Between 50 and 100 pages were read per freed page.
     Keep,
-    /// Less than 50 pages read for each page freed.
+    /// Fewer than 50 pages were read per freed page.
     MustGrow,
 }
 
 impl WindowAdvice {
-    /// The advice for these numbers of pages. `None`: nothing was read.
+    /// Returns the advice for these numbers of pages, or `None` if nothing was read.
     pub fn of(read: u64, freed: u64) -> Option<WindowAdvice> {
         match () {
             () if read == 0 => None,
@@ -116,7 +116,7 @@ impl WindowAdvice {
         }
     }
 
-    /// The advice in words.
+    /// Returns the advice as text.
     pub fn text(self) -> &'static str {
         match self {
             WindowAdvice::MayShrink => "more than 100 pages read per page freed: the window may shrink",
@@ -127,12 +127,12 @@ impl WindowAdvice {
 }
 
 impl DefragReport {
-    /// What the ratio of pages read to pages freed says; `None` if nothing was read.
+    /// Returns the advice that follows from the ratio of pages read to pages freed, or `None` if nothing was read.
     pub fn advice(&self) -> Option<WindowAdvice> {
         WindowAdvice::of(self.pages_visited, self.pages_freed)
     }
 
-    /// Adds the completed pass to the sums.
+    /// Adds the completed pass to the totals.
     pub(crate) fn add_to_total(&mut self) {
         let total = &mut self.total;
         total.passes += 1;

@@ -13,29 +13,29 @@ use ese_format::LogTime;
 use super::profile::PassStep;
 use super::{EventCategory, EventKind, EventProfile, EventSeverity, PageDamage, PageFault, PassReport};
 
-/// An event for people and programs.
+/// Description of an event for users and programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventDescription {
-    /// Its number in ESE. `None`: ESE has no such event.
+    /// Event number in ESE. `None` if ESE has no such event.
     pub id: Option<u16>,
-    /// Its category.
+    /// Category of the event.
     pub category: EventCategory,
-    /// How serious it is.
+    /// Severity of the event.
     pub severity: EventSeverity,
-    /// Its parameters by name.
+    /// Parameters of the event by name.
     pub parameters: Vec<(&'static str, EventValue)>,
-    /// The event in a sentence or two.
+    /// Text of the event, in one or two sentences.
     pub text: String,
 }
 
-/// A parameter of an event.
+/// Value of an event parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventValue {
     /// A text or a path.
     Text(String),
     /// A number.
     Number(i64),
-    /// A time span, or another number that is not whole.
+    /// A time span, or another fractional number.
     Fraction(f64),
 }
 
@@ -63,7 +63,7 @@ impl From<i32> for EventValue {
     }
 }
 
-/// A pass may take seven days before it is late. ESE: `JET_paramDbScanIntervalMaxSec`.
+/// Number of days after which a pass is late. ESE: `JET_paramDbScanIntervalMaxSec`.
 #[doc(alias = "JET_paramDbScanIntervalMaxSec")]
 const LATE_AFTER_DAYS: u64 = 7;
 
@@ -77,7 +77,7 @@ fn informs(
 }
 
 impl EventKind {
-    /// Number, category, severity, parameters and text of the event.
+    /// Returns the number, category, severity, parameters and text of the event.
     pub fn describe(&self, profile: EventProfile) -> EventDescription {
         match self {
             EventKind::InstanceStarting
@@ -350,7 +350,7 @@ impl EventKind {
 }
 
 impl PassReport {
-    /// The counters by name, those of zeroing only if the pass overwrites data.
+    /// Returns the counters by name. The counters of zeroing are included only if the pass overwrites data.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = vec![
             ("pages seen", self.pages),
@@ -370,7 +370,7 @@ impl PassReport {
         counters
     }
 
-    /// Pages that the other categories of zeroing leave.
+    /// Returns the number of pages that belong to no other category of zeroing.
     pub fn remainder(&self) -> u64 {
         let known = self.bad + self.uninitialized + self.unchanged + self.unused_zeroed + self.used;
         self.pages.saturating_sub(known)
@@ -406,7 +406,7 @@ impl PassReport {
     }
 }
 
-/// The day in UTC, as `2026-11-23`.
+/// Formats the day in UTC, for example `2026-11-23`.
 fn date(unix_ms: i64) -> String {
     let time = LogTime::from_unix_ms(unix_ms);
     let [_, _, _, day, month, year, ..] = time.0;

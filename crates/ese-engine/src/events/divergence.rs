@@ -1,45 +1,45 @@
-//! Pages of active side and copy that differ at the same log position.
+//! Pages that differ between the active side and a copy at the same log position.
 
 use std::path::PathBuf;
 
 use ese_format::{DbTime, LogPosition, PageNumber};
 
-/// A page that differs between active side and copy, although both have the same changes by the log.
+/// A page that differs between the active side and a copy, although both have replayed the same log records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageDivergence {
-    /// The database of the copy.
+    /// Path of the copy's database file.
     pub database: PathBuf,
-    /// The page.
+    /// Page number.
     pub page: PageNumber,
-    /// Where the record of the active side stands.
+    /// Position of the log record of the active side.
     pub position: LogPosition,
-    /// Which side is behind.
+    /// Kind of the difference.
     pub kind: DivergenceKind,
-    /// The time of the page on the active side.
+    /// Database time of the page on the active side.
     pub active_time: DbTime,
-    /// The time of the page on the copy.
+    /// Database time of the page on the copy.
     pub copy_time: DbTime,
 }
 
-/// How a page differs, and which side is behind: it has lost a write.
+/// Kind of difference between two pages. The side with the older page has lost a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DivergenceKind {
     /// 538: the page of the active side is older.
     ActiveBehind,
     /// 539: the page of the copy is older.
     CopyBehind,
-    /// 540: the same time of change, but other content. Neither side is known to be right.
+    /// 540: both pages have the same database time but different content. It is not known which side is correct.
     Content,
     /// 541: the page of the copy was never written.
     CopyEmpty,
     /// 545: the page of the active side was never written.
     ActiveEmpty,
-    /// 557: the file of the copy ends before the page.
+    /// 557: the file of the copy ends before this page.
     CopyTooShort,
 }
 
 impl DivergenceKind {
-    /// A name for programs.
+    /// Returns a name for use by programs.
     pub fn name(self) -> &'static str {
         match self {
             DivergenceKind::ActiveBehind => "active_behind",
@@ -51,12 +51,12 @@ impl DivergenceKind {
         }
     }
 
-    /// Whether the page of the active side lost a write.
+    /// Returns whether the active side lost a write of the page.
     pub fn active_is_behind(self) -> bool {
         matches!(self, DivergenceKind::ActiveBehind | DivergenceKind::ActiveEmpty)
     }
 
-    /// Its number in ESE.
+    /// Returns the number of the event in ESE.
     pub fn id(self) -> u16 {
         match self {
             DivergenceKind::ActiveBehind => 538,
@@ -68,7 +68,7 @@ impl DivergenceKind {
         }
     }
 
-    /// What it means, in words.
+    /// Returns an explanation of the difference.
     pub fn meaning(self) -> &'static str {
         match self {
             DivergenceKind::ActiveBehind => "the active side has lost a write of it",

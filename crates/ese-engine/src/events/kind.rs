@@ -1,4 +1,4 @@
-//! What an event says.
+//! The kinds of events, and their parameters.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use ese_format::{Generation, PageNumber};
 
 use super::{CopyEvent, DefragEvent, PageDivergence, SnapshotEvent, SpaceEvent};
 
-/// What happened.
+/// Kind of an event, with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -14,219 +14,219 @@ pub enum EventKind {
     InstanceStarting,
     /// 105: the instance is open.
     InstanceStarted {
-        /// How long that took.
+        /// Duration in seconds.
         seconds: f64,
     },
-    /// 103: the instance has ended.
+    /// 103: the instance has stopped.
     InstanceStopped {
-        /// Without a shutdown: the next opening recovers its databases.
+        /// Whether the instance stopped without a shutdown. In that case, the next open recovers its databases.
         dirty: bool,
     },
-    /// 325.
+    /// 325: a database was created.
     DatabaseCreated {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
     },
-    /// 326.
+    /// 326: a database was attached.
     DatabaseAttached {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
     },
-    /// 327.
+    /// 327: a database was detached.
     DatabaseDetached {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
     },
     /// 210: a full backup starts.
     FullBackupStarted,
-    /// 240: a copy of the databases starts, to seed a passive copy or to keep it.
+    /// 240: an internal copy of the databases starts, either to seed a passive copy or for later use.
     InternalCopyStarted,
     /// 211: a backup of logs starts.
     IncrementalBackupStarted,
-    /// 213, or 243.
+    /// 213, or 243 for an internal copy: the backup is complete.
     BackupCompleted {
-        /// It was no backup, but a copy.
+        /// Whether this was an internal copy instead of a backup.
         internal_copy: bool,
     },
-    /// 215, or 245.
+    /// 215, or 245 for an internal copy: the backup was aborted.
     BackupAborted {
-        /// It was no backup, but a copy.
+        /// Whether this was an internal copy instead of a backup.
         internal_copy: bool,
     },
     /// 220: the pages of a database are being read.
     BackupFileStarted {
-        /// The database.
+        /// Path of the database file.
         file: PathBuf,
-        /// Its length.
+        /// Length of the file in bytes.
         bytes: u64,
     },
     /// 223: the logs are being read.
     BackupLogsStarted {
-        /// First generation.
+        /// First generation of the range.
         first: Generation,
-        /// Last generation.
+        /// Last generation of the range.
         last: Generation,
     },
-    /// 224: logs that neither recovery nor a backup needs are gone.
+    /// 224: logs that neither recovery nor a backup needs were removed.
     LogsTruncated {
-        /// First generation.
+        /// First generation of the range.
         first: Generation,
-        /// Last generation.
+        /// Last generation of the range.
         last: Generation,
     },
-    /// 225: all logs are needed.
+    /// 225: no logs were removed, because all of them are needed.
     NoLogsTruncated,
-    /// 300: the log has changes that databases may lack.
+    /// 300: recovery starts, because the log has changes that databases may lack.
     RecoveryStarted {
         /// Generation with the first change.
         first: Generation,
-        /// The newest generation.
+        /// Newest generation.
         last: Generation,
     },
-    /// 301.
+    /// 301: a generation was replayed.
     LogReplayed {
-        /// The generation.
+        /// Generation that was replayed.
         generation: Generation,
-        /// Number of its records.
+        /// Number of records in the generation.
         records: u64,
     },
-    /// 302.
+    /// 302: recovery is complete.
     RecoveryCompleted {
-        /// Records that were read.
+        /// Number of records that were read.
         records: u64,
-        /// Changes that pages lacked.
+        /// Number of changes that were missing in pages and were applied.
         applied: u64,
-        /// Transactions that were rolled back.
+        /// Number of transactions that were rolled back.
         rolled_back: u64,
-        /// Torn pages that were replaced.
+        /// Number of torn pages that were replaced.
         torn_pages: u64,
     },
-    /// 304: logs were replayed. Transactions that have not ended are kept, and the databases stay dirty.
+    /// 304: logs were replayed. Transactions that have not ended stay open, and the databases stay dirty.
     ReplayCompleted {
-        /// Generations that were replayed: the first and the last one.
+        /// First and last replayed generation.
         generations: Option<(Generation, Generation)>,
-        /// Changes that pages lacked.
+        /// Number of changes that were missing in pages and were applied.
         changed: u64,
     },
-    /// 524: logs that may have held commits are missing, and recovery went on without them.
+    /// 524: logs that may have contained commits are missing, and recovery continued without them.
     CommittedLogsLost {
         /// First missing generation.
         first: Generation,
-        /// The newest generation that may have held commits.
+        /// Newest generation that may have contained commits.
         last: Generation,
     },
     /// 454: recovery failed.
     RecoveryFailed {
-        /// ESE's number of the error.
+        /// ESE's error code.
         error: i32,
-        /// The error in words.
+        /// Description of the error.
         what: String,
     },
-    /// 424: no space for a database.
+    /// 424: the volume has no space for a database.
     DatabaseDiskFull {
-        /// The database.
+        /// Path of the database file.
         file: PathBuf,
     },
-    /// 429: no space for the log.
+    /// 429: the volume has no space for the log.
     LogDiskFull {
-        /// The log.
+        /// Path of the log file.
         file: PathBuf,
     },
     /// 399, 474, 475, 476 or 481: a page is damaged.
     PageDamaged(PageDamage),
-    /// A pass of the scan starts. [`EventProfile`](super::EventProfile) has the numbers of these events.
+    /// A pass of the scan starts. [`EventProfile`](super::EventProfile) lists the numbers of the scan events.
     PassStarted {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
-        /// Whether deleted data is overwritten.
+        /// Whether the pass overwrites deleted data.
         zeroing: bool,
     },
-    /// A pass goes on after an interruption.
+    /// A pass resumes after an interruption.
     PassResumed {
-        /// The pass so far.
+        /// Report on the pass up to now.
         report: PassReport,
-        /// The next page.
+        /// Next page to be read.
         page: PageNumber,
     },
     /// A pass has reached the end of the database.
     PassCompleted(PassReport),
-    /// A pass cannot go on.
+    /// A pass cannot continue.
     PassFailed {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
-        /// Whether deleted data is overwritten.
+        /// Whether the pass overwrites deleted data.
         zeroing: bool,
-        /// ESE's number of the error.
+        /// ESE's error code.
         error: i32,
-        /// The error in words.
+        /// Description of the error.
         what: String,
     },
-    /// A pass was stopped, and will resume.
+    /// A pass was stopped, and will resume later.
     PassInterrupted {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
-        /// Whether deleted data is overwritten.
+        /// Whether the pass overwrites deleted data.
         zeroing: bool,
     },
-    /// 700 to 705, 715 and 716: what happened to a pass of online defragmentation.
+    /// 700 to 705, 715 and 716: an event in a pass of online defragmentation.
     Defragmentation {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
-        /// What happened.
+        /// Event of the defragmentation.
         event: DefragEvent,
     },
     /// 740 to 743, 748 and 749: free space is returned to the file system.
     Space {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
-        /// What happened.
+        /// Event of the operation.
         event: SpaceEvent,
     },
-    /// 729: zeroing waits, because most of the cache is dirty.
+    /// 729: zeroing waits because most of the cache is dirty.
     ZeroingPaused {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
     },
-    /// 730: zeroing goes on.
+    /// 730: zeroing continues.
     ZeroingContinued {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
     },
     /// 727: the scan has found a bad page.
     ScanFoundPage {
-        /// The database.
+        /// Path of the database file.
         file: PathBuf,
-        /// Where the page is, in bytes.
+        /// Offset of the page in the file, in bytes.
         offset: u64,
-        /// The page.
+        /// Page number.
         page: PageNumber,
-        /// The damage in words.
+        /// Description of the damage.
         what: String,
     },
-    /// 2001 to 2009: what happened to a snapshot of the files.
+    /// 2001 to 2009: an event of a snapshot of the files.
     Snapshot(SnapshotEvent),
-    /// What happened to a passive copy.
+    /// An event of a passive copy.
     Copy {
-        /// Its directory.
+        /// Directory of the copy.
         copy: String,
-        /// What happened.
+        /// Event of the copy.
         event: CopyEvent,
     },
-    /// 538 to 541, 545 or 557: a page of a copy differs from that of the active side.
+    /// 538 to 541, 545 or 557: a page of a copy differs from the page of the active side.
     PageDiffers(PageDivergence),
-    /// 905 on the active side, 911 on a copy: a page was repaired with that of the other side.
+    /// 905 on the active side, 911 on a copy: a page was repaired with the page of the other side.
     PageRepaired {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
-        /// The page.
+        /// Page number.
         page: PageNumber,
-        /// Whether it was repaired on a copy.
+        /// Whether the page was repaired on a copy.
         on_copy: bool,
     },
 }
 
 impl EventKind {
-    /// A name for programs.
+    /// Returns a name for use by programs.
     pub fn name(&self) -> &'static str {
         match self {
             EventKind::InstanceStarting => "instance_starting",
@@ -271,65 +271,65 @@ impl EventKind {
     }
 }
 
-/// A damaged page, as it was read.
+/// A damaged page that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageDamage {
-    /// The file.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Where the page is, in bytes.
+    /// Offset of the page in the file, in bytes.
     pub offset: u64,
     /// Page size in bytes.
     pub bytes: u64,
-    /// The page.
+    /// Page number.
     pub page: PageNumber,
-    /// What is wrong.
+    /// Kind of the damage.
     pub fault: PageFault,
 }
 
-/// What is wrong with a page.
+/// Kind of damage of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PageFault {
-    /// 399: flipped bits, which were corrected: `8 * byte + bit`.
+    /// 399: flipped bits that were corrected. Each bit is given as `8 * byte + bit`.
     Corrected(Vec<u32>),
-    /// 474: a wrong checksum or a wrong structure.
+    /// 474: the checksum or the structure is wrong.
     Checksum,
-    /// 475: another page.
+    /// 475: the page has the number of another page.
     WrongPage(u32),
-    /// 476: zeros.
+    /// 476: the page contains only zeros.
     Missing,
-    /// 481: the device cannot read it.
+    /// 481: the device cannot read the page.
     Unreadable(String),
 }
 
-/// A pass of the scan.
+/// Report on a pass of the scan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PassReport {
-    /// The database.
+    /// Path of the database file.
     pub database: PathBuf,
-    /// Whether deleted data is overwritten.
+    /// Whether the pass overwrites deleted data.
     pub zeroing: bool,
-    /// When the pass began, in milliseconds since 1970 UTC.
+    /// Start of the pass in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
-    /// Seconds for which it ran.
+    /// Seconds for which the pass ran.
     pub seconds: u64,
-    /// Number of times that it was started or resumed.
+    /// Number of times that the pass was started or resumed.
     pub invocations: u64,
-    /// Days since it began, the first one included.
+    /// Days since the pass began, including the first day.
     pub days: u64,
-    /// Pages read.
+    /// Number of pages read.
     pub pages: u64,
-    /// Bad pages.
+    /// Number of bad pages.
     pub bad: u64,
-    /// Pages that were never written.
+    /// Number of pages that were never written.
     pub uninitialized: u64,
-    /// Pages that have not changed since they were zeroed.
+    /// Number of pages that have not changed since they were zeroed.
     pub unchanged: u64,
-    /// Pages that are not in use, and were overwritten.
+    /// Number of unused pages that were overwritten.
     pub unused_zeroed: u64,
-    /// Pages in use.
+    /// Number of pages in use.
     pub used: u64,
-    /// Deleted records that were overwritten.
+    /// Number of deleted records that were overwritten.
     pub records_zeroed: u64,
-    /// Long-value chunks without a record that were overwritten.
+    /// Number of overwritten long-value chunks that belong to no record.
     pub chunks_zeroed: u64,
 }

@@ -1,7 +1,8 @@
-//! Events: what happened in the engine, with the numbers and categories of ESE, for administrators and programs.
+//! Events that the engine reports to administrators and programs, with the numbers and categories of ESE.
 //!
-//! The engine reports each event once, through [`EventSink`]. An event has typed content ([`EventKind`]); its number,
-//! category, severity, parameters and text follow from that, so that no caller formats a message. The texts are our own.
+//! The engine reports each event once, through [`EventSink`]. An event has typed content ([`EventKind`]). Its number,
+//! category, severity, parameters and text are derived from that, so callers do not format messages. The texts are
+//! Jetcell's, not ESE's.
 
 mod category;
 mod defragmentation;
@@ -28,34 +29,34 @@ pub use self::replication::CopyEvent;
 pub use self::snapshot::SnapshotEvent;
 pub use self::space::{ShrinkReport, SpaceEvent, TrimReport};
 
-/// Receives the events of an instance. The engine calls it from any of its threads, so it must be quick; it must not call
-/// the engine.
+/// Receives the events of an instance. The engine calls it from any of its threads. Implementations must return
+/// quickly, and must not call the engine.
 pub trait EventSink: Send + Sync {
-    /// An event happened.
+    /// Receives one event.
     fn event(&self, event: &Event);
 }
 
-/// One event.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When it happened, in milliseconds since 1970 UTC.
+    /// Time of the event in milliseconds since 1970 UTC.
     pub at_unix_ms: i64,
-    /// The instance: the path of its logs.
+    /// Instance that reported the event, identified by the path of its logs.
     pub instance: String,
-    /// What happened.
+    /// Kind and parameters of the event.
     pub kind: EventKind,
-    /// Whose numbers the event has.
+    /// Numbering scheme for the event.
     pub profile: EventProfile,
 }
 
 impl Event {
-    /// The event for people and programs.
+    /// Returns the description of the event for users and programs.
     pub fn describe(&self) -> EventDescription {
         self.kind.describe(self.profile)
     }
 }
 
-/// Where the parts of an instance, or of a copy, report events.
+/// Reporter through which the parts of an instance, or of a copy, report events.
 #[derive(Clone)]
 pub struct Events(Option<Arc<Reporter>>);
 
@@ -67,12 +68,12 @@ struct Reporter {
 }
 
 impl Events {
-    /// Events without a receiver.
+    /// Creates a reporter that discards all events.
     pub fn unheard() -> Events {
         Events(None)
     }
 
-    /// Events of the instance, or of the copy, with its logs in `directory`.
+    /// Creates a reporter for the instance or copy whose logs are in `directory`.
     pub fn new(
         sink: Option<Arc<dyn EventSink>>,
         clock: Arc<dyn Clock>,

@@ -1,11 +1,11 @@
-//! The numbers of maintenance events, which the versions of ESE do not agree about.
+//! Numbers of maintenance events, which differ between versions of ESE.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// Whose numbers the events of scan and zeroing have. All other events have one number.
+/// Numbering scheme for the events of scan and zeroing. All other events have the same number in all schemes.
 ///
 /// | event | `Sp1` scan, zeroing | `Sp1Article` | `Modern` scan, zeroing |
 /// | --- | --- | --- | --- |
@@ -16,19 +16,19 @@ use crate::{Error, Result};
 /// | pass failed | 723, 724 | 723, 724 | 723, 734 |
 /// | pass interrupted | 725, 726 | 725, 726 | 725, 726 |
 ///
-/// Each bad page is event 727, besides the event of its damage.
+/// Each bad page is reported as event 727, in addition to the event for its damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventProfile {
-    /// Exchange 2007 SP1, after ESE's message table.
+    /// Exchange 2007 SP1, according to ESE's message table.
     #[default]
     Sp1,
-    /// Exchange 2007 SP1, after the article of its authors, which says that 719 starts a pass.
+    /// Exchange 2007 SP1, according to the article by its authors, which says that event 719 starts a pass.
     Sp1Article,
-    /// Current builds.
+    /// Current versions.
     Modern,
 }
 
-/// What became of a pass.
+/// Stage of a pass that an event reports.
 #[derive(Clone, Copy)]
 pub(super) enum PassStep {
     Started,
@@ -39,7 +39,7 @@ pub(super) enum PassStep {
 }
 
 impl EventProfile {
-    /// All of them, by the names that [`EventProfile::from_str`] reads.
+    /// All profiles, with the names that [`EventProfile::from_str`] parses.
     pub const NAMES: [(EventProfile, &'static str); 3] =
         [(EventProfile::Sp1, "sp1"), (EventProfile::Sp1Article, "article"), (EventProfile::Modern, "modern")];
 

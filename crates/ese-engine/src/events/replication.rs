@@ -1,59 +1,60 @@
-//! What happened to a passive copy, apart from its pages.
+//! Events of a passive copy, except events about its pages.
 
 use std::path::PathBuf;
 
 use ese_format::PageNumber;
 
-/// What happened to a passive copy.
+/// Event of a passive copy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CopyEvent {
-    /// The log that is being written comes as it is written. ESE has no event for that.
+    /// The copy now receives the current log while it is being written. ESE has no event for this.
     BlockModeBegan {
-        /// Its generation.
+        /// Generation of the current log.
         generation: u32,
     },
-    /// Logs come when they are closed.
+    /// The copy now receives logs only after they are closed.
     BlockModeEnded {
-        /// Why.
+        /// Reason for the change.
         what: String,
     },
-    /// A log was not taken into the copy: it is not there (518), is damaged (552), or continues other content (543).
+    /// A log was not added to the copy: the log does not exist (518), is damaged (552), or does not continue the
+    /// content of the copy (543).
     LogRefused {
-        /// Its generation.
+        /// Generation of the refused log.
         generation: u32,
-        /// ESE's number of the error.
+        /// ESE's error code.
         error: i32,
-        /// The error in words, and what to do.
+        /// Description of the error, and what to do.
         what: String,
     },
-    /// The copy cannot go on now; the active side does.
+    /// The copy cannot continue for now; the active side continues.
     Waiting {
-        /// Why.
+        /// Reason for the wait.
         what: String,
     },
-    /// It goes on.
+    /// The copy continues.
     Continued,
     /// 334: an incremental reseed has patched the pages of a database.
     Patched {
-        /// The database.
+        /// Path of the database file.
         database: PathBuf,
-        /// Pages that were patched.
+        /// Number of pages that were patched.
         pages: u64,
-        /// The first and the last of them.
+        /// First and last patched page.
         range: Option<(PageNumber, PageNumber)>,
-        /// How long that took.
+        /// Duration in seconds.
         seconds: f64,
     },
-    /// The copy cannot follow any more.
+    /// The copy can no longer follow the active side.
     Unfit {
-        /// Why, and what to do.
+        /// Description of the reason, and what to do.
         what: String,
     },
-    /// The active side keeps no logs for the copy any more: it is too far behind.
+    /// The active side no longer retains logs for the copy, because the copy lags too far.
     CutOff {
-        /// The generation that the copy needs.
+        /// Oldest generation that the copy needs.
         needs: u32,
-        /// How many generations a copy may lack.
+        /// Maximum number of generations that a copy may lag.
         limit: u32,
     },
 }

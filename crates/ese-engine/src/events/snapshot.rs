@@ -1,33 +1,34 @@
-//! What happened to a snapshot of the files of an instance.
+//! Events of a snapshot of the files of an instance.
 
-/// What happened to a snapshot. ESE: shadow copy.
+/// Event of a snapshot. ESE: shadow copy.
 #[doc(alias = "shadow copy")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum SnapshotEvent {
-    /// 2005: a snapshot is prepared that counts as a full backup. 2009: one that does not.
+    /// 2005: a snapshot that counts as a full backup is being prepared. 2009: a snapshot that does not count as one
+    /// is being prepared.
     Started {
-        /// Whether it counts.
+        /// Whether the snapshot counts as a full backup.
         full: bool,
     },
     /// 2001: the instance is about to be frozen.
     FreezeStarted,
-    /// 2002: it could not be frozen.
+    /// 2002: the instance could not be frozen.
     FreezeFailed {
-        /// ESE's number of the error.
+        /// ESE's error code.
         error: i32,
-        /// The error in words.
+        /// Description of the error.
         what: String,
     },
-    /// 2003: the instance goes on.
+    /// 2003: the freeze has ended, and the instance continues.
     FreezeEnded,
-    /// 2004: the freeze had ended by itself, so the snapshot is not usable.
+    /// 2004: the freeze ended at its time limit, so the snapshot is not usable.
     FreezeTimedOut {
-        /// The longest time of the freeze.
+        /// Time limit of the freeze in milliseconds.
         milliseconds: u64,
     },
     /// 2006: the snapshot is complete.
     Completed,
-    /// 2007: there is no usable snapshot.
+    /// 2007: the snapshot was aborted and is not usable.
     Aborted,
 }
 

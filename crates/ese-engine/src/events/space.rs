@@ -1,56 +1,56 @@
-//! What happened when space was returned to the file system.
+//! Events and reports of operations that return space to the file system.
 
-/// What [`Instance::shrink`](crate::Instance::shrink) did.
+/// Result of [`Instance::shrink`](crate::Instance::shrink).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShrinkReport {
-    /// Pages that trees returned to the root of the database before.
+    /// Number of pages that trees first returned to the root of the database.
     pub released: u64,
-    /// Pages of the file before.
+    /// Length of the file in pages before the operation.
     pub pages_before: u64,
-    /// Pages of the file afterwards.
+    /// Length of the file in pages after the operation.
     pub pages_after: u64,
     /// Page size in bytes.
     pub page_bytes: u64,
-    /// Milliseconds that it took.
+    /// Duration in milliseconds.
     pub milliseconds: u64,
 }
 
-/// What [`Instance::trim`](crate::Instance::trim) did.
+/// Result of [`Instance::trim`](crate::Instance::trim).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimReport {
-    /// Pages that trees returned to the root of the database before.
+    /// Number of pages that trees first returned to the root of the database.
     pub released: u64,
-    /// Holes that were punched.
+    /// Number of holes that were punched.
     pub holes: u64,
-    /// Their pages.
+    /// Number of pages in these holes.
     pub pages: u64,
     /// Page size in bytes.
     pub page_bytes: u64,
 }
 
-/// What happened when the free space of a database was returned to the file system.
+/// Event of an operation that returns free space of a database to the file system.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SpaceEvent {
-    /// 740: free space inside of the file is being returned.
+    /// 740: free space inside the file is being returned.
     TrimStarted,
-    /// 741: it was.
+    /// 741: free space inside the file was returned.
     Trimmed(TrimReport),
-    /// 742: there was none.
+    /// 742: the file contains no free space to return.
     NothingToTrim,
-    /// 743.
+    /// 743: returning free space inside the file failed.
     TrimFailed {
-        /// ESE's number of the error.
+        /// ESE's error code.
         error: i32,
-        /// The error in words.
+        /// Description of the error.
         what: String,
     },
-    /// 748: the end of the file was cut off, as far as it was available.
+    /// 748: the available pages at the end of the file were removed.
     Shrunk(ShrinkReport),
-    /// 749.
+    /// 749: removing the end of the file failed.
     ShrinkFailed {
-        /// ESE's number of the error.
+        /// ESE's error code.
         error: i32,
-        /// The error in words.
+        /// Description of the error.
         what: String,
     },
 }

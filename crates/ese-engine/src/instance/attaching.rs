@@ -67,7 +67,7 @@ impl Instance {
             self.attach_file(path, file.clone(), lock, header, log_id, create.extension_pages)
         })();
         if result.is_err() && !logged {
-            // Nothing refers to the file yet, so it is removed.
+            // No log record refers to the file yet, so it can be removed.
             let _ = vfs.remove(path);
         }
         if result.is_ok() {
@@ -76,7 +76,7 @@ impl Instance {
         result
     }
 
-    /// Attaches a clean database, or returns one that another call or recovery has attached already.
+    /// Attaches a clean database. If another call or recovery has already attached it, returns that database.
     pub fn attach(&self, path: &Path, extension_pages: u32) -> Result<Arc<Database>> {
         let vfs = &*self.options.vfs;
         let path = &path_for_log(path)?;
@@ -95,8 +95,8 @@ impl Instance {
         })?;
         let (header, copies) = storage::read_header(&*file)?;
         storage::check_format(path, &header, self.options.page_size, false)?;
-        // Writes of a killed process may still be in the kernel's page cache only. Attaching relies on what it reads,
-        // so that must be durable.
+        // Writes of a killed process may exist only in the kernel's page cache. Attaching relies on the data that it
+        // reads, so the data must be durable first.
         file.sync(IoReason::DatabaseHeader).map_err(|e| Error::io(path, &e))?;
         match header.state {
             DatabaseState::CleanShutdown => {}
@@ -124,8 +124,8 @@ impl Instance {
         Ok(attached)
     }
 
-    /// Whether the logs that a dirty database with this header needs are here. Then recovery could bring it forward if
-    /// the log had its current path.
+    /// Returns whether the logs that a dirty database with this header needs are available. If they are, recovery
+    /// could update the database if the log named its current path.
     fn has_logs_of(&self, header: &DatabaseHeader) -> Result<bool> {
         let oldest = header.gen_min_required;
         if header.log_signature != self.signature {
@@ -138,7 +138,7 @@ impl Instance {
         self.options.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))
     }
 
-    /// Attaches an opened file. The caller holds `attaching` and has held it since it chose the id.
+    /// Attaches an opened file. The caller must hold `attaching` from the choice of the id until this call returns.
     fn attach_file(
         &self,
         path: &Path,
@@ -149,8 +149,8 @@ impl Instance {
         extension_pages: u32,
     ) -> Result<Arc<Database>> {
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
-        // Discarded before the log names the database: recovery would use page images of a file that was at this path
-        // earlier.
+        // The double-write file is discarded before the log names the database. Otherwise recovery would use page
+        // images of a file that was at this path earlier.
         double_write::discard(&*self.options.vfs, path)?;
         let protection = self.options.torn_page_protection;
         let double_write =
@@ -165,8 +165,8 @@ impl Instance {
             flags: AttachDb::UNICODE,
             path: encode_path(&path.to_string_lossy()),
         });
-        // From the attach record on, recovery needs this log. The lock and the pin keep the checkpoint in place: a
-        // generation that begins before the database is attached is not entered in its header.
+        // Recovery needs this log from the attach record on. The lock and the pin prevent the checkpoint from
+        // advancing, because a generation that begins before the database is attached is not entered in its header.
         let _steady = self.core.checkpoint.lock();
         let pin = self.core.pins.pin(self.core.log().tail());
         let mut logged = false;
@@ -190,14 +190,14 @@ impl Instance {
             let database = self.core.attach(opened, log_id);
             database.file.update_header(|_| {})?;
             if self.options.waypoint_latency > 0 {
-                // A generation may have begun before the headers could name it.
+                // A generation may have begun before the header could name it.
                 self.core.log().name_generation()?;
             }
             Ok(database)
         })();
         self.core.pins.release(pin);
-        // For recovery, the id belongs to this database from its attach record on. After an error behind that record
-        // the instance fails, so that no other database gets the id.
+        // From the attach record on, recovery associates the id with this database. If an error occurs after that
+        // record, the instance fails, and therefore no other database gets the id.
         attached.inspect_err(|error: &Error| {
             if logged {
                 self.core.fail(format!("{} could not be attached: {}", path.display(), error.cause()));
@@ -205,16 +205,18 @@ impl Instance {
         })
     }
 
-    /// Detaches a database: flushes it and leaves it clean. No session may use it afterwards. [`Error::Usage`] if it is
-    /// not attached to this instance. [`Error::ReadOnly`] if the instance refuses changes: the database stays attached
-    /// and dirty. Drop the instance then, and open it again to recover.
+    /// Detaches a database: flushes it and leaves it clean. No session may use the database afterwards.
+    ///
+    /// Returns [`Error::Usage`] if the database is not attached to this instance. Returns [`Error::ReadOnly`] if the
+    /// instance refuses changes. In that case the database stays attached and dirty: drop the instance, and open it
+    /// again to recover.
     pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
         if !Arc::ptr_eq(&database.trees.versions, &self.core.versions) {
             return Err(Error::Usage(format!("{} belongs to another instance", database.path().display())));
         }
         let _one = self.attaching.lock();
         self.core.check_no_backup()?;
-        // Maintenance has transactions of its own.
+        // Maintenance tasks run transactions.
         database.stop_maintenance();
         let detached = self.clean_up_all().and_then(|()| {
             self.core.detach(database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
@@ -223,7 +225,8 @@ impl Instance {
         detached
     }
 
-    /// A free id for another database at `path`. The caller holds `attaching` until the database has the id.
+    /// Returns a free id for another database at `path`. The caller must hold `attaching` until the database has the
+    /// id.
     fn free_log_id(&self, path: &Path) -> Result<u8> {
         let mut attached = self.core.attachments();
         let is_free = |id: &u8| attached.iter().all(|entry| entry.database.0 != *id);
@@ -243,7 +246,7 @@ impl Instance {
         };
         entry.set_path(&path.to_string_lossy());
         attached.push(entry);
-        // If the list were too long, no checkpoint could be written, and recovery could not end.
+        // If the list were too long, no checkpoint could be written, and recovery could not complete.
         match Attachment::encode_list(&attached) {
             Ok(_) => Ok(id),
             Err(_) => Err(Error::Usage(format!(
@@ -255,7 +258,8 @@ impl Instance {
     }
 }
 
-/// The path as the log records it. It is absolute, because recovery must find the database from any working directory.
+/// Returns the path in the form that is stored in the log. It is absolute, because recovery must find the database
+/// from any working directory.
 fn path_for_log(path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path).map_err(|e| Error::Usage(format!("{}: {e}", path.display())))?;
     match absolute.to_str() {

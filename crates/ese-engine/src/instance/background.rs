@@ -1,4 +1,5 @@
-//! Steps that are repeated until they are stopped: by threads of the instance, or by threads that instances share.
+//! Steps that are repeated until they are stopped, either on threads of one instance or on threads shared by several
+//! instances.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use crate::Result;
 use crate::background_thread::become_background_thread;
 use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 
-/// The background work of one instance.
+/// Background work of one instance.
 #[derive(Default)]
 pub(crate) struct Background {
-    /// `None`: the instance has threads of its own.
+    /// Shared threads. With `None`, the instance starts its own threads.
     workers: Option<Arc<WorkerGroup>>,
     tasks: Mutex<Vec<TaskHandle>>,
     signal: Arc<Signal>,
@@ -27,12 +28,12 @@ struct Signal {
 }
 
 impl Background {
-    /// Work of shared threads, or of threads of its own.
+    /// Creates the background work. It runs on shared threads if `workers` is given, otherwise on new threads.
     pub fn new(workers: Option<Arc<WorkerGroup>>) -> Background {
         Background { workers, ..Background::default() }
     }
 
-    /// The threads that the instance shares.
+    /// Returns the shared threads, if the instance uses them.
     pub fn workers(&self) -> Option<&Arc<WorkerGroup>> {
         self.workers.as_ref()
     }
@@ -49,20 +50,24 @@ impl Background {
         task
     }
 
-    /// Repeats a step that may wait for pages: at once if there is more to do, otherwise after `pause`.
+    /// Repeats a step that may wait for pages. The step runs again immediately if it has more to do, otherwise after
+    /// `pause`.
     pub fn repeat(
         &self,
         name: &str,
         pause: Duration,
         mut step: impl FnMut() -> Result<bool> + Send + 'static,
     ) {
-        // Log and cache keep their errors: the next session that needs them gets the error.
+        // The log and the cache store their errors. The next session that uses them gets the error.
         let step = move || Some(if step().unwrap_or(false) { Duration::ZERO } else { pause });
         self.repeat_after(name, step);
     }
 
-    /// Repeats a step that may wait for pages and returns how much it did: at once after `many`, otherwise after `pause`, which
-    /// doubles up to eight times as long while there is nothing to do. Many idle instances would keep a processor busy.
+    /// Repeats a step that may wait for pages and returns the amount of work that it did.
+    ///
+    /// The step runs again immediately if it returned at least `many`, otherwise after `pause`. While there is
+    /// nothing to do, the pause doubles, up to eight times `pause`. With a constant pause, many idle instances would
+    /// keep a processor busy.
     pub fn repeat_less_when_idle(
         &self,
         name: &str,
@@ -72,7 +77,7 @@ impl Background {
     ) {
         let mut idle = 1;
         let step = move || {
-            // Log and cache keep their errors, as in `repeat`.
+            // The log and the cache store their errors, as in `repeat`.
             let done = step().unwrap_or(0);
             idle = if done > 0 { 1 } else { (idle * 2).min(8) };
             Some(if done >= many { Duration::ZERO } else { pause * idle })
@@ -80,7 +85,8 @@ impl Background {
         self.repeat_after(name, step);
     }
 
-    /// Repeats a step that may wait for pages after the pause that each call returns, until a call returns `None`.
+    /// Repeats a step that may wait for pages. Each call returns the pause before the next call; `None` ends the
+    /// task.
     pub fn repeat_after(&self, name: &str, mut step: impl FnMut() -> Option<Duration> + Send + 'static) {
         if let Some(workers) = &self.workers {
             self.share(workers, StepKind::Pages, step);
@@ -104,13 +110,13 @@ impl Background {
         self.threads.lock().push(thread);
     }
 
-    /// Ends the pauses of all steps.
+    /// Ends the current pauses of all steps.
     pub fn wake(&self) {
         self.signal.changed.notify_all();
         self.tasks.lock().iter().for_each(TaskHandle::wake);
     }
 
-    /// Stops everything after the current steps. Waits for them, unless the calling thread runs one of them.
+    /// Stops all steps. Waits for the running steps, except for a step that the calling thread itself runs.
     pub fn stop(&self) {
         *self.signal.stop.lock() = true;
         self.wake();

@@ -1,4 +1,4 @@
-//! Online defragmentation of the databases of the instance, and its state in the databases.
+//! Online defragmentation of the databases of the instance, and the tables that store its state.
 
 use std::time::Duration;
 
@@ -19,10 +19,11 @@ use crate::table::{ColumnDefinition, TableDefinition};
 const RETRY: Duration = Duration::from_millis(100);
 
 impl Instance {
-    /// Starts online defragmentation of a database. It runs until it is stopped, the database is detached or the instance is
-    /// shut down. Returns `false` if one of this kind is running.
+    /// Starts online defragmentation of a database. It runs until it is stopped, the database is detached or the
+    /// instance is shut down. Returns `false` if a defragmentation of this kind is already running.
     ///
-    /// Errors: the options are impossible; the instance refuses changes; the stored state cannot be read.
+    /// Returns an error if the options are invalid, if the instance refuses changes, or if the stored state cannot be
+    /// read.
     #[doc(alias = "JetDefragment")]
     pub fn start_defragmentation(&self, database: &Arc<Database>, options: DefragOptions) -> Result<bool> {
         options.check()?;
@@ -41,14 +42,15 @@ impl Instance {
         }
         if self.options.threads {
             let database = Arc::downgrade(database);
-            // A step that failed is reported as an event, and in the progress.
+            // A failed step is reported as an event, and in the progress.
             let step = move || database.upgrade()?.defragmentation(kind).step().unwrap_or(Some(pause));
             self.background.repeat_after("defrag", step);
         }
         Ok(true)
     }
 
-    /// Stops the defragmentations of a database after their current steps, and stores their states if they keep any.
+    /// Stops the defragmentations of a database after their current steps, and stores their state if the options
+    /// request that.
     #[doc(alias = "JET_bitDefragmentBatchStop")]
     pub fn stop_defragmentation(&self, database: &Database) {
         database.stop_defragmentation();
@@ -56,7 +58,8 @@ impl Instance {
     }
 }
 
-/// The columns with numbers, as ESE names them. `ObjidFDP` is the tree of the position, 0 when the pass is complete.
+/// Names of the numeric columns, as in ESE. `ObjidFDP` is the tree at which the pass resumes, or 0 when the pass is
+/// complete.
 const NUMBERS: [&str; 13] = [
     "ObjidFDP",
     "PassElapsedSeconds",
@@ -82,7 +85,7 @@ fn definition() -> TableDefinition {
     TableDefinition { name: "MSysDefrag2".to_string(), columns, ..TableDefinition::default() }
 }
 
-/// Stores the state in the table `MSysDefrag2`.
+/// Stores the state of a defragmentation in the table `MSysDefrag2`.
 #[doc(alias = "MSysDefrag2")]
 struct DefragTable(StateTable);
 
@@ -125,7 +128,7 @@ impl DefragKeeper for DefragTable {
         let (pass, total) = (&state.pass, &state.pass.total);
         let position = state.position.as_ref();
         let numbers = [
-            // No tree has the id 0, and 1 is before all others.
+            // No tree has the id 0. A position before the first tree is stored as 1.
             position.map_or(0, |position| u64::from(position.tree.0.max(1))),
             pass.seconds,
             pass.invocations,

@@ -1,4 +1,5 @@
-//! The log's view of the instance: the databases whose headers name generations, and the checkpoint.
+//! The interface through which the log uses the instance: the databases whose headers name generations, and the
+//! checkpoint.
 
 use jetcell_sync::{Arc, Weak};
 use std::path::Path;
@@ -11,8 +12,8 @@ use crate::core::Core;
 use crate::events::EventKind;
 use crate::log::LogListener;
 
-/// Tells attached databases about new generations. Holds no strong reference to the instance, because the instance owns
-/// the log.
+/// Informs attached databases about new generations. It holds only a weak reference to the instance, because the
+/// instance owns the log.
 pub(crate) struct InstanceListener(Weak<Core>);
 
 impl InstanceListener {
@@ -39,7 +40,8 @@ impl LogListener for InstanceListener {
     }
 
     fn checkpoint(&self) -> LogPosition {
-        // The writer of a checkpoint holds the lock and may itself need the log, so this must never wait for the lock.
+        // The thread that writes a checkpoint holds this lock and may itself need the log. Therefore this function
+        // must never wait for the lock.
         self.0
             .upgrade()
             .and_then(|core| core.checkpoint.try_lock().map(|last| *last))

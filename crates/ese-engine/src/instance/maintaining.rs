@@ -1,4 +1,4 @@
-//! Scans of the databases of the instance, and their progress in the databases.
+//! Scans of the databases of the instance, and the table that stores their progress.
 
 use std::time::Duration;
 
@@ -15,15 +15,16 @@ use crate::pace::Throttle;
 use crate::scan::{ProgressKeeper, ScanOptions};
 use crate::table::{ColumnDefinition, IndexDefinition, TableDefinition};
 
-/// Minimum pause after a step of a scan that failed.
+/// Minimum pause after a failed step of a scan.
 const SCAN_RETRY: Duration = Duration::from_millis(100);
 
 impl Instance {
-    /// Starts a continuous checksum scan of a database: it runs pass after pass, with `pause` after each read, until it
-    /// is stopped or the database is detached; see [`Database::scan_progress`]. Does nothing if a scan is running.
+    /// Starts a continuous checksum scan of a database. The scan runs pass after pass, with `pause` after each read,
+    /// until it is stopped or the database is detached; see [`Database::scan_progress`]. Does nothing if a scan is
+    /// already running.
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
-        // Without stored progress, nothing can fail.
+        // Only access to stored progress can fail, and this scan does not store any.
         let _ = self.begin_scan(
             database,
             ScanOptions { throttle: Throttle::pausing(pause), ..ScanOptions::default() },
@@ -31,12 +32,12 @@ impl Instance {
         );
     }
 
-    /// Starts a scan of a database that verifies its pages, and overwrites what deleted data leave behind if the options
-    /// say so. It runs until it is stopped, the database is detached or the instance is shut down. Returns `false` if a
-    /// scan is running.
+    /// Starts a scan that verifies the pages of a database. If the options request it, the scan also overwrites the
+    /// remains of deleted data. The scan runs until it is stopped, the database is detached or the instance is shut
+    /// down. Returns `false` if a scan is already running.
     ///
-    /// Errors: the options are impossible; the instance refuses changes, and the scan would make some; the stored progress
-    /// cannot be read.
+    /// Returns an error if the options are invalid, if the instance refuses changes and the scan would make changes,
+    /// or if the stored progress cannot be read.
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_maintenance(&self, database: &Arc<Database>, options: ScanOptions) -> Result<bool> {
         options.check()?;
@@ -61,25 +62,26 @@ impl Instance {
         }
         if self.options.threads {
             let database = Arc::downgrade(database);
-            // The scan reports a step that failed as an event, and in its progress.
+            // The scan reports a failed step as an event, and in its progress.
             let step = move || database.upgrade()?.scan.step().unwrap_or(Some(pause));
             self.background.repeat_after("scan", step);
         }
         Ok(true)
     }
 
-    /// Stops the scan of a database, and stores its progress if it keeps any. Returns within milliseconds, unless the
-    /// device is slow to answer the last read.
+    /// Stops the scan of a database, and stores its progress if the options request that. Returns within
+    /// milliseconds, unless the last read is slow.
     pub fn stop_scan(&self, database: &Database) {
         database.scan.stop();
         self.background.wake();
     }
 }
 
-/// The key of the only record.
+/// Key column of the only record.
 const KEY: &str = "Id";
 
-/// The columns: `Page` is the next page, 0 when the pass is complete; times in milliseconds since 1970 UTC.
+/// Names of the columns. `Page` is the next page, or 0 when the pass is complete. Times are in milliseconds since
+/// 1970 UTC.
 const COLUMNS: [&str; 12] = [
     "Page",
     "Zeroing",
@@ -106,7 +108,7 @@ fn definition() -> TableDefinition {
     }
 }
 
-/// Stores the progress of a scan in a table of its database. ESE has one of this name.
+/// Stores the progress of a scan in a table of its database. ESE has a table with the same name.
 #[doc(alias = "MSysDatabaseMaintenance")]
 struct ProgressTable(StateTable);
 

@@ -11,13 +11,13 @@ use crate::transaction::View;
 use crate::{Error, Result};
 
 impl Instance {
-    /// Cuts the available pages at the end of the file off. Before, trees return their large available extents to the root
-    /// of the database. Nothing is moved, so a page in use keeps all pages before it in the file.
+    /// Removes the available pages at the end of the file. Before that, trees return their large available extents to
+    /// the root of the database. No page is moved, so a page in use prevents the removal of all pages before it.
     ///
-    /// Sessions go on. While the end is cut off, they wait if they need new pages.
+    /// Sessions continue to work. While the file is shortened, sessions wait if they need new pages.
     ///
-    /// Errors: [`Error::Usage`] while copies follow the log; [`Error::Backup`] while a backup is running; the instance refuses
-    /// changes.
+    /// Returns [`Error::Usage`] while copies follow the log, [`Error::Backup`] while a backup is running, and an
+    /// error if the instance refuses changes.
     #[doc(alias = "JetResizeDatabase")]
     #[doc(alias = "JET_bitResizeDatabaseOnlyShrink")]
     pub fn shrink(&self, database: &Arc<Database>) -> Result<ShrinkReport> {
@@ -42,13 +42,13 @@ impl Instance {
         done
     }
 
-    /// Punches holes into the file where the root of the database has large available extents. They stay available, and
-    /// read as zeros. Before, trees return their large available extents to the root.
+    /// Punches holes into the file where the root of the database has large available extents. These extents stay
+    /// available, and read as zeros. Before that, trees return their large available extents to the root.
     ///
-    /// Sessions go on. While holes are punched, they wait if they need new pages.
+    /// Sessions continue to work. While holes are punched, sessions wait if they need new pages.
     ///
-    /// Errors: [`Error::Usage`] if the file system cannot punch holes, or while copies follow the log; [`Error::Backup`] while a backup is running; the
-    /// instance refuses changes.
+    /// Returns [`Error::Usage`] if the file system cannot punch holes or while copies follow the log,
+    /// [`Error::Backup`] while a backup is running, and an error if the instance refuses changes.
     #[doc(alias = "JET_paramEnableShrinkDatabase")]
     pub fn trim(&self, database: &Arc<Database>) -> Result<TrimReport> {
         self.report_space(database, SpaceEvent::TrimStarted);
@@ -81,14 +81,15 @@ impl Instance {
         work: impl FnOnce(u64, &SpaceLock<'_>) -> Result<T>,
     ) -> Result<T> {
         if self.options.waypoint_latency > 0 {
-            // The log that says so could be lost, and then the pages would be in use again.
+            // The log that records the release could be lost. Then the pages would be in use again.
             return Err(Error::Usage(
                 "space is not given back while the newest log generations may be lost: open the instance without a waypoint latency"
                     .to_string(),
             ));
         }
         if self.core.log().has_copies() {
-            // A failover goes on without the newest generations of this side, which may have said so.
+            // A failover continues without the newest generations of this side. These generations may contain the
+            // record of the release.
             return Err(Error::Usage(
                 "space is not given back while copies follow the log, because a failover may lose its newest generations: do it before \
                  the first copy is made, or after the last one is gone"
@@ -106,12 +107,13 @@ impl Instance {
         work(released, &SpaceLock::new(&database.file))
     }
 
-    /// Lets trees return large available extents to the root of the database.
+    /// Makes all trees return their large available extents to the root of the database. Returns the number of pages
+    /// returned.
     fn release(&self, database: &Arc<Database>) -> Result<u64> {
         let mut released = 0;
         let mut after = TreeId(0);
         loop {
-            // Trees are removed only while cleanup is not paused, so each one stays until it is done.
+            // Cleanup removes trees. While it is paused, each tree in the list continues to exist.
             let _paused = self.core.ended.pause();
             let trees = database.system.all_trees(&View::latest())?;
             let Some(tree) = trees.iter().filter(|tree| tree.id > after).min_by_key(|tree| tree.id) else {

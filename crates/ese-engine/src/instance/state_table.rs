@@ -1,4 +1,4 @@
-//! Tables in which maintenance keeps its state, in the database that it is about.
+//! Tables that store the state of maintenance tasks in the database that is maintained.
 
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::{Arc, Weak};
@@ -10,16 +10,16 @@ use crate::session::{CommitMode, Session, SessionNumbers, Table};
 use crate::table::TableDefinition;
 use crate::{Error, Result};
 
-/// The beginning of 1970 as ESE counts days.
+/// Start of 1970 in ESE's day numbering.
 const DAYS_TO_1970: f64 = 25_569.0;
 const DAY_MS: f64 = 86_400_000.0;
 
-/// A time as ESE stores it.
+/// Converts a time to ESE's stored form.
 pub(super) fn date_time(unix_ms: i64) -> Value {
     Value::DateTime(unix_ms as f64 / DAY_MS + DAYS_TO_1970)
 }
 
-/// The time that ESE stores as `value`.
+/// Converts ESE's stored form of a time to milliseconds since 1970 UTC.
 pub(super) fn unix_ms(value: &Value) -> Option<i64> {
     match value {
         Value::DateTime(days) => Some(((days - DAYS_TO_1970) * DAY_MS).round() as i64),
@@ -27,7 +27,7 @@ pub(super) fn unix_ms(value: &Value) -> Option<i64> {
     }
 }
 
-/// The number in a column; 0 if there is none.
+/// Returns the number in a column, or 0 if the column holds no number.
 pub(super) fn number(value: &Value) -> u64 {
     match value {
         Value::LongLong(number) => u64::try_from(*number).unwrap_or_default(),
@@ -36,7 +36,7 @@ pub(super) fn number(value: &Value) -> u64 {
     }
 }
 
-/// A table with one record, or with a queue.
+/// Table with one record, or with a queue of records.
 pub(super) struct StateTable {
     core: Weak<Core>,
     numbers: Arc<SessionNumbers>,
@@ -45,7 +45,8 @@ pub(super) struct StateTable {
 }
 
 impl StateTable {
-    /// The table with this definition. It is created when something is stored.
+    /// Creates a handle of the table with this definition. The table itself is created when the first record is
+    /// stored.
     pub fn new(instance: &Instance, database: &Arc<Database>, definition: TableDefinition) -> StateTable {
         StateTable {
             core: Arc::downgrade(&instance.core),
@@ -55,12 +56,12 @@ impl StateTable {
         }
     }
 
-    /// The values of the record. `None`: there is none.
+    /// Returns the values of the record, or `None` if the table has no record.
     pub fn load<const N: usize>(&self, columns: [&str; N]) -> Result<Option<[Value; N]>> {
         Ok(self.load_all(columns)?.into_iter().next())
     }
 
-    /// The values of all records.
+    /// Returns the values of all records.
     pub fn load_all<const N: usize>(&self, columns: [&str; N]) -> Result<Vec<[Value; N]>> {
         let loaded = self.run(|session, database| {
             let mut records = Vec::new();
@@ -83,8 +84,8 @@ impl StateTable {
         Ok(loaded.unwrap_or_default())
     }
 
-    /// Makes these the records, each with the value of the first column, which identifies it. Records that have not changed stay as
-    /// they are.
+    /// Replaces all records by these. Each entry has the value of the first column, which identifies the record.
+    /// Records that have not changed are not written.
     pub fn save_all(&self, mut records: Vec<(Value, Vec<(&str, Value)>)>) -> Result<()> {
         self.create(!records.is_empty())?;
         self.run(|session, database| {
@@ -123,7 +124,7 @@ impl StateTable {
         Ok(())
     }
 
-    /// Stores the values of the record.
+    /// Stores the values of the only record.
     pub fn save(&self, values: &[(&str, Value)]) -> Result<()> {
         self.create(true)?;
         self.run(|session, database| {
@@ -137,7 +138,7 @@ impl StateTable {
         Ok(())
     }
 
-    /// Creates the table if it is needed and not there.
+    /// Creates the table if it is needed and does not exist.
     fn create(&self, needed: bool) -> Result<()> {
         self.run(|session, database| match !needed || self.is_there(session, database)? {
             true => Ok(()),
@@ -151,7 +152,7 @@ impl StateTable {
         values.iter().map(of_column).collect()
     }
 
-    /// Runs `work` in a transaction. `None`: the database is being closed.
+    /// Runs `work` in a transaction. Returns `None` if the database is being closed.
     fn run<T>(&self, work: impl FnOnce(&mut Session, &Arc<Database>) -> Result<T>) -> Result<Option<T>> {
         let (Some(core), Some(database)) = (self.core.upgrade(), self.database.upgrade()) else {
             return Ok(None);
@@ -159,7 +160,7 @@ impl StateTable {
         let mut session = Session::new(core, self.numbers.take());
         session.begin()?;
         let done = work(&mut session, &database)?;
-        // Losing the newest state in a crash costs doing some work again.
+        // If a crash loses the newest state, the task only repeats some work.
         session.commit(CommitMode::Lazy)?;
         Ok(Some(done))
     }

@@ -1,24 +1,27 @@
-//! Which logs the copies of a stream still need: one small file for each copy, beside the logs.
+//! Registrations of copies, which record the logs that each copy still needs. Each registration is a small file in
+//! the log directory.
 //!
-//! A copy that another process keeps cannot hold logs by a [`LogHold`](super::LogHold), and holds nothing while its active
-//! instance is stopped. So it registers with a file in the directory of the logs. Whatever removes logs reads these files.
+//! A copy that another process maintains cannot retain logs with a [`LogHold`](super::LogHold), because a hold does
+//! not outlive the active instance. Therefore the copy registers with a file in the log directory. All code that
+//! removes logs reads these files.
 //!
 //! ```text
 //! E00-1f3a77c2.copy, one block of 4096 bytes, text and then zeros:
 //!   jetcell copy 1
 //!   stream 5e3f...            signature of the log stream
-//!   needs 1A                  the first generation that the copy does not have, in hexadecimal
-//!   contact 1767225600000     when the copy said so last, in milliseconds since 1970 UTC
-//!   copy /backup/mail-copy    where it is
-//!   waits disk full           why it cannot go on now; left out if it can
-//!   host db2                  the host where it is; earlier versions left it out
-//!   unreadable 1F             only in a file that replaces one that could not be read: the newest generation at that time
+//!   needs 1A                  first generation that the copy does not have, in hexadecimal
+//!   contact 1767225600000     time of the last contact, in milliseconds since 1970 UTC
+//!   copy /backup/mail-copy    directory of the copy
+//!   waits disk full           reason why the copy cannot continue; absent if it can
+//!   host db2                  host of the copy; absent in earlier versions
+//!   unreadable 1F             only in the replacement for an unreadable file: newest generation when it was replaced
 //! ```
 //!
-//! Logs are kept for a copy until it needs a generation that is more than [`InstanceOptions::copy_lag_limit`] older than the newest
-//! one: then the copy is cut off. A file that cannot be read keeps all logs for as many generations, from when it was first found
-//! unreadable. It is replaced by a registration that has this generation, so the limit does not start again with each process. The
-//! copy replaces that registration by its own with its next contact.
+//! Logs are retained for a copy until it needs a generation that is more than [`InstanceOptions::copy_lag_limit`]
+//! generations older than the newest one. Then the copy is cut off. An unreadable file retains all logs for the same
+//! number of generations, counted from the time when it was first found unreadable. It is replaced by a registration
+//! that stores the newest generation at that time, so the limit does not restart with each process. At its next
+//! contact, the copy replaces this registration with its own.
 //!
 //! [`InstanceOptions::copy_lag_limit`]: crate::InstanceOptions::copy_lag_limit
 
@@ -35,35 +38,35 @@ const EXTENSION: &str = "copy";
 /// Maximum number of characters of the reason for which a copy waits.
 const MAX_WAITS: usize = 500;
 
-/// Why a copy waits whose registration could not be read.
+/// Reason for waiting that is shown for a copy whose registration could not be read.
 const UNREADABLE: &str =
     "its registration could not be read; start jetcell replicate for it, or remove its .copy file";
 
-/// What one copy needs of a log stream.
+/// Registration of one copy: the logs that it needs, and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyRegistration {
-    /// Identity of the copy: letters and digits.
+    /// Identity of the copy, which consists of letters and digits.
     pub id: String,
-    /// The log stream.
+    /// Signature of the log stream.
     pub stream: Signature,
-    /// The first generation that the copy does not have.
+    /// First generation that the copy does not have.
     pub needs: Generation,
-    /// When the copy said so last, in milliseconds since 1970 UTC.
+    /// Time of the last contact, in milliseconds since 1970 UTC.
     pub contact_unix_ms: i64,
-    /// Where the copy is.
+    /// Directory of the copy.
     pub copy: String,
-    /// Why it cannot go on now.
+    /// Reason why the copy cannot continue now.
     pub waiting: Option<String>,
-    /// The host where it is; `None`: it did not say so.
+    /// Host of the copy; `None` if the copy did not report it.
     pub host: Option<String>,
-    /// Set if this replaces a registration that could not be read: the newest generation at that time.
+    /// Set if this registration replaces one that could not be read. The value is the newest generation at that time.
     pub unreadable_since: Option<Generation>,
 }
 
 impl CopyRegistration {
-    /// Stores the registration beside the logs, durably. It replaces the earlier one of the copy.
+    /// Stores the registration durably in the log directory. It replaces the copy's previous registration.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<()> {
-        // Only one process keeps a copy, so no other process uses the second name.
+        // Only one process maintains a copy, so no other process uses the temporary file name.
         self.put(vfs, directory, base, "copy-new")
     }
 
@@ -75,7 +78,8 @@ impl CopyRegistration {
         replaced.map_err(|error| Error::io(&path, &error))
     }
 
-    /// Stands for a registration that cannot be read while `newest` is the newest generation: all logs are needed.
+    /// Creates a replacement for a registration that cannot be read. It requires all logs. `newest` is the newest
+    /// generation at this time.
     pub fn unreadable(id: &str, stream: Signature, newest: Generation) -> CopyRegistration {
         CopyRegistration {
             id: id.to_string(),
@@ -92,21 +96,22 @@ impl CopyRegistration {
     /// Length of the file of a registration in bytes.
     pub const BYTES: usize = SEGMENT_BYTES;
 
-    /// The registration of the copy `id` in the content of a file. `None`: the content is not a registration.
+    /// Parses the content of the registration file of the copy `id`. Returns `None` if the content is not a
+    /// registration.
     pub fn parse(id: &str, content: &[u8]) -> Option<CopyRegistration> {
         let block = content.get(..CopyRegistration::BYTES)?;
         let end = block.iter().position(|byte| *byte == 0).unwrap_or(block.len());
         CopyRegistration::from_text(id, str::from_utf8(&block[..end]).ok()?)
     }
 
-    /// The copy to which the registration with this name of a file belongs.
+    /// Returns the id of the copy whose registration file has this name.
     pub fn id_of(name: &str, base: FileStem) -> Option<&str> {
         let id = name.strip_suffix(EXTENSION)?.strip_suffix('.')?;
         let id = id.strip_prefix(base.as_str())?.strip_prefix('-')?;
         is_id(id).then_some(id)
     }
 
-    /// Removes the registration of a copy, durably, if there is one.
+    /// Removes the registration of a copy durably, if it exists.
     pub fn remove(vfs: &dyn Vfs, directory: &Path, base: FileStem, id: &str) -> Result<()> {
         let path = directory.join(copy_file_name(base, id, EXTENSION)?);
         let removed = match vfs.remove(&path) {
@@ -116,7 +121,8 @@ impl CopyRegistration {
         removed.map_err(|error| Error::io(&path, &error))
     }
 
-    /// The registrations alongside the logs with this base name, each with its file. `None`: it cannot be read.
+    /// Lists the registrations for logs with this base name, each with its file. A registration is `None` if its file
+    /// cannot be read.
     pub fn list(
         vfs: &dyn Vfs,
         directory: &Path,
@@ -128,7 +134,7 @@ impl CopyRegistration {
             let Some(id) = id_of(&path, base).map(str::to_string) else { continue };
             match read(vfs, &path) {
                 Ok(block) => found.push((path, CopyRegistration::parse(&id, &block))),
-                // It was replaced or removed since the directory was read.
+                // The file was replaced or removed after the directory was listed.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(_) => found.push((path, None)),
             }
@@ -136,8 +142,8 @@ impl CopyRegistration {
         Ok(found)
     }
 
-    /// The oldest generation that a copy of the stream needs, among copies that are not cut off: those that are at most
-    /// `limit` generations behind `newest`.
+    /// Returns the oldest generation that any copy of the stream needs. Copies that are cut off are ignored: their
+    /// lag relative to `newest` exceeds `limit` generations.
     pub fn oldest_needed(
         vfs: &dyn Vfs,
         directory: &Path,
@@ -153,7 +159,7 @@ impl CopyRegistration {
                 None => {
                     let Some(id) = id_of(&path, base) else { continue };
                     let stand_in = CopyRegistration::unreadable(id, stream, newest);
-                    // If that fails, the limit starts with the next call.
+                    // If this fails, the limit starts at the next call.
                     let _ = stand_in.put(vfs, directory, base, "copy-unreadable");
                     stand_in
                 }
@@ -167,19 +173,20 @@ impl CopyRegistration {
         Ok(needs)
     }
 
-    /// Whether the limit of a registration that could not be read is not in the future, where it would never be reached.
+    /// Returns whether the generation at which the registration became unreadable is not in the future. With a future
+    /// generation, the limit would never be reached.
     fn is_possible(&self, newest: Generation) -> bool {
         self.unreadable_since.is_none_or(|since| since <= newest)
     }
 
-    /// Whether the copy lacks so many generations that no log is kept for it.
+    /// Returns whether the copy lags so far that no logs are retained for it.
     pub fn is_cut_off(&self, newest: Generation, limit: u32) -> bool {
         newest.0.saturating_sub(self.unreadable_since.unwrap_or(self.needs).0) > limit
     }
 
     fn to_text(&self) -> String {
         let one_line = |text: &str| text.replace('\n', " ");
-        // A block that is full is cut off here, and must be text still.
+        // A full block is truncated at this length, and must still be valid text.
         let brief = |what: &str| one_line(what).chars().filter(char::is_ascii).take(MAX_WAITS).collect();
         let waits = self.waiting.as_deref().map(brief).map(|what: String| format!("waits {what}\n"));
         let host = self.host.as_deref().map(brief).map(|name: String| format!("host {name}\n"));
@@ -206,7 +213,7 @@ impl CopyRegistration {
         let needs = Generation(u32::from_str_radix(field("needs")?, 16).ok()?);
         let contact_unix_ms = field("contact")?.parse().ok()?;
         let copy = field("copy")?.to_string();
-        // Lines that are not known are those of a later version.
+        // Unknown lines come from later versions.
         let rest: Vec<&str> = lines.collect();
         let optional = |name: &str| {
             let value = |line: &&str| Some(line.strip_prefix(name)?.strip_prefix(' ')?.to_string());
@@ -222,9 +229,9 @@ impl CopyRegistration {
     }
 }
 
-/// Name of the file of a copy in the directory of the logs.
+/// Returns the name of a file of the copy in the log directory.
 ///
-/// Errors: the identity of the copy is not letters and digits ([`Error::Usage`]).
+/// Returns [`Error::Usage`] if `id` contains characters other than letters and digits.
 pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileName> {
     let name = FileName::new(format!("{base}-{id}.{extension}"));
     name.ok().filter(|_| is_id(id)).ok_or_else(|| {
@@ -315,7 +322,7 @@ mod tests {
         assert_eq!(oldest(&disk, 0x1A + 11, 10), Some(0x1C), "cut off");
         store(&registration("aa", 0x1D));
         assert_eq!(oldest(&disk, 30, 10), Some(0x1C));
-        // Of another stream, or of a stream with another name.
+        // A registration for another stream, and one for a stream with another base name.
         store(&CopyRegistration { stream: Signature::new(8, LogTime::NONE), ..registration("cc", 1) });
         registration("dd", 1).store(&disk, Path::new(LOGS), FileStem::new("E01").unwrap()).unwrap();
         assert_eq!(oldest(&disk, 30, 100), Some(0x1C));
@@ -332,18 +339,18 @@ mod tests {
         for garbage in [&[b'x'; 4096][..], &[0; 4096], &[0xFF; 100], &[]] {
             disk.put(file, garbage);
             assert_eq!(oldest(&disk, 30, 10), Some(0), "nothing says what this copy needs");
-            // The limit does not start again with another process, or because generations pass.
+            // The limit does not restart in another process, or when the newest generation changes.
             assert_eq!(oldest(&disk, 40, 10), Some(0));
             assert_eq!(oldest(&disk, 41, 10), None, "cut off");
         }
         let known = CopyRegistration::list(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         assert_eq!(known[0].1.as_ref().unwrap().unreadable_since, Some(Generation(30)));
-        // A limit in the future, where it would never be reached.
+        // The stored generation is in the future, so the limit would never be reached.
         let forged =
             CopyRegistration { unreadable_since: Some(Generation(u32::MAX)), ..registration("ee", 1) };
         forged.store(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         assert_eq!((oldest(&disk, 50, 10), oldest(&disk, 61, 10)), (Some(0), None));
-        // The copy is there again.
+        // The copy has made contact again.
         registration("ee", 55).store(&disk, Path::new(LOGS), FileStem::E00).unwrap();
         assert_eq!(oldest(&disk, 61, 10), Some(55));
         let files = disk.list(Path::new(LOGS)).unwrap();

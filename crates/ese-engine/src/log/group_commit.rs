@@ -1,4 +1,5 @@
-//! Group commit: threads that wait for the writer, and whether a commit waits for others to share one write with them.
+//! Group commit: the threads that wait for the writer, and the decision whether a commit waits for others to share a
+//! write.
 
 use std::time::Duration;
 
@@ -8,24 +9,26 @@ use jetcell_sync::atomic::{AtomicU8, Ordering};
 use jetcell_sync::thread::Thread;
 use jetcell_vfs::Clock;
 
-/// Decides whether commits wait for each other.
+/// Decides whether a commit waits for other commits.
 ///
-/// Sessions that commit one transaction after the other fall into two groups that alternate: each write carries one group,
-/// and the threads of the other group work meanwhile. If a commit waits until all of them have arrived, one write carries
-/// all. That pays only if they arrive soon. Each time they do not, waiting is suspended for more writes than before.
+/// Sessions that commit one transaction after another form two groups that alternate: while one group's commits are
+/// being written, the threads of the other group work. If a commit waits until all sessions have arrived, one write
+/// is enough for both groups. This is faster only if the sessions arrive soon. Each time they do not, waiting is
+/// suspended for a greater number of writes than the previous time.
 pub(super) struct GroupCommit {
-    /// Commits that took part in the last write, or waited for the next one.
+    /// Number of commits that took part in the last write or waited for the next one.
     pub expected: usize,
-    /// How long a commit waits at most.
+    /// Maximum time that a commit waits.
     pub max_wait: Duration,
-    /// Writes for which waiting is still suspended.
+    /// Number of writes for which waiting is still suspended.
     suspended: u32,
-    /// Writes for which the next timeout will suspend it.
+    /// Number of writes for which the next timeout will suspend waiting.
     next_suspension: u32,
 }
 
-/// The longest wait, in units of the last write's duration. A group forms within one such unit, and its write takes
-/// another. After a shorter wait the thread that measures the time would wake in the middle of the write for nothing.
+/// Maximum wait as a multiple of the duration of the last write. A group forms within the duration of one write, and
+/// writing the group takes the same time again. With a shorter wait, the thread that measures the time would be woken
+/// unnecessarily during the write.
 const WAIT_IN_WRITES: u32 = 2;
 const SHORTEST_WAIT: Duration = Duration::from_micros(20);
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
@@ -42,7 +45,8 @@ impl GroupCommit {
         }
     }
 
-    /// Whether to wait for more than `present` commits. Each commit that could write asks once.
+    /// Returns whether to wait until more than `present` commits are present. Each commit that could write calls this
+    /// once.
     pub fn should_wait(&mut self, present: usize) -> bool {
         if self.suspended > 0 {
             self.suspended -= 1;
@@ -57,31 +61,31 @@ impl GroupCommit {
         true
     }
 
-    /// A write took this long.
+    /// Records the duration of a write.
     pub fn write_took(&mut self, duration: Duration) {
         self.max_wait = (duration * WAIT_IN_WRITES).clamp(SHORTEST_WAIT, LONGEST_WAIT);
     }
 
-    /// The group was not complete in time.
+    /// Records that the group was not complete in time, and suspends waiting.
     pub fn timed_out(&mut self) {
         self.suspended = self.next_suspension;
         self.next_suspension = (self.next_suspension * 2).min(LONGEST_SUSPENSION);
     }
 }
 
-/// Why a thread waits for durability.
+/// Purpose for which a thread waits for durability.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Commit,
     Flush,
 }
 
-/// How a wait ended.
+/// Result of a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WaitResult {
-    /// The records are durable, or the log is down.
+    /// The records are durable, or the log has failed.
     Durable = 1,
-    /// The waiting thread is the writer now.
+    /// The waiting thread is now the writer.
     BecomeWriter = 2,
 }
 
@@ -90,17 +94,17 @@ pub(super) struct Waiter {
     pub upto: LogPosition,
     pub purpose: Purpose,
     thread: Thread,
-    /// A [`WaitResult`], or zero.
+    /// Value of a [`WaitResult`], or zero.
     result: AtomicU8,
 }
 
 impl Waiter {
-    /// A waiter for the calling thread.
+    /// Creates a waiter for the calling thread.
     pub fn new(upto: LogPosition, purpose: Purpose) -> Arc<Waiter> {
         Arc::new(Waiter { upto, purpose, thread: jetcell_sync::thread::current(), result: AtomicU8::new(0) })
     }
 
-    /// Ends the wait.
+    /// Ends the wait with the given result.
     pub fn wake(&self, result: WaitResult) {
         self.result.store(result as u8, Ordering::Release);
         self.thread.unpark();
@@ -119,7 +123,7 @@ impl Waiter {
         }
     }
 
-    /// Waits as long as it takes.
+    /// Waits without a time limit.
     pub fn wait(&self) -> WaitResult {
         loop {
             if let Some(result) = self.result() {
@@ -129,11 +133,11 @@ impl Waiter {
         }
     }
 
-    /// Waits at most `max_wait`. `None`: the time is over.
+    /// Waits up to `max_wait`. Returns `None` if the time is over.
     pub fn wait_for(&self, max_wait: Duration, clock: &dyn Clock) -> Option<WaitResult> {
         let end = clock.monotonic() + max_wait;
-        // A late wake-up for an earlier wait can end one park, but not two. A simulated clock may stand still, so the
-        // clock alone must not decide when the wait ends.
+        // A late wake-up from an earlier wait can end one park, but not two. A simulated clock may not advance, so
+        // the end of the wait must not depend on the clock alone.
         for _ in 0..2 {
             let left = end.saturating_sub(clock.monotonic());
             if left.is_zero() || self.result().is_some() {

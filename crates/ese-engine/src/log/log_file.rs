@@ -13,11 +13,11 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 use super::{LogOptions, LogTail};
 use crate::{Error, Result};
 
-/// Bytes of zeros in one write.
+/// Number of zero bytes in one write.
 const ZEROS_BYTES: usize = 256 << 10;
 
-/// The format version of a stream. A stream that another engine began keeps its version: an older header behind a newer
-/// one is invalid.
+/// Format version of a stream. A stream that another engine began keeps its version, because an older header after a
+/// newer one is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::log) struct LogVersion {
     version: (u32, u32, u32, u32),
@@ -25,11 +25,11 @@ pub(in crate::log) struct LogVersion {
 }
 
 impl LogVersion {
-    /// The version of new streams.
+    /// Format version of new streams.
     pub const OWN: LogVersion = LogVersion { version: LOG_VERSION, engine: ENGINE_VERSION };
 
-    /// The version of a stream with this header, if it is not older than that of new streams. Streams of older versions
-    /// get the own version.
+    /// Returns the version of a stream with this header, if it is not older than the version of new streams.
+    /// Otherwise returns the version of new streams.
     pub fn of(header: &LogHeader) -> LogVersion {
         let version =
             (header.version_major, header.version_minor, header.version_update, header.version_update_minor);
@@ -44,18 +44,18 @@ impl LogVersion {
     }
 }
 
-/// The name of the file being written.
+/// Name of the file that is being written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameState {
-    /// The name of a prepared file: its generation has just been entered.
+    /// The name of a prepared file, because its generation has just been entered.
     Next,
     /// The name of the current log.
     Current,
-    /// The name of an archived log: a crash came between two renames, and no generation was entered since.
+    /// The name of an archived log. A crash occurred between two renames, and no generation was entered since.
     Archived,
 }
 
-/// Durably creates a file of the size of a log whose blocks read as zeros. On failure it leaves no file.
+/// Creates a file durably, with the size of a log. Its blocks read as zeros. If this fails, the file is removed.
 pub(super) fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let made = (|| {
@@ -74,7 +74,7 @@ pub(super) fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>>
     made
 }
 
-/// Like [`create`], and writes the zeros.
+/// Creates a file like [`create`], and writes zeros to it.
 pub(super) fn create_zeroed(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
     let file = create(options, path)?;
     match write_zeros(&*file, 0..u64::from(options.file_size)).and_then(|()| file.sync(IoReason::LogFormat)) {
@@ -86,8 +86,8 @@ pub(super) fn create_zeroed(options: &LogOptions, path: &Path) -> Result<Arc<dyn
     }
 }
 
-/// Writes zeros into allocated blocks. The first write into an allocated block that was never written would change
-/// metadata as well.
+/// Writes zeros into allocated blocks. Otherwise the first write into an allocated but unwritten block would also
+/// change metadata.
 pub(super) fn write_zeros(file: &dyn File, range: Range<u64>) -> std::io::Result<()> {
     let zeros = IoBuffer::zeroed(ZEROS_BYTES.min((range.end - range.start) as usize));
     let mut at = range.start;
@@ -99,7 +99,7 @@ pub(super) fn write_zeros(file: &dyn File, range: Range<u64>) -> std::io::Result
     Ok(())
 }
 
-/// The header of a new log. The writer completes it when the generation is entered.
+/// Creates the header of a new log. The writer completes it when the generation is entered.
 pub(super) fn header(
     options: &LogOptions,
     signature: Signature,
@@ -151,12 +151,13 @@ pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result
     Ok((file, created))
 }
 
-/// Opens the newest log for appends behind its tail. Makes durable exactly what was read, names included.
+/// Opens the newest log for appends after its tail. Makes exactly the content that was read durable, including the
+/// file names.
 pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
     let (vfs, names) = (&options.vfs, &options.names);
     let failed = |e: std::io::Error| Error::io(&tail.path, &e);
     let file = vfs.open(&tail.path, OpenMode::Write).map_err(failed)?;
-    // Before the shadow is erased.
+    // Repairs must be written before the shadow is erased.
     for (index, segment) in &tail.repaired {
         let mut buffer = IoBuffer::zeroed(SEGMENT_BYTES);
         buffer.copy_from_slice(segment);
@@ -171,13 +172,13 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
     if tail.marked && rest > 0 {
         file.write_at(end, &IoBuffer::zeroed(rest as usize), IoReason::LogFormat).map_err(failed)?;
     }
-    // Writes and renames of a killed process may still be in the page cache of the kernel only.
+    // Writes and renames of a killed process may exist only in the kernel's page cache.
     file.sync(IoReason::LogFormat).map_err(failed)?;
     let next = names.next();
     if tail.path == next {
         archive_current(options, tail.header.generation).map_err(failed)?;
     } else if vfs.exists(&next).map_err(failed)? {
-        // An earlier run prepared it; it may be incomplete.
+        // An earlier process prepared this file; it may be incomplete.
         vfs.remove(&next).map_err(failed)?;
     }
     vfs.sync_directory(names.directory()).map_err(failed)?;
@@ -185,16 +186,17 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
     Ok((file, if archived { NameState::Archived } else { NameState::Current }))
 }
 
-/// Renames the current log to its archive name, unless it has that already, and the prepared file, which holds
-/// `generation`, to the current name. Can be repeated.
+/// Renames the current log to its archive name, unless it already has that name. Then renames the prepared file,
+/// which contains `generation`, to the current name. The call can be repeated.
 pub(super) fn archive_current(options: &LogOptions, generation: Generation) -> std::io::Result<()> {
     close_current(options, Generation(generation.0 - 1))?;
     options.vfs.rename(&options.names.next(), &options.names.current())
 }
 
-/// Renames the current log, which holds `generation`, to its archive name, unless it has that already.
+/// Renames the current log, which contains `generation`, to its archive name, unless it already has that name.
 pub(super) fn close_current(options: &LogOptions, generation: Generation) -> std::io::Result<()> {
-    // Trying is the only way to be sure that there is no current log: a later rename would replace it.
+    // Attempting the rename is the only reliable way to detect that no current log exists. A later rename would
+    // otherwise replace the current log.
     match options.vfs.rename(&options.names.current(), &options.names.archived(generation)) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
         _ => Ok(()),

@@ -1,5 +1,5 @@
-//! Generations that are still needed although redo no longer needs them: by a backup that is running, or by a copy that
-//! has not received them.
+//! Holds on log generations that redo no longer needs, but that are needed by a running backup, or by a copy that has
+//! not received them.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use jetcell_sync::{Arc, Mutex};
 /// All holds on the logs of a stream.
 #[derive(Default)]
 pub(in crate::log) struct LogHolds {
-    /// The number of holds that begin at each generation.
+    /// Number of holds that begin at each generation.
     held: Mutex<BTreeMap<Generation, usize>>,
 }
 
-/// Keeps the logs of a stream from a generation on until it is dropped.
+/// Retains the logs of a stream from a generation on until it is dropped.
 pub struct LogHold {
     holds: Arc<LogHolds>,
     from: Generation,
 }
 
 impl LogHolds {
-    /// Keeps the logs from `from` on from becoming obsolete.
+    /// Prevents the logs from `from` on from becoming obsolete.
     pub fn hold(self: &Arc<Self>, from: Generation) -> LogHold {
         *self.held.lock().entry(from).or_default() += 1;
         LogHold { holds: self.clone(), from }
     }
 
-    /// The oldest generation that is held.
+    /// Returns the oldest generation that is held.
     pub fn oldest(&self) -> Option<Generation> {
         self.held.lock().keys().next().copied()
     }
 }
 
 impl LogHold {
-    /// The oldest generation that it keeps.
+    /// Returns the oldest generation that this hold retains.
     pub fn from(&self) -> Generation {
         self.from
     }

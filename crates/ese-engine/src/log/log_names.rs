@@ -5,41 +5,41 @@ use std::path::{Path, PathBuf};
 use ese_format::Generation;
 use jetcell_vfs::FileStem;
 
-/// What differs between the file names of streams, besides their base names. The default is that of Exchange.
+/// Format of the file names of a stream, apart from the base name. The default is the format of Exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogNameForm {
-    /// Archived logs have names with 5 digits instead of 8: streams of some components of Windows.
+    /// Whether the names of archived logs have 5 digits instead of 8. Some Windows components use such streams.
     pub short: bool,
-    /// Logs end in `.jtx` and the checkpoint file in `.jcp`, instead of `.log` and `.chk`. ESE: `JET_paramLegacyFileNames`
-    /// without `JET_bitESE98FileNames`.
+    /// Whether logs have the extension `.jtx` and the checkpoint file has `.jcp`, instead of `.log` and `.chk`. ESE:
+    /// `JET_paramLegacyFileNames` without `JET_bitESE98FileNames`.
     #[doc(alias = "JET_paramLegacyFileNames")]
     pub newer_extensions: bool,
 }
 
 impl LogNameForm {
-    /// The extension of logs.
+    /// Returns the extension of log files.
     pub fn log_extension(self) -> &'static str {
         if self.newer_extensions { "jtx" } else { "log" }
     }
 
-    /// The extension of the checkpoint file.
+    /// Returns the extension of the checkpoint file.
     pub fn checkpoint_extension(self) -> &'static str {
         if self.newer_extensions { "jcp" } else { "chk" }
     }
 
-    /// The name of an archived log.
+    /// Returns the file name of an archived log.
     pub fn archived(self, base: FileStem, generation: Generation) -> String {
         let digits = if self.short { 5 } else { 8 };
         format!("{base}{:0digits$X}.{}", generation.0, self.log_extension())
     }
 
-    /// The name of the log that is being written.
+    /// Returns the file name of the current log.
     pub fn current(self, base: FileStem) -> String {
         format!("{base}.{}", self.log_extension())
     }
 }
 
-/// File names of the streams in one directory with one base name.
+/// File names of a stream with a given directory and base name.
 #[derive(Clone, Debug)]
 pub struct LogNames {
     directory: PathBuf,
@@ -48,12 +48,13 @@ pub struct LogNames {
 }
 
 impl LogNames {
-    /// Names like `E00.log` in `directory`.
+    /// Creates names such as `E00.log` in `directory`.
     pub fn new(directory: &Path, base: FileStem) -> LogNames {
         LogNames { directory: directory.to_path_buf(), base, form: LogNameForm::default() }
     }
 
-    /// The same names in the form of the logs among `files`; in `form` if there are none, or if nothing tells.
+    /// Returns these names in the format of the logs among `files`. Uses `form` if `files` contains no logs or does
+    /// not determine the format.
     pub fn as_in(self, files: &[PathBuf], form: LogNameForm) -> LogNames {
         let newer = LogNames { form: LogNameForm { newer_extensions: true, ..form }, ..self.clone() };
         let older = LogNames { form: LogNameForm { newer_extensions: false, ..form }, ..self };
@@ -74,42 +75,43 @@ impl LogNames {
         LogNames { form: LogNameForm { short, ..names.form }, ..names }
     }
 
-    /// What differs between the names of streams.
+    /// Returns the format of the names.
     pub fn form(&self) -> LogNameForm {
         self.form
     }
 
-    /// The directory.
+    /// Returns the log directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Base name of the stream.
+    /// Returns the base name of the stream.
     pub fn base(&self) -> FileStem {
         self.base
     }
 
-    /// The log being written.
+    /// Returns the path of the current log.
     pub fn current(&self) -> PathBuf {
         self.directory.join(self.form.current(self.base))
     }
 
-    /// An archived log.
+    /// Returns the path of an archived log.
     pub fn archived(&self, generation: Generation) -> PathBuf {
         self.directory.join(self.form.archived(self.base, generation))
     }
 
-    /// The prepared log of the next generation.
+    /// Returns the path of the prepared log for the next generation.
     pub fn next(&self) -> PathBuf {
         self.directory.join(format!("{}tmp.{}", self.base, self.form.log_extension()))
     }
 
-    /// A reserve log, for a full disk.
+    /// Returns the path of a reserve log, which is used when the disk is full.
     pub fn reserve(&self, number: u32) -> PathBuf {
         self.directory.join(format!("{}res{number:05X}.jrs", self.base))
     }
 
-    /// The generation of an archived log, from its name (8 digits; 5 in some streams, and more if the number needs them).
+    /// Parses the generation from the name of an archived log. The number has 8 digits, 5 in some streams, and more
+    /// if needed.
     pub fn generation_of(&self, path: &Path) -> Option<Generation> {
         let name = path.file_name()?.to_str()?.strip_suffix(self.form.log_extension())?.strip_suffix('.')?;
         let digits = name.strip_prefix(self.base.as_str())?;

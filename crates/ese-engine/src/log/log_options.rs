@@ -1,4 +1,4 @@
-//! Settings of a log stream, and what the stream asks of its owner.
+//! Settings of a log stream, and the interface that the stream needs from its owner.
 
 use ese_format::{Generation, LogPosition, LogTime};
 use jetcell_sync::Arc;
@@ -11,60 +11,63 @@ use crate::Result;
 /// Settings of a log stream.
 #[derive(Clone)]
 pub struct LogOptions {
-    /// The file system.
+    /// File system of the log files.
     pub vfs: Arc<dyn Vfs>,
     /// Directory and names of the files.
     pub names: LogNames,
-    /// Bytes of one file of a new stream, a multiple of 4096. An existing stream keeps its file size.
+    /// Size in bytes of each file of a new stream, a multiple of 4096. An existing stream keeps its file size.
     pub file_size: u32,
-    /// Page size of the databases, for the header.
+    /// Page size of the databases, which is stored in the header.
     pub page_size: u32,
-    /// Recycle files below the checkpoint.
+    /// Whether files before the checkpoint are recycled.
     pub circular: bool,
-    /// Number of archived files that the stream keeps before it removes obsolete ones. Until then it overwrites obsolete
-    /// files: blocks that were written before are quicker to make durable.
+    /// Number of archived files that the stream retains before it removes obsolete ones. Up to this number it
+    /// overwrites obsolete files instead, because blocks that were already written become durable faster.
     pub retained_files: usize,
-    /// A copy keeps no log if it needs one that is more generations behind the newest.
+    /// Maximum number of generations that a copy may lag. Logs are not retained for a copy that lags more.
     pub copy_lag_limit: u32,
-    /// How many generations behind the newest one pages may be written; see
+    /// Number of generations before the newest one whose changes must not be written to pages yet; see
     /// [`InstanceOptions::waypoint_latency`](crate::InstanceOptions::waypoint_latency).
     pub waypoint_latency: u32,
-    /// The newest generations may be missing.
+    /// Whether the newest generations may be missing.
     pub accept_lost_logs: bool,
-    /// Nothing is appended to the newest existing file, even if it has room.
+    /// Whether to start a new generation instead of appending to the newest existing file, even if that file has
+    /// space.
     pub begin_generation: bool,
 }
 
-/// What the log asks of its owner. The calls hold no lock of the log that appending needs.
+/// Interface that the log needs from its owner. During these calls, no lock is held that appends need.
 pub trait LogListener: Send + Sync {
-    /// The list of attached databases for a new log header. The writer asks: must not wait for I/O.
+    /// Returns the list of attached databases for a new log header. The writer calls this, so the call must not wait
+    /// for I/O.
     fn attachments(&self) -> Vec<u8>;
-    /// The newest generation whose file has its name. Headers of attached databases must name it durably before this
-    /// returns. May be called several times with the same generation.
+    /// Notifies the owner of the newest generation whose file has its final name. The headers of attached databases
+    /// must name this generation durably before the call returns. The call may be repeated for the same generation.
     fn entered(&self, generation: Generation, created: LogTime) -> Result<()>;
-    /// Where redo would start now. The writer asks, too: must not wait for I/O.
+    /// Returns the position at which redo would start now. The writer also calls this, so the call must not wait for
+    /// I/O.
     fn checkpoint(&self) -> LogPosition;
-    /// The disk is full: from now on the log is written into its reserve, and ordinary work is refused.
+    /// Notifies the owner that the disk is full. From now on the log uses its reserve, and ordinary work is refused.
     fn disk_full(&self, _next: &Path) {}
 }
 
-/// What the log has done since it was opened.
+/// Counters of the log since it was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogCounters {
-    /// Records appended.
+    /// Number of records appended.
     pub records: u64,
-    /// Bytes of records appended.
+    /// Number of record bytes appended.
     pub bytes: u64,
-    /// Bytes of filler.
+    /// Number of filler bytes.
     pub wasted: u64,
-    /// Writes; each is one sync.
+    /// Number of writes. Each write includes one sync.
     pub writes: u64,
-    /// Bytes of segments written, without their shadows.
+    /// Number of segment bytes written, without shadows.
     pub written: u64,
-    /// Flushes that found records not yet durable: `flushes / writes` of them share one write.
+    /// Number of flushes that had to wait for durability. On average, `flushes / writes` of them share one write.
     pub flushes: u64,
-    /// Appends that found the buffer full.
+    /// Number of appends that had to wait because the buffer was full.
     pub stalls: u64,
-    /// Generations begun.
+    /// Number of generations begun.
     pub generations: u64,
 }

@@ -1,10 +1,10 @@
-//! Reads a log stream: generations in order, segments, and records assembled from their fragments.
+//! Reads a log stream: the generations in order, their segments, and the records assembled from their fragments.
 //!
-//! [`ese_format::log::scan`] determines where a file ends, and whether a crash or damage made that end. Reading changes
-//! nothing on disk; repairs are made in memory and written when the stream is resumed.
+//! [`ese_format::log::scan`] determines where a file ends, and whether the end is due to a crash or to damage.
+//! Reading does not change the disk. Repairs are made in memory, and are written when the stream is resumed.
 //!
-//! While the records of one file are visited, the next file is being read; not the newest, which may be written to at the
-//! time.
+//! While the records of one file are visited, the next file is already being read. The newest file is an exception,
+//! because it may be written to at the same time.
 
 mod chain;
 mod record_reads;
@@ -32,51 +32,53 @@ use crate::{Error, Result};
 const NOP: u8 = 0;
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT: u8 = 77;
-/// The most memory allocated for a record before its fragments are read, whatever length it claims.
+/// Maximum memory in bytes that is allocated for a record before its fragments are read, regardless of the length
+/// that the record claims.
 const MAX_RESERVED: usize = 1 << 20;
 
-/// One record with its position.
+/// A record with its position.
 #[derive(Debug, Clone)]
 pub struct StoredRecord {
-    /// First byte.
+    /// Position of the first byte.
     pub start: LogPosition,
-    /// Behind the last byte.
+    /// Position after the last byte.
     pub end: LogPosition,
-    /// The record, in one piece.
+    /// Content of the record, assembled from its fragments.
     pub bytes: Vec<u8>,
 }
 
-/// The end of a stream, with what appending to it needs.
+/// End of a stream, with the information that is needed to append to it.
 #[derive(Debug, Clone)]
 pub struct LogTail {
     /// Header of the newest generation.
     pub header: LogHeader,
-    /// The first free segment.
+    /// First free segment.
     pub next_segment: u16,
     /// XOR of the checksums of the segments of the newest generation.
     pub accumulated: u64,
-    /// The file of the newest generation. A crash may have come before it got the current name.
+    /// Path of the file of the newest generation. A crash may have prevented the rename to the current name.
     pub path: PathBuf,
-    /// Segments that reading repaired, so that their bytes on disk differ.
+    /// Segments that were repaired during reading, so their bytes on disk differ.
     pub repaired: Vec<(u16, Vec<u8>)>,
-    /// The engine that wrote the file marks where its writes begin, so records can be appended to it.
+    /// Whether the engine that wrote the file marks the beginning of each write. Only then can records be appended to
+    /// the file.
     pub marked: bool,
 }
 
-/// The files of a stream.
+/// Reader of the files of a log stream.
 pub struct LogReader {
     vfs: Arc<dyn Vfs>,
     names: LogNames,
-    /// The file of each generation. Files are added while a stream is received.
+    /// Path of each generation's file. Files are added while a stream is received.
     files: Mutex<BTreeMap<Generation, PathBuf>>,
-    /// Log files that stay open to read single records from them.
+    /// Log files that are kept open to read individual records.
     open_files: Mutex<BTreeMap<Generation, OpenLogFile>>,
     pinned: OnceLock<PinnedTail>,
-    /// Files are added one by one, and keep their paths.
+    /// Whether files are added individually and keep their paths.
     received: bool,
 }
 
-/// The newest file up to the tail. The stream appends behind that, and renames the file.
+/// The newest file up to the tail. The stream appends after the tail and renames the file.
 struct PinnedTail {
     header: LogHeader,
     next_segment: u16,
@@ -105,7 +107,7 @@ impl LoadedLog {
     }
 }
 
-/// One segment of a file of `of` segments.
+/// A segment of a file that has `of` segments.
 struct Segment<'a> {
     generation: Generation,
     of: u16,
@@ -122,12 +124,13 @@ struct PartialRecord {
 }
 
 impl LogReader {
-    /// Finds the logs in a directory. `None`: there are none. [`Error::LogMissing`]: the newest log is missing.
+    /// Opens the logs in a directory. Returns `None` if the directory contains no logs, and [`Error::LogMissing`] if
+    /// the newest log is missing.
     pub fn open(vfs: Arc<dyn Vfs>, names: LogNames) -> Result<Option<LogReader>> {
         LogReader::open_with(vfs, names, false)
     }
 
-    /// Like [`LogReader::open`]. With `accept_lost` the newest logs may be missing.
+    /// Opens the logs like [`LogReader::open`]. With `accept_lost` the newest logs may be missing.
     pub(crate) fn open_with(
         vfs: Arc<dyn Vfs>,
         names: LogNames,
@@ -144,7 +147,7 @@ impl LogReader {
         let is_there = |name: &Path| listed.iter().any(|path| path.file_name() == name.file_name());
         if is_there(&current) {
             let generation = reader.header(&current)?.generation;
-            // Archiving it would replace an archived log.
+            // Archiving this log would replace an existing archived log.
             if let Some((newest, archived)) =
                 files.last_key_value().filter(|(newest, _)| **newest >= generation)
             {
@@ -171,16 +174,18 @@ impl LogReader {
         {
             reader.files.lock().insert(generation, next);
         } else if let Some(newest) = archived_only.filter(|_| !accept_lost) {
-            // No crash leaves archived logs only: before the current log gets its archive name, the next generation
-            // has been entered. ESE: `JET_errMissingLogFile`.
+            // A crash never leaves only archived logs: the next generation is entered before the current log gets its
+            // archive name. ESE: `JET_errMissingLogFile`.
             return Err(Error::LogMissing { path: current, generation: newest.next() });
         }
         Ok(any.then_some(reader))
     }
 
-    /// The generation in the prepared file, if it was entered before a crash: then it continues the newest log. Any other
-    /// content is of an earlier use of the file, or a header that a crash cut off, before any commit in it was
-    /// acknowledged.
+    /// Returns the generation in the prepared file, if it was entered before a crash. In that case its header
+    /// continues the newest log.
+    ///
+    /// Any other content is either from an earlier use of the file, or is an incomplete header. No commit in a file
+    /// with an incomplete header was acknowledged.
     fn entered(&self, next: &Path) -> Result<Option<Generation>> {
         let header = match self.header(next) {
             Ok(header) => header,
@@ -198,7 +203,7 @@ impl LogReader {
         Ok(continues.then_some(header.generation))
     }
 
-    /// Oldest and newest generation.
+    /// Returns the oldest and the newest generation.
     pub fn range(&self) -> (Generation, Generation) {
         let bound = |entry: Option<(&Generation, &PathBuf)>| {
             entry.map_or(Generation(0), |(generation, _)| *generation)
@@ -207,17 +212,17 @@ impl LogReader {
         (bound(files.first_key_value()), bound(files.last_key_value()))
     }
 
-    /// The directory of the logs.
+    /// Returns the directory of the logs.
     pub fn directory(&self) -> &Path {
         self.names.directory()
     }
 
-    /// The header of a generation.
+    /// Returns the header of a generation.
     pub fn header_of(&self, generation: Generation) -> Result<LogHeader> {
         self.header(&self.path_of(generation)?)
     }
 
-    /// Calls `visit` for every record from `from` on, and returns where the stream ends.
+    /// Calls `visit` for every record from `from` on. Returns the end of the stream.
     pub fn read_from(
         &self,
         from: LogPosition,
@@ -239,7 +244,7 @@ impl LogReader {
         })
     }
 
-    /// Visits all records of consecutive generations, and returns the last generation.
+    /// Visits all records of consecutive generations. Returns the last generation.
     fn read_files(
         &self,
         generations: impl Iterator<Item = u32>,
@@ -268,8 +273,8 @@ impl LogReader {
         Ok(previous)
     }
 
-    /// Keeps the newest file open, before the stream is resumed behind `tail`. Later reads of it do not depend on its name,
-    /// which changes, and do not see what is written behind the tail.
+    /// Keeps the newest file open while the stream is resumed after `tail`. Later reads of this file do not depend on
+    /// its name, which changes, and do not see records that are written after the tail.
     pub fn pin_tail(&self, tail: &LogTail) -> Result<()> {
         let pinned = PinnedTail {
             header: tail.header.clone(),
@@ -281,7 +286,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Reads again, up to the pinned tail. The stream may have grown since.
+    /// Reads the records again, up to the pinned tail. The stream may have grown since.
     pub fn read_to_pinned_tail(
         &self,
         from: LogPosition,
@@ -297,7 +302,7 @@ impl LogReader {
         if let Some(previous) = self.read_files(from.generation.0..generation.0, &mut pending, &mut visit)? {
             self.check_chain((&previous.header, previous.scan.accumulated), &pinned.header)?;
         }
-        // An empty segment behind the others marks the end.
+        // An empty segment after the last one marks the end.
         let end = usize::from(pinned.next_segment) * SEGMENT_BYTES;
         let mut bytes = IoBuffer::zeroed(end + SEGMENT_BYTES);
         let file = &pinned.file.file;
@@ -326,7 +331,7 @@ impl LogReader {
         })
     }
 
-    /// The path of a generation now. The stream renames the newest ones while they are read.
+    /// Returns the current path of a generation. The stream renames the newest files while they are read.
     fn path_of(&self, generation: Generation) -> Result<PathBuf> {
         let found = self.files.lock().get(&generation).cloned();
         let found = found.ok_or_else(|| self.missing(generation))?;
@@ -344,7 +349,7 @@ impl LogReader {
         }
     }
 
-    /// Starts to read a file, into `buffer` if that has the right size.
+    /// Starts to read a file. Uses `buffer` if it has the right size.
     fn begin(&self, generation: Generation, mut buffer: IoBuffer) -> Result<FileRead> {
         let path = self.path_of(generation)?;
         let failed = |e: io::Error| Error::io(&path, &e);
@@ -364,7 +369,7 @@ impl LogReader {
             buffer = IoBuffer::zeroed(len as usize);
         }
         let (sender, read) = channel();
-        // Sending fails if the receiver was dropped; then the file is not needed.
+        // Sending fails only if the receiver was dropped. The file is not needed then.
         let done = move |result, buffer| {
             let _ = sender.send((result, buffer));
         };
@@ -436,7 +441,7 @@ impl LogReader {
                     *pending = Some(PartialRecord { start, total, bytes });
                 }
                 [FRAGMENT, _, _, piece @ ..] => {
-                    // The record begins before the part that is read.
+                    // The record begins before the range that is read.
                     let Some(mut whole) = pending.take() else { continue };
                     whole.bytes.extend_from_slice(piece);
                     match whole.bytes.len().cmp(&whole.total) {
@@ -453,7 +458,7 @@ impl LogReader {
                         }
                     }
                 }
-                // A crash cut the record off; the records of recovery follow.
+                // A crash truncated the record. The records that follow were written by recovery.
                 _ => {
                     *pending = None;
                     visit(StoredRecord { start, end, bytes: bytes.to_vec() })?;

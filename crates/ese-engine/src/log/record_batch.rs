@@ -10,12 +10,12 @@ pub struct RecordBatch {
 }
 
 impl RecordBatch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> RecordBatch {
         RecordBatch::default()
     }
 
-    /// Removes the records and keeps the memory.
+    /// Removes the records but keeps the memory allocated.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -27,29 +27,29 @@ impl RecordBatch {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds an Insert record. Its key is split where the prefix that the page shares ends.
+    /// Adds an Insert record. Its key is given in two parts: the part that the page's prefix covers, and the rest.
     pub fn push_insert(&mut self, node: &NodeChange, key: [&[u8]; 2], data: &[u8]) {
         Insert::encode_parts(&mut self.bytes, node, key, data);
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds a Replace record with all new data.
+    /// Adds a Replace record with the complete new data.
     pub fn push_replace(&mut self, node: &NodeChange, old_len: u16, data: &[u8]) {
         Replace::encode_parts(&mut self.bytes, node, old_len, data);
         self.ends.push(self.bytes.len());
     }
 
-    /// Total bytes.
+    /// Returns the total number of bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether the batch has no records.
+    /// Returns whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The records in order.
+    /// Returns the records in order.
     pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])

@@ -1,11 +1,12 @@
-//! Log segments in memory: the open one, into which records are copied, and full ones that wait for the writer.
+//! Log segments in memory: the open segment, into which records are copied, and full segments that wait for the
+//! writer.
 //!
-//! Segments lie next to each other in blocks, and are written from there without a copy. A block that the writer takes
-//! before it is full is not used further, so that no thread changes what is being written.
+//! Segments are adjacent in blocks, and are written from there without a copy. A block that the writer takes before
+//! it is full is not used further, so no thread changes data that is being written.
 //!
-//! Invariants: the open segment always has room for a byte; segments are contiguous, and segment 1 of the next generation
-//! follows the last record segment of a generation; the segments of a block are of one generation; segments that the
-//! writer took are never changed again.
+//! Invariants: the open segment always has room for a byte; segments are contiguous, and segment 1 of the next
+//! generation follows the last record segment of a generation; all segments of a block belong to one generation;
+//! segments that the writer took are never changed again.
 
 use std::collections::VecDeque;
 
@@ -15,43 +16,44 @@ use ese_format::log::record::LogRecord;
 use ese_format::log::segment::RECORDS_AT;
 use jetcell_vfs::IoBuffer;
 
-/// If less room is left in a segment, it is filled instead of used for a fragment.
+/// Minimum space in a segment that is used for a fragment. If less space is left, the segment is filled.
 const SMALLEST_FRAGMENT: usize = 32;
-/// The first fragment of a record has a type, the total length and its own length; the others a type and their length.
+/// Type of the first fragment of a record. It has a type, the total length and its own length; other fragments have a
+/// type and their length.
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT_BEGIN_BYTES: usize = 7;
 const FRAGMENT: u8 = 77;
 const FRAGMENT_BYTES: usize = 3;
-/// How far ahead of the records their memory is prefetched: a record or two.
+/// Distance in bytes ahead of the records at which memory is prefetched. It is about one or two records.
 const AHEAD: usize = 2048;
-/// Segments of a block at most, and the part of a file that a block has: a long write should have few pieces, and the
-/// buffer of a stream that writes little should be small.
+/// Maximum number of segments in a block. This and the next two limits balance two goals: a long write should have
+/// few parts, and the buffer of a stream that writes little should be small.
 const MOST_OF_BLOCK: usize = 64;
 const LEAST_OF_BLOCK: usize = 4;
 const BLOCKS_OF_FILE: usize = 16;
-/// Blocks that are kept for later, whatever the last write had.
+/// Minimum number of blocks that are retained for reuse, regardless of the size of the last write.
 const SPARE_BLOCKS: usize = 2;
 
-/// Consecutive full segments, whose headers are still to be written.
+/// Consecutive full segments whose headers are not written yet.
 pub(super) struct Run {
-    /// The first byte of the first segment.
+    /// Position of the first byte of the first segment.
     pub position: LogPosition,
     block: IoBuffer,
     segments: usize,
 }
 
 impl Run {
-    /// The number of segments.
+    /// Returns the number of segments.
     pub fn len(&self) -> usize {
         self.segments
     }
 
-    /// The bytes of the segments.
+    /// Returns the bytes of the segments.
     pub fn bytes(&self) -> &[u8] {
         &self.block[..self.segments * SEGMENT_BYTES]
     }
 
-    /// Each segment with its position.
+    /// Returns each segment with its position.
     pub fn segments_mut(&mut self) -> impl Iterator<Item = (LogPosition, &mut [u8; SEGMENT_BYTES])> {
         let (segments, _) = self.block.as_chunks_mut();
         let positions = (self.position.segment..).map(|segment| LogPosition { segment, ..self.position });
@@ -59,27 +61,28 @@ impl Run {
     }
 }
 
-/// What was appended and not yet taken by the writer.
+/// Buffer of the segments that were appended and not yet taken by the writer.
 pub(super) struct SegmentBuffer {
-    /// First byte of the open segment.
+    /// Position of the first byte of the open segment.
     open: LogPosition,
-    /// Bytes of the open segment in use, its header included.
+    /// Number of bytes of the open segment in use, including its header.
     used: usize,
-    /// Full segments, and the open one behind them.
+    /// Block with full segments, followed by the open segment.
     block: IoBuffer,
     in_block: usize,
     full: VecDeque<Run>,
-    /// Full segments, those of the block included.
+    /// Number of full segments, including those of the block.
     waiting: usize,
-    /// Blocks for new segments.
+    /// Pool of blocks for new segments.
     spare: Vec<IoBuffer>,
-    /// Segments of a block.
+    /// Number of segments per block.
     of_block: usize,
     file_segments: usize,
 }
 
 impl SegmentBuffer {
-    /// A buffer that starts with the segment of `position`. Files have `file_segments`, header and shadow included.
+    /// Creates a buffer that starts with the segment of `position`. Files have `file_segments` segments, including
+    /// header and shadow.
     pub fn new(position: LogPosition, file_segments: usize) -> SegmentBuffer {
         let of_block = (file_segments / BLOCKS_OF_FILE).clamp(LEAST_OF_BLOCK, MOST_OF_BLOCK);
         SegmentBuffer {
@@ -95,42 +98,43 @@ impl SegmentBuffer {
         }
     }
 
-    /// The most segments that records of `bytes` can take.
+    /// Returns the maximum number of segments that records with a total of `bytes` bytes can occupy.
     pub fn segments_for(bytes: usize) -> usize {
         bytes / (SEGMENT_BYTES - RECORDS_AT - SMALLEST_FRAGMENT - FRAGMENT_BEGIN_BYTES) + 2
     }
 
-    /// Where the next record will start.
+    /// Returns the position at which the next record will start.
     pub fn tail(&self) -> LogPosition {
         LogPosition { offset: self.used as u16, ..self.open }
     }
 
-    /// Where the open segment begins.
+    /// Returns the beginning of the open segment.
     pub fn open_at(&self) -> LogPosition {
         self.open
     }
 
-    /// Where the records start that the writer has not taken yet.
+    /// Returns the start of the records that the writer has not taken yet.
     pub fn untaken(&self) -> LogPosition {
         let first = self.full.front().map_or_else(|| self.first_of_block(), |run| run.position);
         LogPosition { offset: RECORDS_AT as u16, ..first }
     }
 
-    /// The number of full segments that wait for the writer.
+    /// Returns the number of full segments that wait for the writer.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Segments for records that the open generation still has, including the open segment.
+    /// Returns the number of record segments that remain in the open generation, including the open segment.
     pub fn left(&self) -> usize {
         self.file_segments - 1 - usize::from(self.open.segment)
     }
 
-    /// Appends a record, in fragments if it does not fit. Returns where it starts, and the bytes of padding before it.
+    /// Appends a record, in fragments if it does not fit. Returns the start of the record, and the number of padding
+    /// bytes before it.
     pub fn append(&mut self, record: &[u8]) -> (LogPosition, usize) {
         let mut padding = 0;
         if record.len() > SEGMENT_BYTES - self.used && SEGMENT_BYTES - self.used < SMALLEST_FRAGMENT {
-            // The bytes left are zero: no-operation records.
+            // The remaining bytes are zero, which readers interpret as no-operation records.
             padding = SEGMENT_BYTES - self.used;
             self.close();
         }
@@ -155,8 +159,8 @@ impl SegmentBuffer {
         (start, padding)
     }
 
-    /// Closes the open segment with filler, so that it can be written once and for all. Returns the bytes of filler: 0 if
-    /// the segment is empty.
+    /// Closes the open segment with filler, so its content is final and is written only once. Returns the number of
+    /// filler bytes, which is 0 if the segment is empty.
     pub fn fill(&mut self) -> usize {
         let room = SEGMENT_BYTES - self.used;
         if self.used == RECORDS_AT {
@@ -169,7 +173,7 @@ impl SegmentBuffer {
         room
     }
 
-    /// Fills the open segment and leaves the rest of its generation unused. Returns the bytes of filler.
+    /// Fills the open segment and leaves the rest of its generation unused. Returns the number of filler bytes.
     pub fn begin_generation(&mut self) -> usize {
         let generation = self.open.generation;
         let filled = self.fill();
@@ -180,7 +184,8 @@ impl SegmentBuffer {
         filled
     }
 
-    /// The oldest full segments, all of one generation. `most` is at least a block.
+    /// Removes and returns the oldest full segments, all of one generation. `most` is the maximum number of segments,
+    /// and must be at least a block.
     pub fn take(&mut self, most: usize) -> Vec<Run> {
         let mut taken = Vec::new();
         let mut count = 0;
@@ -201,7 +206,7 @@ impl SegmentBuffer {
         taken
     }
 
-    /// Takes back the memory of written segments, and gives up what a smaller write than those before does not need.
+    /// Returns the memory of written segments to the pool, and frees blocks in excess of the size of this write.
     pub fn recycle(&mut self, runs: Vec<Run>) {
         let kept = runs.len().max(SPARE_BLOCKS);
         self.spare.extend(runs.into_iter().map(|run| run.block));
@@ -242,7 +247,7 @@ impl SegmentBuffer {
         LogPosition { segment: self.open.segment - self.in_block as u16, ..self.open }
     }
 
-    /// The full segments of the block are complete; the open one goes on in another.
+    /// Completes the full segments of the block. The open segment continues in another block.
     fn end_block(&mut self) {
         if self.in_block == 0 {
             return;
@@ -309,7 +314,8 @@ mod tests {
     fn a_record_that_does_not_fit_is_split_and_a_small_rest_is_left_empty() {
         let mut log = buffer();
         assert_eq!(log.append(&[9; 4000]), (LogPosition::new(1, 1, 40), 0));
-        // 56 bytes are left: 7 of header and 49 of content; the other 51 follow a header of 3.
+        // 56 bytes are left: a header of 7 bytes and 49 bytes of content. The other 51 bytes follow a header of 3
+        // bytes.
         assert_eq!(log.append(&[8; 100]), (LogPosition::new(1, 1, 4040), 0));
         assert_eq!(log.tail(), LogPosition::new(1, 2, 40 + 3 + 51));
         let first = &log.take(BLOCK)[0];

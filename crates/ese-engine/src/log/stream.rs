@@ -1,11 +1,11 @@
-//! The log being written: appends records, and makes them durable.
+//! The current log of an instance: appends records, and makes them durable.
 //!
 //! Records are copied into 4 KiB segments in memory ([`SegmentBuffer`]). The writer ([`writer`]) writes segments, and
 //! [`generations`] prepares, names and removes the files.
 //!
-//! Invariants: positions only grow; `durable` is a segment boundary below which everything survives a crash; no record is
-//! accepted whose generation has no file ready; a generation is entered with the write of its header and first records;
-//! after a failed write or sync the stream writes nothing any more.
+//! Invariants: positions only grow; `durable` is a segment boundary, and all records before it survive a crash; a
+//! record is accepted only if a file for its generation is ready; a generation is entered with the write of its
+//! header and first records; after a failed write or sync the stream does not write again.
 
 mod freeze;
 mod generations;
@@ -37,45 +37,46 @@ use super::{LogCounters, LogHold, LogListener, LogNames, LogOptions, LogTail, Re
 
 use crate::{Error, Result};
 
-/// Segments in one write, at most: 4 MiB. A sync takes as long as writing a megabyte, so a write takes everything that was
-/// appended during the write before.
+/// Maximum number of segments in one write: 4 MiB. A sync takes as long as writing a megabyte, so a write includes
+/// everything that was appended during the previous write.
 const MAX_WRITE_SEGMENTS: usize = 1024;
-/// The part of the buffer that is worth a write: an eighth.
+/// Divisor of the buffer size that gives the minimum amount worth a write: an eighth.
 const WRITE_SHARE: usize = 8;
-/// How long an append waits for room in the buffer before it writes itself.
+/// Maximum time that an append waits for room in the buffer before its thread writes segments itself.
 const MAX_ROOM_WAIT: Duration = Duration::from_millis(10);
-/// Pieces of the next file that one step formats.
+/// Number of parts of the next file that one step formats.
 const FORMAT_PIECES: usize = 4;
 
-/// Where appended records are.
+/// Positions of appended records.
 #[derive(Clone, Copy, Debug)]
 pub struct Appended {
-    /// First byte of the first record.
+    /// Position of the first byte of the first record.
     pub start: LogPosition,
-    /// Behind the last record.
+    /// Position after the last record.
     pub end: LogPosition,
 }
 
 pub(in crate::log) struct State {
     pub(in crate::log) buffer: SegmentBuffer,
-    /// A thread is the writer.
+    /// Whether a thread is currently the writer.
     pub(in crate::log) writing: bool,
     pub(in crate::log) waiters: Vec<Arc<Waiter>>,
     pub(in crate::log) group_commit: GroupCommit,
-    /// The next file, until its generation is entered.
+    /// File prepared for the next generation, until that generation is entered.
     pub(in crate::log) prepared: Option<PreparedFile>,
-    /// The file being written. Its generation follows; the open segment may be one generation ahead.
+    /// File that is being written. `generation` is its generation; the open segment may be one generation ahead.
     pub(in crate::log) file: Arc<dyn File>,
     pub(in crate::log) generation: Generation,
     pub(in crate::log) created: LogTime,
     pub(in crate::log) accumulated: u64,
     pub(in crate::log) named: NameState,
-    /// The disk was full and a reserve log was used. Ordinary appends fail until all reserve logs are restored.
+    /// Whether the disk was full and a reserve log was used. In this state, ordinary appends fail until all reserve
+    /// logs are restored.
     pub(in crate::log) on_reserves: bool,
     pub(in crate::log) requested: LogPosition,
-    /// A thread waits for database headers to name the generation entered last.
+    /// Whether a thread waits for database headers to name the generation that was entered last.
     pub(in crate::log) naming_requested: bool,
-    /// Archived generations below this one are obsolete; their files may be overwritten.
+    /// Generation before which all archived generations are obsolete. Their files may be overwritten.
     pub(in crate::log) obsolete_below: Generation,
     pub(in crate::log) counters: LogCounters,
 }
@@ -86,7 +87,7 @@ impl State {
     }
 }
 
-/// Appends records under the lock of the log's tail; see [`LogStream::append_with`].
+/// Appends records while the tail of the log is locked; see [`LogStream::append_with`].
 pub(crate) struct Appender<'a> {
     log: &'a LogStream,
     state: &'a mut State,
@@ -94,7 +95,8 @@ pub(crate) struct Appender<'a> {
 }
 
 impl Appender<'_> {
-    /// Appends records, at most as many bytes as [`LogStream::append_with`] was told.
+    /// Appends records. Their total size must not exceed the number of bytes that was passed to
+    /// [`LogStream::append_with`].
     pub fn append(self, batch: &RecordBatch) -> Appended {
         debug_assert!(batch.len() <= self.bytes);
         let state = self.state;
@@ -120,29 +122,29 @@ pub struct LogStream {
     pub(in crate::log) signature: Signature,
     pub(in crate::log) listener: OnceLock<Arc<dyn LogListener>>,
     pub(in crate::log) state: CachePadded<Mutex<State>>,
-    /// Signalled when many segments are full that no thread waits for.
+    /// Signalled when many segments are full and no thread waits for them to become durable.
     work: WorkSignal,
-    /// Signalled when a file is to be prepared or a generation to be named.
+    /// Signalled when a file must be prepared or a generation must be named.
     pub(in crate::log) file_work: WorkSignal,
     /// Signalled when the writer has taken segments out of the buffer.
     pub(in crate::log) room: Condvar,
-    /// A background thread waits for full segments.
+    /// Whether a background thread waits for full segments.
     has_background_writer: AtomicBool,
     tail: CachePadded<AtomicU64>,
     pub(in crate::log) durable: CachePadded<AtomicU64>,
     pub(in crate::log) flushes: AtomicU64,
-    /// The newest generation that the headers of all attached databases name.
+    /// Newest generation that the headers of all attached databases name.
     pub(in crate::log) in_headers: AtomicU32,
     pub(in crate::log) down: OnceLock<String>,
-    /// Another engine writes the stream, and this one replays it.
+    /// Whether another engine writes the stream and this one replays it.
     received: bool,
     /// Format of the headers.
     pub(in crate::log) version: LogVersion,
-    /// The header of a new file. The writer holds the lock while it writes.
+    /// Buffer for the header of a new file. The writer holds the lock while it writes.
     pub(in crate::log) head: Mutex<IoBuffer>,
-    /// The names of the files. The lock is held while files are made, renamed or removed.
+    /// Names of the files. The lock is held while files are created, renamed or removed.
     pub(in crate::log) files: Mutex<LogFiles>,
-    /// Logs that backups and copies still need.
+    /// Holds on logs that backups and copies still need.
     pub(in crate::log) holds: Arc<LogHolds>,
 }
 
@@ -155,15 +157,16 @@ impl LogStream {
         Ok(log)
     }
 
-    /// Opens an existing stream for appends behind its tail. Erases what a crash left behind the tail, and writes what
-    /// reading repaired. Afterwards everything that was read is durable.
+    /// Opens an existing stream for appends after its tail. Erases data that a crash left after the tail, and writes
+    /// the segments that were repaired during reading. Afterwards all data that was read is durable.
     pub fn resume(options: LogOptions, tail: LogTail) -> Result<LogStream> {
         let (file, named) = super::log_file::reopen(&options, &tail)?;
         let header = &tail.header;
         let options = LogOptions { file_size: LogStream::file_size_behind(&tail), ..options };
         let mut position =
             LogPosition { generation: header.generation, segment: tail.next_segment, offset: 0 };
-        // A file that another engine began is left as it is: there a torn write could not be told from damage.
+        // The engine does not append to a file that another engine began, because a torn write in it could not be
+        // distinguished from damage.
         let full = tail.next_segment + 1 >= header.file_segments;
         if !tail.marked || full || (options.begin_generation && tail.next_segment > 1) {
             position = LogPosition { generation: header.generation.next(), segment: 1, offset: 0 };
@@ -179,7 +182,7 @@ impl LogStream {
         Ok(log)
     }
 
-    /// Bytes of one file of an existing stream.
+    /// Returns the size in bytes of each file of an existing stream.
     pub(crate) fn file_size_behind(tail: &LogTail) -> u32 {
         u32::from(tail.header.file_segments) * SEGMENT_BYTES as u32
     }
@@ -231,80 +234,82 @@ impl LogStream {
         }
     }
 
-    /// Keeps the logs from a generation on until the result is dropped, as far as they are there. The caller holds the lock of the
-    /// checkpoint.
+    /// Retains the existing logs from a generation on until the result is dropped. The caller must hold the
+    /// checkpoint lock.
     pub(crate) fn hold(&self, from: Generation) -> LogHold {
         let hold = self.holds.hold(from);
-        // The checkpoint may have released some of them already. No other thread uses one again meanwhile.
+        // The checkpoint may already have released some of these logs. While this lock is held, no other thread
+        // reuses their files.
         let _files = self.files.lock();
         let mut state = self.state.lock();
         state.obsolete_below = state.obsolete_below.min(from);
         hold
     }
 
-    /// Sets the owner that the log asks. Can be set once.
+    /// Sets the listener, which is the interface to the owner of the log. Can be set only once.
     pub fn set_listener(&self, listener: Arc<dyn LogListener>) {
         let _ = self.listener.set(listener);
     }
 
-    /// Identity of the stream.
+    /// Returns the signature of the stream.
     pub fn signature(&self) -> Signature {
         self.signature
     }
 
-    /// Base name of the stream.
+    /// Returns the base name of the stream.
     pub(crate) fn base_name(&self) -> FileStem {
         self.options.names.base()
     }
 
-    /// The path of an archived generation.
+    /// Returns the path of an archived generation.
     pub(crate) fn archived(&self, generation: Generation) -> PathBuf {
         self.options.names.archived(generation)
     }
 
-    /// Bytes of one file.
+    /// Returns the size of each file in bytes.
     pub fn file_size(&self) -> u32 {
         self.options.file_size
     }
 
-    /// The names of the files.
+    /// Returns the names of the files.
     pub fn names(&self) -> &LogNames {
         &self.options.names
     }
 
-    /// The newest generation whose file has its name, and when it was created. Records may be in the next generation
-    /// already.
+    /// Returns the newest generation whose file has its final name, and the creation time of that generation. Records
+    /// may already be in the next generation.
     pub fn named_generation(&self) -> (Generation, LogTime) {
         self.files.lock().named()
     }
 
-    /// The end of the log: where the next record will start.
+    /// Returns the end of the log, which is the position where the next record will start.
     pub fn tail(&self) -> LogPosition {
         LogPosition::from_u64(self.tail.load(Ordering::Acquire))
     }
 
-    /// Everything before this survives a crash.
+    /// Returns the position up to which all records survive a crash.
     pub fn durable(&self) -> LogPosition {
         LogPosition::from_u64(self.durable.load(Ordering::Acquire))
     }
 
-    /// Counters since the log was opened.
+    /// Returns the counters since the log was opened.
     pub fn counters(&self) -> LogCounters {
         LogCounters { flushes: self.flushes.load(Ordering::Relaxed), ..self.state.lock().counters }
     }
 
-    /// Appends records together. After `DiskFull` nothing was appended; free space and try again.
+    /// Appends the records of a batch atomically. After `DiskFull` nothing was appended; free space and try again.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         self.append_with(batch.len(), false, |appender| appender.append(batch))
     }
 
-    /// Like [`LogStream::append`], to end transactions and to shut down: uses the reserve logs if the disk is full.
+    /// Appends records like [`LogStream::append`], but uses the reserve logs if the disk is full. For ending
+    /// transactions and for shutdown.
     pub fn append_privileged(&self, batch: &RecordBatch) -> Result<Appended> {
         self.append_with(batch.len(), true, |appender| appender.append(batch))
     }
 
-    /// Calls `work`, which may append records of at most `bytes`, when there is room for them. No other thread can append
-    /// meanwhile, so `work` must not wait.
+    /// Calls `work` when there is room for `bytes` bytes of records, which `work` may append. No other thread can
+    /// append during the call, so `work` must not wait.
     pub(crate) fn append_with<T>(
         &self,
         bytes: usize,
@@ -327,8 +332,8 @@ impl LogStream {
             }
             if state.buffer.waiting() + needed > most_waiting {
                 state.counters.stalls += 1;
-                // There is room as soon as a write of the background begins. A thread that writes itself waits until its
-                // write ends.
+                // If a background thread writes, room is available as soon as its next write begins. A thread that
+                // writes itself waits until its write completes.
                 let has_background_writer = self.has_background_writer.load(Ordering::Relaxed);
                 self.work.notify();
                 if !has_background_writer || self.room.wait_for(&mut state, MAX_ROOM_WAIT).timed_out() {
@@ -337,7 +342,7 @@ impl LogStream {
                 }
                 continue;
             }
-            // At most one generation has begun and is not entered, because at most one file is prepared.
+            // At most one generation is begun but not entered, because at most one file is prepared.
             let begun = state.buffer.tail().generation > state.generation;
             let crosses = needed >= state.buffer.left();
             if (begun || crosses) && state.prepared.is_none() {
@@ -358,7 +363,7 @@ impl LogStream {
         }
     }
 
-    /// Ends the generation being written, even if it has room left. A generation without records stays.
+    /// Ends the current generation, even if it has space left. A generation without records is not ended.
     pub fn roll(&self) -> Result<()> {
         let goal = loop {
             self.check()?;
@@ -387,7 +392,7 @@ impl LogStream {
         self.name_generation()
     }
 
-    /// Ends the generation being written, even if it has no records.
+    /// Ends the current generation, even if it has no records.
     pub(crate) fn force_roll(&self, reason: &str) -> Result<()> {
         let mut batch = RecordBatch::new();
         let text = reason.as_bytes().to_vec();
@@ -396,30 +401,31 @@ impl LogStream {
         self.roll()
     }
 
-    /// How many generations behind the newest one pages may be written.
+    /// Returns the number of newest generations whose changes must not be written to pages yet.
     pub(crate) fn waypoint_latency(&self) -> u32 {
         self.options.waypoint_latency
     }
 
-    /// Requests a flush without waiting; the next flush or step does it.
+    /// Requests a flush without waiting for it. The next flush or step executes it.
     pub fn request_flush(&self, upto: LogPosition) {
         let mut state = self.state.lock();
         state.requested = state.requested.max(upto);
     }
 
-    /// Requests [`LogStream::name_generation`] without waiting; the next step does it.
+    /// Requests [`LogStream::name_generation`] without waiting for it. The next step executes it.
     pub(crate) fn request_name_generation(&self) {
         self.state.lock().naming_requested = true;
         self.file_work.notify();
     }
 
-    /// Background work while the load is low: writes what was appended, prepares the next file and formats a part of it,
-    /// restores reserve logs. A full disk is no error here; the append that needs the space reports it.
+    /// Does background work while the load is low: writes appended records, prepares the next file and formats a part
+    /// of it, and restores reserve logs. A full disk is not an error here; the append that needs the space reports
+    /// it.
     pub fn step(&self) -> Result<()> {
         self.check()?;
         self.flush(self.tail())?;
         let prepared = self.prepare_if_room()?;
-        // Enters a generation that has begun and has no records yet.
+        // Enters a generation that is begun and has no records yet.
         self.write(None)?;
         self.state.lock().naming_requested = false;
         self.name_generation()?;
@@ -438,8 +444,8 @@ impl LogStream {
         self.write(None)
     }
 
-    /// Background work with syncs of its own, which the writer should not wait for: prepares the next file, and names the
-    /// generation if that was requested. `false`: the disk is full.
+    /// Does background work that includes syncs, for which the writer should not wait: prepares the next file, and
+    /// names the generation if that was requested. Returns `false` if the disk is full.
     pub fn prepare_files(&self) -> Result<bool> {
         self.check()?;
         let prepared = self.prepare_if_room()?;
@@ -456,31 +462,32 @@ impl LogStream {
         }
     }
 
-    /// Waits until full segments are worth a write. `false`: the time is over first.
+    /// Waits until there are enough full segments for a write. Returns `false` after the timeout.
     pub fn wait_for_segments(&self, timeout: Duration) -> bool {
         self.has_background_writer.store(true, Ordering::Relaxed);
         self.work.wait(&self.state, timeout, |state| self.has_segments(state))
     }
 
-    /// Waits until [`LogStream::prepare_files`] has something to do. `false`: the time is over first.
+    /// Waits until [`LogStream::prepare_files`] has work to do. Returns `false` after the timeout.
     pub fn wait_for_file_work(&self, timeout: Duration) -> bool {
         self.file_work.wait(&self.state, timeout, State::has_file_work)
     }
 
-    /// Calls `segments` when full segments may be worth a write, and `files` when [`LogStream::prepare_files`] may have something
-    /// to do: for owners without threads that wait. The calls are made under the lock of the log. Can be set once.
+    /// Sets callbacks for owners that do not have waiting threads. `segments` is called when there may be enough full
+    /// segments for a write, and `files` when [`LogStream::prepare_files`] may have work to do. The callbacks run
+    /// while the lock of the log is held. Can be set only once.
     pub(crate) fn wake_background(&self, segments: Wake, files: Wake) {
         self.has_background_writer.store(true, Ordering::Relaxed);
         self.work.set(segments);
         self.file_work.set(files);
     }
 
-    /// Whether full segments are worth a write.
+    /// Returns whether there are enough full segments for a write.
     pub(crate) fn is_worth_a_write(&self) -> bool {
         self.has_segments(&self.state.lock())
     }
 
-    /// Whether [`LogStream::prepare_files`] has something to do.
+    /// Returns whether [`LogStream::prepare_files`] has work to do.
     pub(crate) fn needs_files(&self) -> bool {
         self.state.lock().has_file_work()
     }
@@ -489,7 +496,7 @@ impl LogStream {
         state.buffer.waiting() >= self.most_waiting() / WRITE_SHARE
     }
 
-    /// Makes everything durable. The stream must not be used afterwards.
+    /// Makes all records durable. The stream must not be used afterwards.
     pub fn close(&self) -> Result<()> {
         self.flush(self.tail())?;
         self.name_generation()?;
@@ -497,7 +504,7 @@ impl LogStream {
         Ok(())
     }
 
-    /// The most full segments in memory.
+    /// Returns the maximum number of full segments in memory.
     fn most_waiting(&self) -> usize {
         (self.file_segments() / 2).min(MAX_WRITE_SEGMENTS * 2)
     }

@@ -1,13 +1,13 @@
-//! The numbers of begins and commits in the log.
+//! Numbers of begins and commits in the log.
 
 use ese_format::log::record::{Begin0, BeginLevels, Commit0, LogRecord};
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use jetcell_sync::{Mutex, MutexGuard};
 
-/// One sequence of numbers for begins and commits, as Begin0 and Commit0 records store them. ESE: `trxNewest`.
+/// Sequence of numbers for begins and commits, as Begin0 and Commit0 records store them. ESE: `trxNewest`.
 #[derive(Debug)]
 pub struct TransactionNumbers {
-    /// Held while a number is assigned. Never held during a wait.
+    /// Held while a number is assigned. The holder never waits.
     giving: Mutex<()>,
     next: AtomicU64,
 }
@@ -19,33 +19,35 @@ impl Default for TransactionNumbers {
 }
 
 impl TransactionNumbers {
-    /// The number that the next begin or commit gets.
+    /// Returns the number of the next begin or commit.
     pub fn next(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Takes `count` numbers. Returns the first one.
+    /// Allocates `count` numbers. Returns the first one.
     pub fn take(&self, count: u64) -> u64 {
         let _one = self.giving.lock();
         self.next.fetch_add(count, Ordering::AcqRel)
     }
 
-    /// No number is assigned while the guard lives.
+    /// Prevents the assignment of numbers while the guard exists.
     pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
         self.giving.lock()
     }
 
-    /// Assigns all numbers up to this one. The caller has held them since it read [`TransactionNumbers::next`].
+    /// Marks all numbers up to this one as assigned. The caller must have held the lock since it read
+    /// [`TransactionNumbers::next`].
     pub(crate) fn assigned(&self, number: u64) {
         self.next.store(number + 1, Ordering::Release);
     }
 
-    /// Continues after recovery.
+    /// Sets the next number after recovery.
     pub fn continue_from(&self, next: u64) {
         self.next.fetch_max(next.max(1), Ordering::AcqRel);
     }
 
-    /// The records between which changes outside of sessions stand. ESE redoes a record only behind a Begin0 of its session.
+    /// Returns the records that must enclose changes outside of sessions. ESE redoes a record only after a Begin0 of
+    /// its session.
     pub(crate) fn bracket(&self, procid: u16) -> [LogRecord; 2] {
         let begin0 = self.take(2) as u32;
         [

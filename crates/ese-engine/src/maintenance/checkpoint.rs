@@ -1,10 +1,10 @@
-//! Moves the checkpoint: writes old dirty pages, then database headers, then the checkpoint file.
+//! Advances the checkpoint: writes old dirty pages, then database headers, then the checkpoint file.
 //!
 //! Invariant: checkpoint = min(durable end of the log, oldest change that is not durable in a database file, oldest
 //! checkpoint pin, waypoint).
 //!
-//! Order: pages durable, database headers, checkpoint file. After a crash between two steps, recovery only starts
-//! earlier than necessary.
+//! Order: pages become durable first, then the database headers are written, then the checkpoint file. After a crash
+//! between two steps, recovery only starts earlier than necessary.
 
 use ese_format::LogPosition;
 use ese_format::checkpoint::Checkpoint;
@@ -12,23 +12,24 @@ use ese_format::checkpoint::Checkpoint;
 use crate::core::Core;
 use crate::{Error, Result};
 
-/// A move of the checkpoint costs a few syncs. It must gain at least this fraction of the depth: an eighth.
+/// Divisor of the checkpoint depth that gives the minimum gain for advancing the checkpoint. Advancing costs a few
+/// syncs, so the gain must be at least an eighth of the depth.
 const WORTH_MOVING: u64 = 8;
 
-/// The distance between the checkpoint and the durable log at which the checkpoint is moved.
+/// Returns the distance in bytes between the checkpoint and the durable log at which the checkpoint is advanced.
 fn deepest(depth: u64) -> u64 {
     depth.saturating_add(depth / WORTH_MOVING)
 }
 
-/// The maximum number of older generations that redo may need.
+/// Returns the maximum number of older generations that redo may need.
 pub(crate) fn generations_needed(depth: u64, log_file_size: u32) -> usize {
-    // Four more, for a checkpoint that takes long.
+    // Four more generations, in case a checkpoint takes long.
     (deepest(depth) / u64::from(log_file_size.max(1))).min(1 << 16) as usize + 4
 }
 
-/// Moves the checkpoint of one instance.
+/// Advances the checkpoint of one instance.
 pub(crate) struct Checkpointer {
-    /// Bytes of log that redo may have to read. ESE: `JET_paramCheckpointDepthMax`.
+    /// Maximum number of log bytes that redo should have to read. ESE: `JET_paramCheckpointDepthMax`.
     pub depth: u64,
     /// The checkpoint file.
     pub file: crate::log::CheckpointFile,
@@ -37,11 +38,11 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// One bounded step: starts to write pages that are older than the depth allows, and moves the checkpoint if the
-    /// gain is large enough. Returns whether there may be more work right now.
+    /// Executes one bounded step: starts to write pages that are older than the depth allows, and advances the
+    /// checkpoint if the gain is large enough. Returns whether there may be more work immediately.
     pub fn step(&self, core: &Core, max_pages: usize) -> Result<bool> {
         super::cleanup::release_durable(core);
-        // The size of the existing files: the stream may be older than the options.
+        // The size of the existing files is used, because the stream may be older than the options.
         let file_size = u64::from(core.log().file_size());
         let tip = bytes(core.log().tail(), file_size);
         let target = position(tip.saturating_sub(self.depth), file_size);
@@ -51,7 +52,8 @@ impl Checkpointer {
         }
         let current = *core.checkpoint.lock();
         let behind = bytes(core.log().durable(), file_size).saturating_sub(bytes(current, file_size));
-        // The waypoint is in the generation before those that may be lost, and a copy of a page waits for as long.
+        // The waypoint is in the generation before those that may be lost. A copy of a page waits for the same number
+        // of generations.
         let waiting = match u64::from(core.log().waypoint_latency()) {
             0 => 0,
             latency => (latency + 1) * file_size,
@@ -62,12 +64,12 @@ impl Checkpointer {
         Ok(started >= max_pages)
     }
 
-    /// Moves the checkpoint as far as the durable state allows.
+    /// Advances the checkpoint to the latest position that the durable state allows.
     pub fn advance(&self, core: &Core) -> Result<LogPosition> {
         let mut last = core.checkpoint.lock();
-        // The order of these reads matters. A change that is logged after the first line starts behind `position`. A
-        // change that was logged earlier is pinned until its page is dirty, so the pins or the dirty pages limit
-        // `position`.
+        // The order of these reads matters. A change that is logged after the first line starts after `position`. A
+        // change that was logged earlier is pinned until its page is dirty. Therefore the pins or the dirty pages
+        // limit `position`.
         let mut position = core.log().durable();
         if let Some(pinned) = core.pins.oldest() {
             position = position.min(pinned);
@@ -81,10 +83,10 @@ impl Checkpointer {
         if position <= *last {
             return Ok(*last);
         }
-        // A header must name the generation of the checkpoint that it gets.
+        // A header must name the generation of the checkpoint that is written to it.
         core.log().name_generation()?;
         if core.log().waypoint_latency() > 0 {
-            // If the newest generations are lost, redo must not have to start in them.
+            // Redo must not have to start in the newest generations, because these may be lost.
             let waypoint = core.databases().iter().map(|database| database.file.waypoint()).min();
             position = waypoint.map_or(position, |waypoint| position.min(waypoint));
             if position <= *last {
@@ -112,7 +114,7 @@ impl Checkpointer {
     }
 }
 
-/// Distance in bytes of a position from the beginning of the log, with files of `file_size`.
+/// Returns the distance in bytes of a position from the beginning of the log, for files of `file_size` bytes.
 fn bytes(position: LogPosition, file_size: u64) -> u64 {
     u64::from(position.generation.0) * file_size
         + u64::from(position.segment) * 4096
@@ -124,8 +126,10 @@ fn position(bytes: u64, file_size: u64) -> LogPosition {
     LogPosition::new(generation, (rest / 4096) as u16, (rest % 4096) as u16)
 }
 
-/// Releases the logs that redo from `position` does not need. Logs that a header names must be kept too, even if redo
-/// would not read them: `position` may be in front of a generation that no header names yet.
+/// Releases the logs that redo from `position` does not need.
+///
+/// Logs that a header names must also be retained, even if redo would not read them. `position` may be before a
+/// generation that no header names yet.
 pub(crate) fn truncate(core: &Core, position: LogPosition) -> Result<()> {
     let named = core.databases().iter().map(|database| database.file.oldest_log()).min();
     core.log().truncate_below(named.map_or(position.generation, |named| named.min(position.generation)))
@@ -163,7 +167,7 @@ mod tests {
         Instance::open(options).unwrap()
     }
 
-    /// Makes durable commits until `done` returns true.
+    /// Commits durable transactions until `done` returns true.
     fn commit(instance: &Instance, root: PageNumber, next: &mut u32, done: impl Fn(&Core) -> bool) {
         let core = instance.core();
         let tree = core.databases()[0].trees.tree_at(root).unwrap();
@@ -177,8 +181,8 @@ mod tests {
         }
     }
 
-    /// A checkpoint may be in front of the first record of a generation that no header names yet. Redo no longer reads
-    /// the generation before it, but the headers still require it.
+    /// Checks that a log is kept while a header names it. A checkpoint may be before the first record of a generation
+    /// that no header names yet. Redo no longer reads the previous generation, but the headers still require it.
     #[test]
     fn a_log_that_a_header_names_is_not_overwritten() {
         for reopened in [false, true] {

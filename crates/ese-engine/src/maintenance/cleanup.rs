@@ -1,7 +1,8 @@
-//! Removes history that no snapshot sees any more: versions, and nodes flagged deleted.
+//! Removes history that no snapshot can see any more: versions, and nodes that are flagged deleted.
 //!
-//! Invariant: a transaction with deletions pins the checkpoint until its nodes are removed. So recovery always reads
-//! the FlagDelete record of a node that is still there and can remove the node; a clean database has no such node.
+//! Invariant: a transaction with deletions pins the checkpoint until its nodes are removed. Therefore recovery always
+//! reads the FlagDelete record of a node that still exists, and can remove the node. A clean database has no such
+//! nodes.
 
 use jetcell_sync::Arc;
 use std::time::Duration;
@@ -18,28 +19,30 @@ use crate::{Error, Result};
 const AHEAD: usize = 128;
 /// Number of transactions taken from the queue together.
 const BATCH: usize = 64;
-/// How long changes wait for room while other transactions keep history; those may only be waiting for a processor. A
-/// transaction that keeps history for longer counts as long: changes no longer wait for it.
+/// Maximum time that changes wait for room while other transactions retain history. These transactions may only be
+/// waiting for a processor. After this time, a transaction is considered long-running, and changes no longer wait for
+/// it.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Cleans up at most `limit` transactions whose history no snapshot sees; returns their number. A transaction stays in
-/// the queue until it is done, so an error loses nothing. The error returned is the first one; the other transactions
-/// have been cleaned up nevertheless.
+/// Cleans up at most `limit` transactions whose history no snapshot sees. Returns their number.
+///
+/// A transaction stays in the queue until its cleanup is complete, so an error loses nothing. If several transactions
+/// fail, the first error is returned; the other transactions are still cleaned up.
 pub(crate) fn step(core: &Core, limit: usize) -> Result<usize> {
     let Some(_one) = core.ended.try_pause() else { return Ok(0) };
     clean_some(core, limit)
 }
 
-/// Cleans up all transactions that can be cleaned up; waits for a running cleanup first. Must not be called with a
-/// latch held.
+/// Cleans up all transactions that can be cleaned up. Waits for a running cleanup first. The caller must not hold a
+/// latch.
 pub(crate) fn clean_all(core: &Core) -> Result<usize> {
     let _one = core.ended.pause();
     clean_some(core, usize::MAX)
 }
 
-/// Called if the version store is nearly full: returns when `transaction` may change something. Must not be called with
-/// a latch held.
+/// Waits until `transaction` may make a change. Called if the version store is nearly full. The caller must not hold
+/// a latch.
 pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
     let mut patience = PATIENCE;
     loop {
@@ -47,13 +50,14 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
         if !core.versions.is_nearly_full() {
             return Ok(());
         }
-        // Running transactions need the remaining versions. The oldest of them may use all room, so that it can end.
+        // Running transactions need the remaining versions. The oldest of these transactions may use all room, so it
+        // can always end.
         if core.transactions.is_oldest(transaction) {
             return core.versions.check_room().or_else(|full| cleaned.and(Err(full)));
         }
-        // Or versions remain because a page cannot be read. Waiting does not help then.
+        // Versions may also remain because a page cannot be read. Waiting does not help in that case.
         cleaned?;
-        // Determined only now, when it is known that the oldest snapshot is not that of this transaction.
+        // Determined only at this point, because the oldest snapshot is now known not to belong to this transaction.
         let oldest = core.transactions.oldest_snapshot();
         if core.ended.was_awaited_in_vain(oldest) {
             return Err(core.versions.full());
@@ -68,7 +72,8 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
 
 fn clean_some(core: &Core, limit: usize) -> Result<usize> {
     let released = release_kept(core);
-    // Each transaction is tried once, and new ones are left for the next call. So the loop ends even if all fail.
+    // Each transaction is tried once, and new transactions are left for the next call. Therefore the loop ends even
+    // if every cleanup fails.
     let mut untried = core.ended.waiting().len();
     let mut trees = TreeLookup::default();
     let mut cleaned = 0;
@@ -86,7 +91,7 @@ fn clean_some(core: &Core, limit: usize) -> Result<usize> {
                     finish(core, ended);
                     cleaned += 1;
                 }
-                // A page that cannot be read affects this transaction only. Any other error affects all of them.
+                // An unreadable page affects only this transaction. Any other error affects all transactions.
                 Err(error) => {
                     if !matches!(error, Error::Io { .. } | Error::Corrupt { .. }) {
                         untried = 0;
@@ -102,13 +107,13 @@ fn clean_some(core: &Core, limit: usize) -> Result<usize> {
     Err(error)
 }
 
-/// Cleans up what recovery found, in the order of trees and keys: each page is read once, and one batch ahead. After an
-/// error the remaining nodes are dropped from the queue.
+/// Cleans up the nodes that recovery found, ordered by tree and key. Each page is read once, and one batch is
+/// preread. After an error the remaining nodes are removed from the queue.
 pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
     let _one = core.ended.pause();
     let oldest = core.transactions.oldest_snapshot();
     let mut nodes = Vec::new();
-    // Only rollbacks have a checkpoint pin here; the regular cleanup handles them.
+    // Only rollbacks have a checkpoint pin at this point. The regular cleanup handles them.
     for ended in core.ended.waiting().iter_mut().filter(|ended| ended.pin.is_none()) {
         nodes.append(&mut ended.changes);
     }
@@ -135,8 +140,8 @@ pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// Forgets deletions whose nodes the log has removed since. For redo of a log that another engine writes: that engine
-/// cleans up.
+/// Drops deletions whose nodes the log has removed since. This is for redo of a log from another engine, which does
+/// the cleanup itself.
 pub(crate) fn forget_removed(core: &Core) -> Result<()> {
     let _one = core.ended.pause();
     let mut trees = TreeLookup::default();
@@ -149,8 +154,8 @@ pub(crate) fn forget_removed(core: &Core) -> Result<()> {
     })
 }
 
-/// Ends the cleanup of a transaction. The pin is released when the log is durable up to the commit record and the
-/// removals: if a crash lost the removals, recovery would have to read the deletions again.
+/// Completes the cleanup of a transaction. The pin is released when the log is durable up to the commit record and
+/// the removals. If a crash lost the removals, recovery would have to read the deletions again.
 fn finish(core: &Core, ended: EndedTransaction) {
     let Some(pin) = ended.pin else { return };
     let end = if ended.has_deleted_nodes { core.log().tail() } else { ended.end };
@@ -165,7 +170,8 @@ fn release_kept(core: &Core) -> usize {
     core.ended.release_kept(&core.pins, never_lost(core))
 }
 
-/// Everything before this survives a crash, and the loss of as many generations as the waypoint latency allows.
+/// Returns the position before which all records survive a crash, even if the number of generations allowed by the
+/// waypoint latency is lost.
 fn never_lost(core: &Core) -> LogPosition {
     let durable = core.log().durable();
     if core.log().waypoint_latency() == 0 {
@@ -174,7 +180,7 @@ fn never_lost(core: &Core) -> LogPosition {
     core.databases().iter().map(|database| database.file.waypoint()).fold(durable, LogPosition::min)
 }
 
-/// Releases the checkpoint pins of transactions that are durable and left no node to remove, even if a long snapshot
+/// Releases the checkpoint pins of transactions that are durable and left no nodes to remove, even if an old snapshot
 /// still needs their versions.
 pub(crate) fn release_durable(core: &Core) {
     release_kept(core);
@@ -187,7 +193,7 @@ pub(crate) fn release_durable(core: &Core) {
     }
 }
 
-/// Looks up trees and remembers the last one. Trees are removed only while cleanup is paused, so one lookup per tree is
+/// Looks up trees and caches the last one. Trees are removed only while cleanup is paused, so one lookup per tree is
 /// enough.
 #[derive(Default)]
 struct TreeLookup {
@@ -195,11 +201,11 @@ struct TreeLookup {
     tree: Option<Arc<Tree>>,
 }
 
-/// File, root page and id.
+/// Identifies a tree by its file, root page and id.
 type TreeName = ((FileId, PageNumber), TreeId);
 
 impl TreeLookup {
-    /// The tree that a change names; `None` if the tree or its database no longer exists.
+    /// Returns the tree that a change names, or `None` if the tree or its database no longer exists.
     fn find(&mut self, core: &Core, place: (FileId, PageNumber), id: TreeId) -> Result<Option<&Arc<Tree>>> {
         if self.last != Some((place, id)) {
             let database = core.database(place.0);
@@ -233,8 +239,8 @@ fn clean(core: &Core, change: &UndoEntry, oldest: CommitNumber, trees: &mut Tree
         return Ok(());
     }
     let Some(tree) = trees.find(core, version.tree, *id)? else {
-        // The creation of the tree was rolled back, and its pages belong to other trees now. Or recovery read the
-        // detach record of the database, which was clean then.
+        // Either the creation of the tree was rolled back, and its pages now belong to other trees. Or recovery read
+        // the detach record of the database, which was clean at that point.
         core.versions.remove(version);
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! Room in the version store, and pages that cannot be read.
+//! Tests of room in the version store, and of pages that cannot be read.
 
 use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::{CreateOptions, Instance, InstanceOptions};
 
 const SESSIONS: u16 = 4;
 
-/// An instance whose version store holds `bytes` bytes, and a tree.
+/// Creates an instance with a tree and a version store of `bytes` bytes.
 fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
     let disk: Arc<dyn Vfs> = Arc::new(SimVfs::new());
     disk.create_directory(Path::new("/log")).unwrap();
@@ -35,7 +35,7 @@ fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
 fn a_session_waits_for_cleanup_if_the_version_store_is_full() {
     let (instance, tree) = with_room_for(4 << 10);
     let core = instance.core();
-    // Only one transaction runs at a time and none is long, so there is room whenever cleanup has finished.
+    // Only one short transaction runs at a time. Therefore there is room whenever cleanup has finished.
     let turn = Mutex::new(());
     let at_work = AtomicUsize::new(usize::from(SESSIONS));
     jetcell_sync::thread::scope(|scope| {
@@ -67,7 +67,8 @@ fn a_session_waits_for_cleanup_if_the_version_store_is_full() {
     instance.shutdown().unwrap();
 }
 
-/// This also holds after other transactions have waited in vain for the oldest one to end: they leave it enough room.
+/// This also holds after other transactions have waited for the oldest one without success, because they leave enough
+/// room for it.
 #[test]
 fn the_oldest_transaction_may_use_room_that_others_are_refused() {
     let (instance, tree) = with_room_for(64 << 10);
@@ -118,13 +119,13 @@ fn an_unreadable_page_does_not_stop_the_cleanup_of_other_transactions() {
     fixture.evict(page);
     fixture.invert(page);
     assert_eq!(core.ended.len(), 2);
-    // The pin of a transaction that was cleaned up is released when the log is durable.
+    // The pin of the transaction that was cleaned up is released only when the log is durable.
     for _ in 0..2 {
         let error = step().unwrap_err();
         assert!(matches!(error, Error::Corrupt { .. }), "{error}");
     }
     assert_eq!(core.ended.len(), 1);
-    // There is room in the version store, so no session gets the error.
+    // The version store has room, so the session does not get the error.
     let transaction = core.transactions.begin(1);
     make_room(core, &transaction).unwrap();
     core.transactions.end(&transaction);

@@ -1,6 +1,6 @@
-//! Background work on the databases of an instance: cleanup of history, checkpoints, and undo.
+//! Background work on the databases of an instance: cleanup of history, checkpoints and undo.
 //!
-//! All work is done in bounded steps. Threads repeat them, or a simulation calls them.
+//! All work is done in bounded steps. Threads repeat the steps, or a simulation calls them.
 
 pub(crate) mod checkpoint;
 pub(crate) mod cleanup;

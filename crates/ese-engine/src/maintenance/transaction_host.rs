@@ -1,4 +1,4 @@
-//! What transactions need from the databases: trees that undo changes, and room in the version store.
+//! Services that transactions need from the databases: trees to undo changes, and room in the version store.
 
 use jetcell_sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Messages between an active side and its copies about single pages: small files beside the logs of the active side.
+//! Messages about single pages between an active side and its copies. They are small files in the log directory of
+//! the active side.
 //!
 //! ```text
 //!  E00-1f3a77c2.wants             a copy needs pages, or has found that the active side has lost writes of pages
@@ -6,7 +7,8 @@
 //!  E00-5e3f0a11-1A.patch          a copy's page, at the position of a patch request
 //! ```
 //!
-//! Nothing in them is trusted: a page is used only where the log confirms it, or for the request of this instance.
+//! The content of messages is not trusted. A page is used only if the log confirms it, or if this instance has
+//! requested it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,25 +24,25 @@ use crate::{Error, Result};
 
 const WISHES: &str = "jetcell pages 1";
 const PAGE: &str = "jetcell page 1";
-/// The most pages of one message.
+/// Maximum number of pages per message.
 pub const MOST_WISHES: usize = 32;
 
-/// What a copy asks for.
+/// Pages that a copy requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageWishes {
-    /// Pages of databases that the copy cannot bring forward.
+    /// Pages of databases that the copy cannot bring up to date.
     pub repair: Vec<(Signature, PageNumber)>,
-    /// Pages of which the active side has lost a write.
+    /// Pages for which the active side has lost a write.
     pub lost: Vec<(Signature, PageNumber)>,
 }
 
 impl PageWishes {
-    /// Whether it asks for nothing.
+    /// Returns true if no page is requested.
     pub fn is_empty(&self) -> bool {
         self.repair.is_empty() && self.lost.is_empty()
     }
 
-    /// Stores the wishes of a copy beside the logs. They replace its earlier ones.
+    /// Stores the requests of a copy in the log directory. They replace its earlier requests.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem, id: &str) -> Result<()> {
         let line = |kind: &str, (database, page): &(Signature, PageNumber)| {
             format!("{kind} {} {:X}\n", database.to_hex(), page.get())
@@ -71,7 +73,7 @@ impl PageWishes {
     }
 }
 
-/// Which way a page goes.
+/// Direction in which a page is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PageWay {
     /// From the active side to a copy.
@@ -90,7 +92,7 @@ impl PageWay {
 }
 
 impl PageImage {
-    /// Stores the page beside the logs of the active side.
+    /// Stores the page in the log directory of the active side.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem, way: PageWay) -> Result<()> {
         let LogPosition { generation, segment, offset } = self.position;
         let text = format!(
@@ -104,7 +106,8 @@ impl PageImage {
         put(vfs, &page_path(directory, base, self.database, self.page, way), &text, &self.bytes)
     }
 
-    /// The page that is stored beside the logs of the active side. `None`: there is none, or it is damaged.
+    /// Reads the page that is stored in the log directory of the active side. Returns `None` if it does not exist or
+    /// is damaged.
     pub fn read(
         vfs: &dyn Vfs,
         directory: &Path,
@@ -139,14 +142,14 @@ impl PageImage {
     }
 }
 
-/// The messages of copies beside the logs, each with its file. What cannot be read is `None`.
+/// The messages of copies in the log directory, each with its file. A message that cannot be read is `None`.
 pub(super) struct Messages {
     pub wishes: Vec<(PathBuf, Option<PageWishes>)>,
     pub patches: Vec<(PathBuf, Option<PageImage>)>,
 }
 
 impl Messages {
-    /// Reads the messages to the instance whose logs have this base name.
+    /// Reads the messages for the instance whose logs have this base name.
     pub fn read(vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<Messages> {
         let files = vfs.list(directory).map_err(|error| Error::io(directory, &error))?;
         let mut messages = Messages { wishes: Vec::new(), patches: Vec::new() };
@@ -182,7 +185,8 @@ fn read_page(vfs: &dyn Vfs, path: &Path) -> Result<Option<PageImage>> {
     Ok(read_text(vfs, path)?.and_then(|(text, rest)| PageImage::from_text(&text, &rest)))
 }
 
-/// The text of a message, and the bytes behind its first block. `None`: it is not there, or cannot be read.
+/// Returns the text of a message, and the bytes after its first block. Returns `None` if the message does not exist
+/// or cannot be read.
 fn read_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(String, Vec<u8>)>> {
     const MOST: u64 = (SEGMENT_BYTES + PageSize::KIB_32.bytes()) as u64;
     let read = || {
@@ -207,7 +211,7 @@ fn io_is_lasting(error: &std::io::Error) -> bool {
     !matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof)
 }
 
-/// Stores a message. It replaces an earlier one.
+/// Stores a message, replacing an earlier message.
 fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
     let aside = path.with_extension("message-new");
     let store = || {
@@ -223,7 +227,7 @@ fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
         vfs.rename(&aside, path)
     };
     match store() {
-        // Another copy stores the same message at the same time. A reader ignores a damaged message.
+        // Another copy stores the same message concurrently. Readers ignore a damaged message.
         Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
             let is_there = vfs.exists(parent_directory(path)).map_err(|error| Error::io(path, &error))?;
             if is_there { Ok(()) } else { Err(Error::io(path, &error)) }
@@ -264,7 +268,7 @@ mod tests {
         disk.corrupt(&found.wishes[0].0, 0, b"x").unwrap();
         let found = Messages::read(&disk, logs, FileStem::E00).unwrap();
         assert_eq!((&found.wishes[0].1, &found.patches[0].1), (&None, &None));
-        // It was damaged before it was stored.
+        // The image was damaged before it was stored.
         let damaged = PageImage { bytes: vec![0x5B; 4096], ..image };
         damaged.store(&disk, logs, FileStem::E00, PageWay::Image).unwrap();
         assert_eq!(

@@ -1,15 +1,15 @@
-//! Repairs pages with those of other sides, while sessions work. ESE: page patching, auto-healing.
+//! Repairs pages with the pages of other sides while sessions are running. ESE: page patching, auto-healing.
 //!
 //! ```text
 //!  page of this side bad:   PagePatchRequest in the log ──> a copy replays up to it, and sends its page ──> installed here
 //!  page of a copy bad:      the copy asks ──> scan-check record in the log, and the page ──> installed when it replays the record
 //! ```
 //!
-//! Both pages are exactly those of the record's position: here the page cannot be read, or must not have changed since. So a repair is
-//! no change, and needs no record of its own.
+//! Both pages have exactly the state at the position of the record. On this side, the page cannot be read, or must
+//! not have changed since. A repair is therefore not a change, and needs no log record.
 //!
-//! Until it is repaired, a session that needs the page waits, if a copy is there, up to a limit. Then it gets the error that reading
-//! it gives.
+//! Until a page is repaired, a session that needs it waits, up to a time limit, if a copy is available. Afterwards
+//! the session gets the error of the read.
 
 mod message;
 mod registered_copies;
@@ -38,46 +38,47 @@ use crate::scan::check_record;
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
-/// A request that was not answered is repeated after this time.
+/// Time after which an unanswered request is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
-/// The answer to a request is looked for often within this time, and more rarely later.
+/// Time during which the answer to a request is polled at short intervals. Afterwards it is polled at long intervals.
 const SOON: Duration = Duration::from_secs(3);
-/// Time between two looks at the messages of copies, while an answer may come soon, and otherwise.
+/// Interval between polls of the messages of copies: short while an answer may arrive soon, and long otherwise.
 const OFTEN: Duration = Duration::from_millis(100);
 const RARELY: Duration = Duration::from_secs(1);
 
-/// Requests of this instance, and the way to its copies.
+/// Pending page requests of this instance, and the connection to its copies.
 pub(crate) struct PageExchange {
     core: Arc<Core>,
     copies: RegisteredCopies,
-    /// How long sessions wait for repairs.
+    /// Maximum time that sessions wait for repairs.
     wait: Duration,
     requests: Mutex<BTreeMap<PageKey, Request>>,
 }
 
-/// A page for which a record asks the copies.
+/// A page that was requested from the copies with a log record.
 #[derive(Clone, Copy)]
 struct Request {
     position: LogPosition,
     asked: Duration,
-    /// The page can be read, and is to be replaced if it has this time still. `None`: it cannot be read.
+    /// Database time of a page that can be read but has lost a write. The page is replaced only if it still has this
+    /// time. `None`: the page cannot be read.
     behind: Option<DbTime>,
 }
 
 impl PageExchange {
-    /// Sessions wait for repairs up to `wait`.
+    /// Creates a page exchange. Sessions wait for repairs up to `wait`.
     pub fn new(core: Arc<Core>, wait: Duration) -> PageExchange {
         PageExchange { core, copies: RegisteredCopies::default(), wait, requests: Mutex::default() }
     }
 
-    /// How long the next step may wait.
+    /// Returns the time until the next step is due.
     pub fn pause(&self) -> Duration {
         let now = self.core.vfs.clock().monotonic();
         let is_new = |request: &Request| now.saturating_sub(request.asked) < SOON;
         if self.requests.lock().values().any(is_new) { OFTEN } else { RARELY }
     }
 
-    /// No page is repaired any more, so no session waits for that.
+    /// Ends the repair of pages. Sessions no longer wait for repairs.
     pub fn end(&self) {
         self.let_sessions_wait(Duration::ZERO);
     }
@@ -88,8 +89,8 @@ impl PageExchange {
         }
     }
 
-    /// Handles the messages of copies, and asks them for damaged pages of this side. Returns the number of pages that were
-    /// repaired or sent.
+    /// Handles the messages of copies, and requests damaged pages of this side from them. Returns the number of pages
+    /// that were repaired or sent.
     pub fn step(&self) -> Result<usize> {
         let log = self.core.log();
         let copies = self.copies.look(&self.core);
@@ -129,7 +130,7 @@ impl PageExchange {
             }
         }
         if asked {
-            // Copies get closed logs.
+            // Only closed logs are sent to copies.
             log.roll()?;
         }
         Ok(done)
@@ -148,7 +149,7 @@ impl PageExchange {
         }
     }
 
-    /// Asks for a page that cannot be read, unless a request is under way or it can be read now.
+    /// Requests a page that cannot be read. Does nothing if a request is pending or if the page can be read now.
     fn ask_for_damaged(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
         if let Ok(pinned) = self.core.cache.fetch_tentatively(file.page_key(page)) {
             self.requests.lock().remove(&file.page_key(page));
@@ -158,7 +159,7 @@ impl PageExchange {
                 OnDiskPage::Superseded | OnDiskPage::Verified(PageIntegrity::Good) => {
                     self.core.cache.forget_damage(file.file_id, page);
                 }
-                // Memory has the page, so it is written again.
+                // The page is in memory, so it is written again.
                 OnDiskPage::Unreadable(_) | OnDiskPage::Verified(_) => {
                     file.unsettled.add(Extent { last: page, count: 1 });
                     pinned.write().mark_dirty(file.log.tail());
@@ -169,10 +170,10 @@ impl PageExchange {
         self.ask(file, page, None)
     }
 
-    /// Asks for a page of which this side has lost a write.
+    /// Requests a page for which this side has lost a write.
     fn ask_for_newer(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
         let pinned = match self.core.cache.fetch_cold(file.page_key(page)) {
-            // Then it is damaged, too.
+            // The page is also damaged, which is handled separately.
             Err(Error::Corrupt { .. }) => return Ok(false),
             fetched => fetched?,
         };
@@ -200,7 +201,7 @@ impl PageExchange {
         Ok(true)
     }
 
-    /// Installs the page of a copy, if this instance has asked for it and the page is as it was then.
+    /// Installs the page of a copy, if this instance has requested it and the page has not changed since the request.
     fn install(&self, patch: &PageImage) -> Result<bool> {
         let Some(file) = self.file(patch.database) else { return Ok(false) };
         let key = file.page_key(patch.page);
@@ -216,7 +217,7 @@ impl PageExchange {
             return Ok(false);
         }
         let tail = file.log.tail();
-        // A page that the cache is to write must not be written past it.
+        // The cache will write this page. Therefore no write may bypass the cache for it.
         file.unsettled.add(Extent { last: patch.page, count: 1 });
         let installed = match request.behind {
             None => self.core.cache.install_image(key, &patch.bytes, tail, patch.position)?,
@@ -234,7 +235,7 @@ impl PageExchange {
         };
         self.requests.lock().remove(&key);
         if installed {
-            // No record can repeat it.
+            // The page must be durable now, because no log record can repeat the repair.
             file.cache.flush_pages(file.file_id, |page| page == patch.page)?;
             self.core.cache.forget_damage(file.file_id, patch.page);
             let (database, page) = (file.path.clone(), patch.page);
@@ -244,20 +245,22 @@ impl PageExchange {
     }
 }
 
-/// Logs the state of a page, and returns the page in this state. `None`: it cannot be read, or was never written.
+/// Logs the state of a page, and returns the page in this state. Returns `None` if the page cannot be read or was
+/// never written.
 fn log_image(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<Option<PageImage>> {
     let last = file.file_pages()?;
     if page.get() > last || file.cache.are_given_back(file.file_id, page.get(), page.get()) {
         return Ok(None);
     }
-    // A page that is in the cache must not be written past it later.
+    // The page is read into the cache, so later writes must not bypass the cache for it.
     file.unsettled.add_all_until(last);
     let pinned = match file.cache.fetch_cold(file.page_key(page)) {
         Err(Error::Corrupt { .. } | Error::Io { .. }) => return Ok(None),
         fetched => fetched?,
     };
     let latch = pinned.write();
-    // As if the page were written now: redo of the copy does not see its earlier states.
+    // The before-images are logged as if the page were written now, because redo on the copy does not see the earlier
+    // states of the page.
     for undo in latch.undo_to_share() {
         undo.log()?;
     }

@@ -1,4 +1,4 @@
-//! What the registered copies of an instance have said.
+//! State that the registered copies of an instance have reported.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use crate::core::Core;
 use crate::events::{CopyEvent, EventKind};
 use crate::log::CopyRegistration;
 
-/// A copy that has not said anything for so long is not there, in milliseconds. It speaks every ten seconds.
+/// Time in milliseconds after which a copy without contact is considered unavailable. Copies make contact every ten
+/// seconds.
 const AWAY_AFTER_MS: i64 = 30_000;
 
-/// The copies, as they were when they were looked at last, by their identities.
+/// The copies by identity, each with its state at the last poll.
 #[derive(Default)]
 pub(super) struct RegisteredCopies(Mutex<BTreeMap<String, Seen>>);
 
@@ -22,7 +23,8 @@ struct Seen {
 }
 
 impl RegisteredCopies {
-    /// Looks at the copies, and reports those that wait, or are cut off, since the last call. Returns them.
+    /// Polls the copies, and reports the copies that have started or stopped waiting, or were cut off, since the last
+    /// call. Returns all copies.
     pub fn look(&self, core: &Core) -> Vec<CopyRegistration> {
         let copies = core.log().copies();
         let mut seen = self.0.lock();
@@ -46,7 +48,7 @@ impl RegisteredCopies {
     }
 }
 
-/// Whether a copy is at work, so that it may send a page.
+/// Returns true if a copy is active and may therefore send a page.
 pub(super) fn is_there(copy: &CopyRegistration, now_unix_ms: i64) -> bool {
     now_unix_ms.saturating_sub(copy.contact_unix_ms) < AWAY_AFTER_MS
 }

@@ -1,7 +1,9 @@
-//! The effect of log records on the bytes of a page. [`merge`](super::merge) has that of merges.
+//! The effect of log records on the bytes of a page. The module [`merge`](super::merge) contains the effect of merge
+//! records.
 //!
-//! Invariant: the same functions run when a change is made and when it is redone, so recovery cannot differ from normal
-//! operation. Each of them changes one page, takes everything else from the record, and sets no dbtime.
+//! Invariant: the same functions run when a change is made and when it is redone. Recovery therefore cannot differ
+//! from normal operation. Each function changes one page, takes everything else from the record, and does not set the
+//! dbtime.
 
 use ese_format::log::record::{Split, split_operation};
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
@@ -12,33 +14,35 @@ use crate::cache::PageDelta;
 
 /// Values of `Split::split_type`.
 pub(crate) mod split_type {
-    /// The root's nodes move to a new child.
+    /// The nodes of the root move to a new child.
     pub const VERTICAL: u8 = 0;
     /// The upper nodes move to a new right neighbour.
     pub const RIGHT: u8 = 1;
-    /// A new, empty right neighbour at the right edge of the tree.
+    /// The page gets a new, empty right neighbour at the right edge of the tree.
     pub const APPEND: u8 = 2;
 }
 
-/// Why a record does not fit its page. The page is damaged, or the record belongs to another page.
+/// Result of applying a record to a page. The error states why the record does not fit the page: the page is damaged,
+/// or the record belongs to another page.
 pub(crate) type Applied = Result<(), &'static str>;
 
 pub(super) const NO_ROOM: &str = "page has no room for the node in the log record";
 
-/// Flags of a node, without `COMPRESSED`, for a rewrite of the node.
+/// Returns the flags of a node without `COMPRESSED`, for rewriting the node.
 pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
     page.node(line).map_or(NodeFlags::empty(), |node| node.flags - NodeFlags::COMPRESSED)
 }
 
-/// The number of nodes of the split page that stay there. The lines in the record count the node that the split makes
-/// room for, if that is an insert.
+/// Returns the number of nodes that stay on the split page. The line numbers in the record include the incoming node
+/// if the split makes room for an insert.
 pub(crate) fn kept_nodes(record: &Split) -> usize {
     let incoming_stays =
         record.operation == split_operation::INSERT && record.operation_line < record.split_line;
     usize::from(record.split_line) - usize::from(incoming_stays)
 }
 
-/// Whether nodes of the split page move to the new page, so that redo of the new page needs the image of the split page.
+/// Returns true if nodes of the split page move to the new page. Redo of the new page then needs the image of the
+/// split page.
 #[doc(alias = "FBTISplitPageBeforeImageRequired")]
 pub(crate) fn moves_nodes(record: &Split) -> bool {
     let incoming = usize::from(record.operation == split_operation::INSERT);
@@ -49,7 +53,7 @@ pub(crate) fn moves_nodes(record: &Split) -> bool {
     }
 }
 
-/// Checks that the split page has the number of nodes that the record counts.
+/// Checks that the node count of the split page matches the record.
 pub(crate) fn check_split_lines(record: &Split, count: usize) -> Applied {
     let counted = count + usize::from(record.operation == split_operation::INSERT);
     match usize::from(record.line_count) == counted && record.split_line <= record.line_count {
@@ -58,7 +62,7 @@ pub(crate) fn check_split_lines(record: &Split, count: usize) -> Applied {
     }
 }
 
-/// Changes the page that is split: it loses its upper nodes (right), all nodes (vertical), or none (append).
+/// Changes the page that is split. It loses its upper nodes (right), all nodes (vertical), or no nodes (append).
 pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
     match record.split_type {
         split_type::VERTICAL => {
@@ -77,18 +81,18 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
     Ok(())
 }
 
-/// Changes the page that is split by an append: only its right link changes.
+/// Changes the page that is split by an append. Only its right link changes.
 pub(crate) fn append_source(page: &mut PageMut<'_>, record: &Split) {
     page.set_next(record.new_page);
 }
 
-/// The delta of the page that is split to the right.
+/// Returns the delta of a page that is split to the right.
 pub(crate) fn split_cut(record: &Split) -> PageDelta<'_> {
     PageDelta::Cut { line: kept_nodes(record), prefix: &record.new_prefix, next: record.new_page }
 }
 
-/// The line of the split page whose key is the prefix of the new page. `None`: the incoming node has it, or there is no
-/// prefix.
+/// Returns the line of the split page whose key is the prefix of the new page. Returns `None` if the prefix is the
+/// key of the incoming node, or if there is no prefix.
 fn new_prefix_node(record: &Split) -> Option<usize> {
     let line = usize::try_from(record.new_prefix_line).ok()?.checked_add(record.split_line.into())?;
     let operation_line = usize::from(record.operation_line);
@@ -99,13 +103,13 @@ fn new_prefix_node(record: &Split) -> Option<usize> {
     }
 }
 
-/// Whether the prefix of the new page is the key of the incoming node.
+/// Returns true if the prefix of the new page is the key of the incoming node.
 pub(crate) fn prefix_is_incoming(record: &Split) -> bool {
     record.new_prefix_line >= 0 && new_prefix_node(record).is_none()
 }
 
-/// Builds the page that a split adds, without the incoming node. The old content of `bytes` does not matter.
-/// `incoming_key` is needed if the incoming node has the prefix.
+/// Builds the page that a split adds, without the incoming node. The old content of `bytes` is overwritten.
+/// `incoming_key` is required if the prefix is the key of the incoming node.
 pub(crate) fn split_new<'a>(
     bytes: &'a mut [u8],
     size: PageSize,
@@ -140,12 +144,13 @@ pub(crate) fn split_new<'a>(
     Ok(page)
 }
 
-/// The delta of the leaf's right neighbour in a split.
+/// Returns the delta of the leaf's right neighbour in a split.
 pub(crate) fn split_right(record: &Split) -> PageDelta<'static> {
     PageDelta::SetPrev(record.new_page)
 }
 
-/// Changes the parent of a split page: the separator leads to the split page, the old entry to the new page.
+/// Changes the parent of a split page. The new separator points to the split page, and the old entry points to the
+/// new page.
 pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     let line = entry_near(&page.as_page(), record.change.page, &record.parent_key)
         .ok_or("parent has no entry for the split page")?;
@@ -154,13 +159,13 @@ pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
 }
 
-/// Inserts the separator of a split page as entry `line` of its parent, which is split itself.
+/// Inserts the separator of a split page as entry `line` of the parent. The parent is being split itself.
 pub(crate) fn insert_separator(page: &mut PageMut<'_>, line: usize, record: &Split) -> Applied {
     let child = record.change.page.get().to_le_bytes();
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
 }
 
-/// Makes entry `line` of a parent lead to the new page instead of the split page.
+/// Changes entry `line` of a parent to point to the new page instead of the split page.
 pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -> Applied {
     let view = page.as_page();
     if view.node(line).and_then(|node| node.child()) != Some(record.change.page) {
@@ -169,7 +174,7 @@ pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)
 }
 
-/// Removes all nodes and the prefix of a page that leaves its tree, and marks it as empty.
+/// Removes all nodes and the prefix of a page that is removed from its tree, and marks the page as empty.
 pub(crate) fn empty_page(page: &mut PageMut<'_>) {
     page.clear_nodes();
     // A shorter external header always fits.
@@ -182,19 +187,19 @@ fn child_bytes(record: &Split) -> Result<[u8; 4], &'static str> {
     record.new_page.map(|page| page.get().to_le_bytes()).ok_or("split record without a new page")
 }
 
-/// The entry of an internal page that leads to `child`. Looks first where `key` belongs.
+/// Returns the entry of an internal page that leads to `child`. The entry at the position of `key` is checked first.
 pub(crate) fn entry_near(page: &Page<'_>, child: PageNumber, key: &[u8]) -> Option<usize> {
     let near = page.child_for(key).filter(|(_, found)| *found == child);
     near.map(|(line, _)| line).or_else(|| entry_of(page, child))
 }
 
-/// The entry of an internal page that leads to `child`. The search starts at the end: inserts in key order split the
-/// last leaf.
+/// Returns the entry of an internal page that leads to `child`. The search starts at the end, because inserts in key
+/// order split the last leaf.
 pub(crate) fn entry_of(page: &Page<'_>, child: PageNumber) -> Option<usize> {
     (0..page.node_count()).rev().find(|&line| page.node(line).and_then(|node| node.child()) == Some(child))
 }
 
-/// Empties the root of a tree that lost all other pages.
+/// Empties the root of a tree that has lost all other pages.
 pub(crate) fn empty_root(page: &mut PageMut<'_>) {
     page.clear_nodes();
     let flags = page.as_page().flags() - PageFlags::PARENT_OF_LEAF;

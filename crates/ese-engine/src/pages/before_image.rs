@@ -1,15 +1,16 @@
 //! The before-image of a page that loses nodes to another page, for the record of a split or a merge.
 //!
-//! ESE reads such an image if the page that receives the nodes lacks them, and the page that lost them is newer. It copies
-//! the image into memory of its own, takes the nodes that move from it, and drops it: the page that lost them stays as it
-//! is. So an image needs the nodes that move, at their lines, and nothing of the others.
+//! ESE reads this image if the page that receives the nodes lacks them and the page that lost them is newer. It
+//! copies the image to a private buffer, takes the moving nodes from it, and discards it. The page that lost the
+//! nodes is not changed. Therefore an image must contain the moving nodes at their original lines, but nothing of the
+//! other nodes.
 
 use std::ops::Range;
 
 use ese_format::page::{NodeFlags, Page, PageMut};
 use ese_format::{PageNumber, PageSize};
 
-/// The page with empty nodes before the nodes that move, and no nodes after them.
+/// Returns a copy of the page with empty nodes before the moving nodes, and without the nodes after them.
 pub(super) fn image_of_moving(
     page: &Page<'_>,
     number: PageNumber,

@@ -1,16 +1,18 @@
 //! Atomic changes of several pages. ESE: macro.
 //!
 //! A group latches each page that it touches, and keeps the latch until its records are in the log. The records are
-//! contiguous: each split and each merge is a macro, and everything else is logged record by record, as in ESE
-//! ([`pieces`](super::pieces)). A mark before several pieces says that they belong together. No page can be written before
-//! all of them are in the log, and recovery applies a group only if it is complete, so half a group is never visible after
-//! a crash. A group that is dropped uncommitted restores the old bytes of its pages.
+//! contiguous. Each split and each merge is a macro, and everything else is logged record by record, as in ESE
+//! ([`pieces`](super::pieces)). A mark before the pieces states that they belong together.
 //!
-//! The pieces get their times of change when the group commits: by then it holds all latches, so the times are later than
-//! those of its pages. Until then a page keeps the time that it had before the group.
+//! No page can be written before all records are in the log, and recovery applies a group only if it is complete.
+//! Therefore a partial group is never visible after a crash. A group that is dropped without a commit restores the
+//! old bytes of its pages.
 //!
-//! Invariant: no I/O while latches are held. A page that is not in the cache ends the attempt. [`run`] reads the page
-//! without latches, keeps it pinned, and tries again.
+//! The pieces get their database times when the group commits. At that time the group holds all latches, so the times
+//! are later than those of its pages. Until then, a page keeps its previous time.
+//!
+//! Invariant: no I/O while latches are held. A page that is not in the cache ends the attempt. [`run`] then reads the
+//! page without latches, keeps it pinned, and retries.
 
 use jetcell_sync::Arc;
 
@@ -30,9 +32,9 @@ use crate::storage::DatabaseFile;
 use crate::transaction::SYSTEM_PROCID;
 use crate::{Error, Result};
 
-/// Why an attempt ended.
+/// Reason why an attempt ended.
 pub(crate) enum Stop {
-    /// This page must be read. Then the attempt is repeated.
+    /// This page must be read before the attempt is retried.
     Absent(PageNumber),
     /// The group fails with this error.
     Failed(Error),
@@ -44,7 +46,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// Result inside a group.
+/// Result of an operation inside a group.
 pub(crate) type Attempt<T> = std::result::Result<T, Stop>;
 
 /// A change of several pages that is not committed yet.
@@ -53,7 +55,7 @@ pub(crate) struct AtomicGroup {
     procid: u16,
     privileged: bool,
     pages: Vec<Latched>,
-    /// Records about no page, which stand before the others.
+    /// Records that do not belong to a page. They precede all other records.
     prologue: Vec<LogRecord>,
     records: Vec<LogRecord>,
     on_commit: Vec<Box<dyn FnOnce()>>,
@@ -69,7 +71,7 @@ pub(crate) fn run<T>(
     run_as(file, SYSTEM_PROCID, privileged, work)
 }
 
-/// Like [`run`], for a group that contains a change of a session's transaction.
+/// Runs `work` as one group and commits it, like [`run`]. The group contains a change of a session's transaction.
 pub(crate) fn run_as<T>(
     file: &Arc<DatabaseFile>,
     procid: u16,
@@ -103,37 +105,37 @@ pub(crate) fn run_as<T>(
 }
 
 impl AtomicGroup {
-    /// The current state of a page. The page stays latched until the group ends.
+    /// Returns the current state of a page. The page stays latched until the group ends.
     pub fn page(&mut self, page: PageNumber) -> Attempt<Page<'_>> {
         let slot = self.slot(page)?;
         Ok(Page::new(&self.pages[slot].latch, self.file.page_size))
     }
 
-    /// The current state of two pages, latched in this order.
+    /// Returns the current state of two pages, which are latched in this order.
     pub fn two_pages(&mut self, first: PageNumber, second: PageNumber) -> Attempt<[Page<'_>; 2]> {
         let slots = [self.slot(first)?, self.slot(second)?];
         Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.file.page_size)))
     }
 
-    /// A page to change. Every change needs a record with the time of change of the page before.
+    /// Returns a page for changes. Every change needs a record with the previous database time of the page.
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].bytes_mut(), self.file.page_size))
     }
 
-    /// A page, for changing only its links.
+    /// Returns a page for changes of its links only.
     pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].header_mut(self.file.page_size), self.file.page_size))
     }
 
-    /// Applies a delta that a record describes.
+    /// Applies a delta. The caller adds the record that describes it.
     pub fn edit(&mut self, page: PageNumber, edit: &PageDelta<'_>) -> Attempt<apply::Applied> {
         let (slot, size) = (self.slot(page)?, self.file.page_size);
         Ok(self.pages[slot].edit(edit, size))
     }
 
-    /// The bytes of a page whose old content does not matter.
+    /// Returns the bytes of a page whose old content is not needed.
     pub fn new_page(&mut self, page: PageNumber) -> Attempt<&mut [u8]> {
         let slot = match self.pages.iter().position(|latched| latched.page == page) {
             Some(slot) => slot,
@@ -145,7 +147,7 @@ impl AtomicGroup {
         Ok(self.pages[slot].bytes_mut())
     }
 
-    /// The bytes of a page whose old content does not matter, and the current state of another page.
+    /// Returns the bytes of a page whose old content is not needed, and the current state of another page.
     pub fn new_page_beside(&mut self, page: PageNumber, new: PageNumber) -> Attempt<(Page<'_>, &mut [u8])> {
         let size = self.file.page_size;
         self.new_page(new)?;
@@ -157,30 +159,31 @@ impl AtomicGroup {
         }
     }
 
-    /// A copy of the page's bytes.
+    /// Returns a copy of the page's bytes.
     pub fn copy_of(&mut self, page: PageNumber) -> Attempt<Vec<u8>> {
         let slot = self.slot(page)?;
         Ok(self.pages[slot].latch.to_vec())
     }
 
-    /// Time of change of the page before the group.
+    /// Returns the database time of the page before the group.
     pub fn time_of(&mut self, page: PageNumber) -> Attempt<DbTime> {
         Ok(self.page(page)?.db_time())
     }
 
-    /// The same for a page that a record may name.
+    /// Returns the database time of an optional page, or [`NO_TIME`] for `None`.
     pub fn time_before(&mut self, page: Option<PageNumber>) -> Attempt<DbTime> {
         page.map_or(Ok(NO_TIME), |page| self.time_of(page))
     }
 
-    /// Runs `action` after the records are in the log and before the latches are released.
+    /// Runs `action` when the records are in the log, before the latches are released.
     pub fn on_commit(&mut self, action: impl FnOnce() + 'static) {
         self.on_commit.push(Box::new(action));
     }
 
-    /// Logs the deferred before-images of `page`, because its nodes are about to move to another page. After the move,
-    /// the two pages are written independently. Redo of an Undo record for a node on one page could find that the other
-    /// page already has the undone state.
+    /// Logs the deferred before-images of `page`. This is necessary before its nodes move to another page.
+    ///
+    /// After the move, the two pages are written independently. Redo of an Undo record for a node on one page could
+    /// find that the other page already has the undone state.
     pub fn log_deferred_undo(&mut self, page: PageNumber) -> Attempt<()> {
         let slot = self.slot(page)?;
         for undo in self.pages[slot].latch.undo_to_share() {
@@ -189,29 +192,28 @@ impl AtomicGroup {
         Ok(())
     }
 
-    /// Whether the page has before-images that are not logged yet.
+    /// Returns true if the page has before-images that are not logged yet.
     pub fn has_deferred_undo(&mut self, page: PageNumber) -> Attempt<bool> {
         let slot = self.slot(page)?;
         Ok(!self.pages[slot].latch.undo_to_share().is_empty())
     }
 
-    /// Session number of the group's log records.
+    /// Returns the session number in the group's log records.
     pub fn procid(&self) -> u16 {
         self.procid
     }
 
-    /// Adds a record that changes no page and stands before the records of the group. It need not happen together with
-    /// them.
+    /// Adds a record that changes no page. It precedes the records of the group, and is not part of their atomicity.
     pub fn record_before(&mut self, record: LogRecord) {
         self.prologue.push(record);
     }
 
-    /// Adds a record whose effect is already in the latched pages. Its time of change is set when the group commits.
+    /// Adds a record whose effect is already in the latched pages. Its database time is set when the group commits.
     pub fn record(&mut self, record: LogRecord) {
         self.records.push(record);
     }
 
-    /// The common first fields of a record about `page`.
+    /// Returns the leading fields of a record about `page`.
     pub fn change(&mut self, page: PageNumber, line: usize, flags: PageChangeFlags) -> Attempt<PageChange> {
         Ok(PageChange {
             procid: self.procid,
@@ -226,7 +228,7 @@ impl AtomicGroup {
         })
     }
 
-    /// The common first fields of a record about an unversioned node.
+    /// Returns the leading fields of a record about an unversioned node.
     pub fn node_change(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<NodeChange> {
         let change = self.change(page, line, tree.record_flags())?;
         Ok(NodeChange { page: change, rceid: 0, root: Some(tree.root), tree: tree.id })
@@ -256,7 +258,7 @@ impl AtomicGroup {
         self.done(page, applied, LogRecord::Delete(Delete { node }))
     }
 
-    /// Flags a node deleted. Used where its removal would leave a page empty.
+    /// Flags a node deleted. Used where removing the node would leave a page empty.
     pub fn flag_delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
         let node = self.node_change(tree, page, line)?;
         let flags = self.flags_of(page, line)? | NodeFlags::DELETED;
@@ -321,7 +323,7 @@ impl AtomicGroup {
         self.pages.len() - 1
     }
 
-    /// The records with their times of change, and the times of the pages.
+    /// Returns the records with their database times, and the new times of the pages.
     fn batch(&mut self) -> (RecordBatch, PageTimes) {
         let (mut batch, mut times) = (RecordBatch::new(), PageTimes::default());
         let pieces = pieces(&self.records);
@@ -352,7 +354,7 @@ impl AtomicGroup {
         (batch, times)
     }
 
-    /// Appends the records to the log. From then on the change has happened.
+    /// Appends the records to the log. After a successful append, the change is in effect.
     fn commit(&mut self) -> Result<LogPosition> {
         if self.records.is_empty() {
             self.committed = true;
@@ -360,7 +362,8 @@ impl AtomicGroup {
         }
         let (batch, times) = self.batch();
         let file = &self.file;
-        // The pin keeps the checkpoint until the pages are dirty. From then on their dirty state keeps it.
+        // The pin prevents the checkpoint from advancing until the pages are dirty. Afterwards, the dirty pages
+        // prevent it.
         let lower = file.log.tail();
         let pin = file.pins.pin(lower);
         let appended = match self.privileged {
@@ -394,7 +397,7 @@ impl Drop for AtomicGroup {
     }
 }
 
-/// Cuts a key at the end of the page's shared prefix, as Insert records need it.
+/// Splits a key at the end of the page's shared prefix, in the form that Insert records require.
 pub(crate) fn cut_key<'k>(page: &Page<'_>, key: &'k [u8]) -> [&'k [u8]; 2] {
     let common = page.prefix().iter().zip(key).take_while(|(a, b)| a == b).count();
     let cut = if common >= 3 { common } else { 0 };

@@ -1,4 +1,4 @@
-//! Groups that are given up.
+//! Tests of groups that are abandoned.
 
 use std::path::Path;
 
@@ -11,7 +11,8 @@ use crate::btree::tests::{DB, open};
 use crate::cache::PageDelta;
 use crate::{CreateOptions, Error};
 
-/// Free bytes, too: after zeroing, none may have content again, and a copy has the bytes that the log made.
+/// The free bytes must also be restored. They must stay zero after zeroing, and a copy must get the same bytes from
+/// the log.
 #[test]
 fn a_group_that_is_given_up_leaves_every_byte_as_it_was() {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 500).unwrap();

@@ -1,4 +1,4 @@
-//! A page that a group has latched: its state before the change, and its deltas.
+//! A page that a group has latched: its state before the change, and the deltas of the change.
 
 use ese_format::page::{PageFlags, PageMut};
 use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
@@ -6,18 +6,24 @@ use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 use super::apply::Applied;
 use crate::cache::{PageDelta, WriteLatch};
 
-/// A page of a group, latched until the group ends.
+/// A page of a group. It stays latched until the group ends.
 pub(super) struct Latched {
     pub page: PageNumber,
     pub latch: WriteLatch,
-    /// The bytes before the first change, if there was one; of the header, while only that has changed. They include the free bytes
-    /// between lines and tags: a change that is taken back must leave nothing in a page that was zeroed, nor make it differ from
-    /// what the log makes.
+    /// The bytes before the first change, or `None` if the page is unchanged. While only the header has changed, only
+    /// the bytes of the header.
+    ///
+    /// The bytes include the free space between lines and tags. After a rollback, a page that was zeroed must not
+    /// contain leftover data, and the page must equal the state that the log produces.
     found: Option<Box<[u8]>>,
-    /// Bytes to restore for any change: of a page that was just created, only the header, because what is behind it is arbitrary.
-    /// Its memory may never have been touched; to read it first costs two faults and a flush of all processors' page tables.
+    /// Number of bytes to restore after any change. For a page that was just created, this is only the header,
+    /// because the remaining bytes are arbitrary.
+    ///
+    /// The memory of such a page may never have been touched. Reading it first would cost two page faults and a TLB
+    /// flush on all processors.
     restored: usize,
-    /// The deltas since then, without their time of change; `None` if the page was also changed in another way.
+    /// The deltas since the first change, without their database time. `None` if the page was also changed in another
+    /// way.
     edits: Option<Vec<u8>>,
 }
 
@@ -27,7 +33,7 @@ impl Latched {
         Latched { page, latch, found: None, restored, edits: Some(Vec::new()) }
     }
 
-    /// The bytes, for any change.
+    /// Returns the bytes for arbitrary changes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.edits = None;
         self.about_to_change()
@@ -44,7 +50,7 @@ impl Latched {
         &mut self.latch
     }
 
-    /// The bytes, for any change of the header only.
+    /// Returns the bytes for changes of the header only.
     pub fn header_mut(&mut self, size: PageSize) -> &mut [u8] {
         self.edits = None;
         self.header_about_to_change(size)
@@ -55,7 +61,7 @@ impl Latched {
         &mut self.latch
     }
 
-    /// Applies a delta.
+    /// Applies a delta to the page.
     pub fn edit(&mut self, edit: &PageDelta<'_>, size: PageSize) -> Applied {
         let bytes = match edit {
             PageDelta::SetPrev(_) => self.header_about_to_change(size),
@@ -69,13 +75,13 @@ impl Latched {
         applied
     }
 
-    /// Whether the group has changed the page.
+    /// Returns true if the group has changed the page.
     pub fn is_changed(&self) -> bool {
         self.found.is_some()
     }
 
-    /// Marks the changes as logged, from `first` to `end`. `time` is their time of change. Only a change that `scrubs` the page
-    /// keeps its mark.
+    /// Marks the changes as logged, from `first` to `end`. `time` is the new database time of the page. The page
+    /// keeps its scrubbed mark only if the change `scrubs` it.
     pub fn logged(
         &mut self,
         time: DbTime,
@@ -103,7 +109,7 @@ impl Latched {
         self.latch.set_last(end);
     }
 
-    /// Restores the bytes before the first change.
+    /// Restores the bytes from before the first change.
     pub fn take_back(&mut self) {
         if let Some(found) = &self.found {
             self.latch[..found.len()].copy_from_slice(found);

@@ -1,8 +1,8 @@
-//! Merges, as ESE logs them: a macro with a Merge2 record for each page on the path that changes, from the upper-most page
-//! to the leaf that is merged. The same functions make a merge and redo it.
+//! Merges, as ESE logs them: a macro with one Merge2 record for each page on the path that changes, from the top-most
+//! page to the merged leaf. The same functions make a merge and redo it.
 //!
-//! Nodes that are flagged deleted do not move. So nodes may move only if those among them that are flagged deleted are
-//! dead: no snapshot sees them any more.
+//! Nodes that are flagged deleted do not move. Therefore a merge is allowed only if these nodes are dead, which means
+//! that no snapshot sees them any more.
 
 use std::ops::Range;
 
@@ -19,39 +19,39 @@ use crate::cache::PageDelta;
 /// Values of `Merge::merge_type`.
 #[doc(alias = "MERGETYPE")]
 pub(crate) mod merge_type {
-    /// The record is about an internal page on the path to the merged leaf.
+    /// The record refers to an internal page on the path to the merged leaf.
     pub const PATH: u8 = 0;
-    /// The page had nothing that is still needed.
+    /// The page contained no node that is still needed.
     pub const EMPTY_PAGE: u8 = 1;
-    /// All its nodes move to the right neighbour.
+    /// All nodes of the page move to the right neighbour.
     pub const FULL_RIGHT: u8 = 2;
-    /// Its nodes from the record's line on move to the right neighbour.
+    /// The nodes from the record's line on move to the right neighbour.
     pub const PARTIAL_RIGHT: u8 = 3;
-    /// All its nodes move to the left neighbour. Only ESE does this.
+    /// All nodes of the page move to the left neighbour. Only ESE does this.
     pub const FULL_LEFT: u8 = 5;
-    /// Its nodes up to the record's line move to the left neighbour.
+    /// The nodes up to the record's line move to the left neighbour.
     pub const PARTIAL_LEFT: u8 = 6;
 }
 
 const LACKS_NODES: &str = "the image of the merged page lacks the nodes that move";
 
-/// What a merge does to an internal page on the path to the merged leaf.
+/// Change of an internal page on the path to the merged leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathEdit {
-    /// Its entry goes. If it was the last one and had no key, the entry before it loses its key.
+    /// The entry is deleted. If it was the last entry and had no key, the preceding entry loses its key.
     Delete(u16),
-    /// Its entry gets the separator of the merge.
+    /// The entry gets the separator of the merge.
     SetKey(u16),
-    /// Its entry leads to the left page, and the entry before it goes.
+    /// The entry leads to the left page, and the preceding entry is deleted.
     LeadToLeft(u16, PageNumber),
-    /// It leaves the tree.
+    /// The page is removed from the tree.
     Empty,
-    /// Nothing but its time of change.
+    /// Only the database time of the page changes.
     None,
 }
 
 impl PathEdit {
-    /// The effect of the record of an internal page. `leaf` is the record of the merged leaf.
+    /// Returns the change that the record of an internal page describes. `leaf` is the record of the merged leaf.
     pub fn of(record: &Merge, leaf: &Merge) -> Result<PathEdit, &'static str> {
         let (line, flags) = (record.change.line, record.flags);
         let [deletes, changes] = [MergeFlags::DELETE_NODE, MergeFlags::KEY_CHANGE].map(|f| flags.contains(f));
@@ -60,7 +60,7 @@ impl PathEdit {
                 PathEdit::LeadToLeft(line, leaf.left.ok_or("a merge to the left has no left page")?)
             }
             (true, _) => PathEdit::Delete(line),
-            // The nodes move to the page of the entry before.
+            // The nodes move to the page of the preceding entry.
             (_, true) if leaf.merge_type == merge_type::PARTIAL_LEFT => {
                 PathEdit::SetKey(line.checked_sub(1).ok_or("the merged page has no page before it")?)
             }
@@ -70,7 +70,7 @@ impl PathEdit {
         })
     }
 
-    /// Changes the page. `separator` is that of the merge.
+    /// Changes the page. `separator` is the separator of the merge.
     pub fn apply(self, page: &mut PageMut<'_>, separator: &[u8]) -> Applied {
         const MISSING: &str = "an internal page lacks the entry that a merge changes";
         match self {
@@ -102,12 +102,12 @@ impl PathEdit {
     }
 }
 
-/// Whether the merged leaf stays in the tree.
+/// Returns true if the merged leaf stays in the tree.
 fn is_partial(kind: u8) -> bool {
     matches!(kind, merge_type::PARTIAL_LEFT | merge_type::PARTIAL_RIGHT)
 }
 
-/// Whether nodes move to the right neighbour, or to the left one.
+/// Returns true if nodes move to the right neighbour.
 fn moves_right(kind: u8) -> bool {
     matches!(kind, merge_type::FULL_RIGHT | merge_type::PARTIAL_RIGHT)
 }
@@ -116,7 +116,7 @@ fn moves_left(kind: u8) -> bool {
     matches!(kind, merge_type::FULL_LEFT | merge_type::PARTIAL_LEFT)
 }
 
-/// The nodes that a merge moves, of a page with `count` nodes.
+/// Returns the nodes that a merge moves from a page with `count` nodes.
 fn moving(kind: u8, line: usize, count: usize) -> Range<usize> {
     match kind {
         _ if moves_right(kind) => line.min(count)..count,
@@ -134,7 +134,7 @@ fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Appli
     page.insert_node(line, flags, separator, &child).map_err(|_| NO_ROOM)
 }
 
-/// Inserts the nodes that are not flagged deleted.
+/// Inserts those of the nodes that are not flagged deleted.
 fn insert_live(page: &mut PageMut<'_>, mut at: usize, source: &Page<'_>, nodes: Range<usize>) -> Applied {
     for line in nodes {
         let node = source.node(line).ok_or(LACKS_NODES)?;
@@ -175,7 +175,8 @@ pub(crate) fn merge_to_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &
     Ok(())
 }
 
-/// The delta of the leaf that loses nodes in a partial merge. The leaf has `count` nodes. `None`: it leaves the tree.
+/// Returns the delta of a leaf with `count` nodes that loses nodes in a partial merge. Returns `None` if the leaf is
+/// removed from the tree.
 pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelta<'static>>, &'static str> {
     if !is_partial(record.merge_type) {
         return Ok(None);
@@ -187,31 +188,31 @@ pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelt
     }
 }
 
-/// An internal page that changes with a merge.
+/// An internal page that a merge changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathChange {
     pub page: PageNumber,
-    /// The line of its entry on the path to the leaf.
+    /// Line of the page's entry on the path to the leaf.
     pub line: usize,
     pub flags: MergeFlags,
 }
 
-/// The merge of a leaf.
+/// Description of the merge of a leaf.
 pub(crate) struct LeafMerge<'a> {
     pub kind: u8,
     pub page: PageNumber,
-    /// Its neighbours, unless the merge leaves them as they are.
+    /// The neighbours that the merge changes.
     pub left: Option<PageNumber>,
     pub right: Option<PageNumber>,
-    /// The moved node next to the nodes that stay, 0 if none stays. ESE: `ilineMerge`.
+    /// Line of the moved node next to the nodes that stay, or 0 if no node stays. ESE: `ilineMerge`.
     pub line: usize,
-    /// The key for the path.
+    /// New key of the entries on the path.
     pub separator: &'a [u8],
     /// The internal pages that change, from the top down. The last one is the parent of the leaf.
     pub path: &'a [PathChange],
 }
 
-/// Merges a leaf with a neighbour, or takes an empty one out of the tree.
+/// Merges a leaf with a neighbour, or removes an empty leaf from the tree.
 pub(crate) fn merge(group: &mut AtomicGroup, shape: &Shape, what: &LeafMerge<'_>) -> Attempt<()> {
     let size = group.file.page_size;
     let path = group.file.path.clone();
@@ -254,7 +255,7 @@ pub(crate) fn merge(group: &mut AtomicGroup, shape: &Shape, what: &LeafMerge<'_>
     Ok(())
 }
 
-/// The record of an internal page.
+/// Returns the record of an internal page.
 fn path_record(
     group: &mut AtomicGroup,
     shape: &Shape,
@@ -283,7 +284,7 @@ fn path_record(
     })
 }
 
-/// The record of the leaf, without its image.
+/// Returns the record of the leaf, without its image.
 fn leaf_record(
     group: &mut AtomicGroup,
     shape: &Shape,

@@ -1,8 +1,8 @@
 //! Atomic changes of several pages, for trees and space trees.
 //!
-//! This layer has pages and records, but no trees: a [`Shape`] tells to which tree a page belongs. Both
-//! [`btree`](crate::btree) and [`space`](crate::space) use it, so a split can allocate pages while space trees are
-//! split, too.
+//! This layer handles pages and records, but not trees. A [`Shape`] identifies the tree to which a page belongs. Both
+//! [`btree`](crate::btree) and [`space`](crate::space) use this layer. A split can therefore allocate pages while
+//! space trees are split, too.
 
 pub(crate) mod apply;
 mod before_image;

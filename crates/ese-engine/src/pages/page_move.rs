@@ -1,5 +1,5 @@
-//! Moves of leaves to other pages, which the sequential layout of a tree does. One record names all pages that change, and
-//! has the content of the moved page. The same functions make a move and redo it.
+//! Moves of leaves to other pages, as performed by the sequential layout of a tree. One record names all pages that
+//! change, and contains the content of the moved page. The same functions make a move and redo it.
 
 use ese_format::PageNumber;
 use ese_format::PageSize;
@@ -10,17 +10,17 @@ use super::apply::{Applied, NO_ROOM, empty_page, entry_of};
 use super::{AtomicGroup, Attempt, Shape, Stop};
 use crate::Error;
 
-/// Builds the page to which a page moves. Its checksum and flush type are set when it is written.
+/// Builds the destination page of a move. Its checksum and flush type are set when it is written.
 pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) -> Result<(), ImageError> {
     bytes.copy_from_slice(&record.page(size)?);
     let mut page = PageMut::new(bytes, size);
     page.set_number(record.destination);
-    // The bytes between the nodes can be those of deleted records.
+    // The space between the nodes can contain bytes of deleted records.
     page.set_flags(page.as_page().flags() - PageFlags::FLUSH_TYPE - PageFlags::SCRUBBED);
     Ok(())
 }
 
-/// Makes the parent of a moved page lead to its new place.
+/// Changes the entry in the parent of a moved page to point to the new location.
 pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> Applied {
     let line = usize::try_from(record.parent_line).ok();
     let line = line
@@ -32,19 +32,19 @@ pub(crate) fn move_pointer(page: &mut PageMut<'_>, record: &PageMove) -> Applied
     page.replace_data(line, &child).map_err(|_| NO_ROOM)
 }
 
-/// A leaf that moves.
+/// Description of a leaf move.
 pub(crate) struct LeafMove {
     pub page: PageNumber,
-    /// A page that the tree has taken from its available space in this group.
+    /// Destination page, which the tree has allocated from its available space in this group.
     pub destination: PageNumber,
     pub left: Option<PageNumber>,
     pub right: Option<PageNumber>,
     pub parent: PageNumber,
-    /// The entry of the leaf in its parent.
+    /// Line of the leaf's entry in its parent.
     pub line: usize,
 }
 
-/// Moves a leaf. Its old page is empty then, and belongs to no tree.
+/// Moves a leaf. Afterwards, its old page is empty and does not belong to a tree.
 pub(crate) fn move_leaf(group: &mut AtomicGroup, shape: &Shape, what: &LeafMove) -> Attempt<()> {
     let size = group.file.page_size;
     let path = group.file.path.clone();

@@ -1,7 +1,7 @@
-//! The pieces in which the records of an atomic group are logged, and the times of change of its pages.
+//! The pieces in which the records of an atomic group are logged, and the database times of its pages.
 //!
-//! ESE knows macros of one split or merge, and logs everything else record by record. A group does the same: each piece
-//! is a macro or a single record, with a time of change of its own.
+//! ESE logs a split or a merge as a macro, and everything else record by record. A group does the same: each piece is
+//! a macro or a single record, and has a separate database time.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,10 +11,10 @@ use ese_format::{DbTime, PageNumber};
 
 use super::merge::merge_type;
 
-/// What a record stores as the time of a page that it does not have. ESE: `dbtimeInvalid`.
+/// Value that a record stores as the database time of an absent page. ESE: `dbtimeInvalid`.
 pub(crate) const NO_TIME: DbTime = DbTime(u64::MAX);
 
-/// Records that are logged as a macro, or a single record.
+/// A range of records that are logged as one macro, or a single record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     pub records: Range<usize>,
@@ -22,24 +22,25 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// The number of records in the log.
+    /// Returns the number of records in the log.
     pub fn logged(&self) -> u32 {
         self.records.len() as u32 + if self.in_macro { 2 } else { 0 }
     }
 }
 
-/// Divides the records of a group.
+/// Divides the records of a group into pieces.
 pub(super) fn pieces(records: &[LogRecord]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut start = 0;
     while let Some(first) = records.get(start) {
         let mut end = start + 1;
         let in_macro = matches!(first, LogRecord::Split2(_) | LogRecord::Merge2(_));
-        // The record of the parent precedes that of the split, and the insert that needs the room follows it.
+        // The record of the parent precedes the record of the split. The insert that needs the room follows the
+        // split.
         if matches!(first, LogRecord::Split2(split) if split.new_page.is_none()) {
             end += 1;
         }
-        // The records of internal pages precede that of the leaf.
+        // The records of internal pages precede the record of the leaf.
         let path = records[start..].iter().take_while(|record| is_path_of_merge(record)).count();
         end += path;
         if in_macro && records.get(end).is_some_and(is_split_operation) {
@@ -56,19 +57,20 @@ fn is_path_of_merge(record: &LogRecord) -> bool {
     matches!(record, LogRecord::Merge2(merge) if merge.merge_type == merge_type::PATH)
 }
 
-/// Whether the record is the change for which a page of its macro is split: it stores no time before.
+/// Returns true if the record is the change for which a page of its macro is split. Such a record stores no previous
+/// time.
 pub(crate) fn is_split_operation(record: &LogRecord) -> bool {
     record.node_change().is_some_and(|node| node.page.before == NO_TIME)
 }
 
-/// The times of change that the pages of a group get.
+/// The new database times of the pages of a group.
 #[derive(Default)]
 pub(super) struct PageTimes {
     times: BTreeMap<PageNumber, DbTime>,
 }
 
 impl PageTimes {
-    /// Gives the records of a piece their time. `time` is later than all times before.
+    /// Assigns a time to the records of a piece. `time` is later than all previous times.
     pub fn assign(&mut self, records: &mut [LogRecord], time: DbTime) {
         for record in records.iter_mut() {
             self.set_before(record);
@@ -81,12 +83,12 @@ impl PageTimes {
         }
     }
 
-    /// The time of a page after the group, if a record changes it.
+    /// Returns the time of a page after the group, if a record changes the page.
     pub fn of(&self, page: PageNumber) -> Option<DbTime> {
         self.times.get(&page).copied()
     }
 
-    /// A page that an earlier piece changes has that piece's time before.
+    /// Sets the previous times in a record. For a page that an earlier piece changes, this is the time of that piece.
     fn set_before(&self, record: &mut LogRecord) {
         let set = |page: Option<PageNumber>, before: &mut DbTime| {
             if let Some(time) = page.and_then(|page| self.of(page)).filter(|_| *before != NO_TIME) {
@@ -278,7 +280,7 @@ mod tests {
         for (page, time) in [(20, 102), (3, 103), (4, 101), (9, 101), (10, 103)] {
             assert_eq!(times.of(PageNumber::fixed(page)), Some(DbTime(time)), "page {page}");
         }
-        // A group that ends with the record of a parent is still divided.
+        // A group that ends with the record of a parent can still be divided.
         assert_eq!(pieces(&records[..2]).len(), 2);
     }
 }

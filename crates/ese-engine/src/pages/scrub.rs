@@ -1,4 +1,4 @@
-//! Overwrites deleted data, as the maintenance of ESE does. The scan and redo call this.
+//! Overwrites deleted data, like the maintenance of ESE. The scan and redo call these functions.
 
 use ese_format::compression::erase;
 use ese_format::log::record::Scrub;
@@ -6,7 +6,7 @@ use ese_format::page::{NodeFlags, PageFlags, PageMut};
 
 use super::apply::Applied;
 
-/// What ESE writes over deleted data, long-value chunks, and the unused bytes of pages in use and not in use.
+/// Bytes that ESE writes over deleted data, long-value chunks, and the unused bytes of pages in use and not in use.
 const DELETED_DATA: u8 = b'D';
 const LONG_VALUE: u8 = b'L';
 const FREE_OF_USED_PAGE: u8 = b'Z';
@@ -14,12 +14,12 @@ const UNUSED_PAGE: u8 = b'U';
 
 /// Flag of a [`Scrub`] record: the page is not in use.
 pub(crate) const NOT_IN_USE: u32 = 1;
-/// Operations on a node: nothing, its data, or a long-value chunk is overwritten.
+/// Operations on a node: keep it, overwrite its data, or overwrite a long-value chunk.
 pub(crate) const KEEP: u8 = 0;
 pub(crate) const SCRUB_DATA: u8 = 1;
 pub(crate) const SCRUB_LONG_VALUE: u8 = 2;
 
-/// Overwrites the nodes that the record names, and all unused bytes.
+/// Overwrites the nodes that the record lists, and all unused bytes.
 pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> Applied {
     if record.flags & NOT_IN_USE != 0 {
         page.clear_nodes();
@@ -37,7 +37,7 @@ pub(crate) fn scrub(page: &mut PageMut<'_>, record: &Scrub) -> Applied {
     Ok(())
 }
 
-/// Overwrites the bytes of a page that no node uses. No node of the page is deleted.
+/// Overwrites the bytes of a page that no node uses. The page must not contain deleted nodes.
 pub(crate) fn overwrite_unused(page: &mut PageMut<'_>) {
     page.overwrite_unused(FREE_OF_USED_PAGE);
     page.set_flags(page.as_page().flags() | PageFlags::SCRUBBED);

@@ -1,12 +1,12 @@
 //! Splits of leaves, internal pages and roots.
 //!
-//! A split is one atomic group. An insert that needs the room is in the same group, because no page except a root may
-//! be without nodes. Parents are split first, each in a group of its own: a tree stays valid when an internal page is
-//! split. A leaf is split alone only if it cannot share nodes with its right neighbour (`btree::share`).
+//! A split is one atomic group. An insert that needs the room is part of the same group, because no page except a
+//! root may be without nodes. Parents are split first, each in a separate group: a tree stays valid when an internal
+//! page is split. A leaf is split alone only if it cannot share nodes with its right neighbour (`btree::share`).
 //!
-//! A split is logged as ESE logs it: a Split2 without a new page for the parent, the Split2, and the Insert that needs the
-//! room. The line numbers of the Split2 count the node of the Insert. The Insert names the page that is split, and its
-//! line there before the split.
+//! A split is logged in the same way as by ESE: a Split2 without a new page for the parent, the Split2 of the page,
+//! and the Insert that needs the room. The line numbers of the Split2 include the node of the Insert. The Insert
+//! names the page that is split, and the line of the node on this page before the split.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use super::{AtomicGroup, Attempt, NO_TIME, Shape, Stop, cut_key};
 use crate::Error;
 use crate::cache::PageDelta;
 
-/// A node to insert into the page that is split.
+/// A node that is to be inserted into the page that is split.
 #[derive(Clone, Copy)]
 pub(crate) struct Incoming<'a> {
     pub line: usize,
@@ -31,30 +31,30 @@ pub(crate) struct Incoming<'a> {
 }
 
 impl Incoming<'_> {
-    /// The bytes by which the tree orders the node.
+    /// Returns the bytes by which the tree orders the node.
     pub fn order_key(&self, unique: bool) -> Vec<u8> {
         if unique { self.key.to_vec() } else { [self.key, self.data].concat() }
     }
 }
 
-/// Where a page is cut, and on which side the incoming node belongs.
+/// The line at which a page is cut, and the side to which the incoming node belongs.
 pub(crate) struct Cut {
     /// First node that moves to the new page.
     pub line: usize,
-    /// The incoming node belongs to the new page.
+    /// Whether the incoming node belongs to the new page.
     pub incoming_right: bool,
     /// Separator for the parent.
     pub separator: Vec<u8>,
-    /// The page is right-most and the incoming node is the last one: no node moves.
+    /// Whether no node moves, because the page is right-most and the incoming node is the last one.
     pub append: bool,
 }
 
-/// Bytes that nodes can use on a page: everything except its header and tag 0.
+/// Returns the number of bytes that nodes can use on a page. This excludes the header and tag 0.
 pub(crate) fn capacity(size: PageSize) -> usize {
     size.bytes() - size.header_len() - 4
 }
 
-/// The line whose key is a useful shared prefix of these nodes, if any.
+/// Returns the line whose key is a useful shared prefix of these nodes, if any.
 pub(crate) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
     let middle = nodes.start + nodes.len() / 2;
     if nodes.len() < 3 {
@@ -66,7 +66,7 @@ pub(crate) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize>
     (shared > 0 && saved > page.node(middle)?.key_len()).then_some(middle)
 }
 
-/// Bytes that these nodes and a prefix need on a new page.
+/// Returns the number of bytes that these nodes and a prefix need on a new page.
 pub(crate) fn packed_size(page: &Page<'_>, nodes: Range<usize>, prefix: &[u8]) -> usize {
     let node_size = |node: Node<'_>| {
         let key = node.key_to_vec();
@@ -80,8 +80,10 @@ pub(crate) fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
     line.and_then(|line| page.node(line)).map_or(Vec::new(), |node| node.key_to_vec())
 }
 
-/// Chooses where to cut a page: near the middle by bytes, such that the incoming node fits on its side. `None` if no
-/// cut is possible; the limits on record and key sizes exclude this.
+/// Chooses where to cut a page. The cut is as close as possible to the middle, measured in bytes, such that the
+/// incoming node fits on its side.
+///
+/// Returns `None` if no cut is possible. The limits on record and key sizes exclude this case.
 pub(crate) fn choose_cut(
     shape: &Shape,
     page: &Page<'_>,
@@ -98,7 +100,7 @@ pub(crate) fn choose_cut(
         let separator = separator_at(shape, page, count, incoming, true)?;
         return Some(Cut { line: count, incoming_right: true, separator, append: true });
     }
-    // A cut before item k. The items are the nodes, with the incoming node in its place.
+    // `k` is a cut before item k. The items are the nodes, including the incoming node at its position.
     let items = count + usize::from(incoming.is_some());
     let size_of = |item: usize| match incoming {
         Some(new) if item == new.line => new_size,
@@ -130,7 +132,7 @@ pub(crate) fn choose_cut(
     None
 }
 
-/// A cut before `line`, regardless of sizes.
+/// Returns a cut before `line`, regardless of the sizes of the two parts.
 pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut> {
     if line == 0 || line >= page.node_count() {
         return None;
@@ -139,7 +141,7 @@ pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut>
     Some(Cut { line, incoming_right: false, separator, append: false })
 }
 
-/// The parent's key that separates the nodes before `line` from the others, the incoming node included.
+/// Returns the key in the parent that separates the nodes before `line` from the others, including the incoming node.
 pub(crate) fn separator_at(
     shape: &Shape,
     page: &Page<'_>,
@@ -149,7 +151,7 @@ pub(crate) fn separator_at(
 ) -> Option<Vec<u8>> {
     let left = line.checked_sub(1).and_then(|line| page.node(line));
     if !page.is_leaf() {
-        // The data of an entry is its child page, which is not part of the order of a non-unique tree.
+        // The data of an entry is its child page. This is not part of the order in a non-unique tree.
         return left.map(|node| node.key_to_vec());
     }
     let last_left = left.map(|node| shape.order_key(&node));
@@ -167,21 +169,22 @@ pub(crate) fn separator_at(
     right.get(..common + 1).map(<[u8]>::to_vec)
 }
 
-/// The insert that needs the room of a split.
+/// The insert for which a page is split.
 #[derive(Clone, Copy)]
 pub(crate) struct SplitInsert<'a> {
     pub incoming: Incoming<'a>,
-    /// The first fields of its record.
+    /// Leading fields of the insert record.
     pub node: NodeChange,
 }
 
-/// Moves all nodes of a root to a new child, so that the root has room for separators.
+/// Moves all nodes of a root to a new child. The root then has room for separators.
 pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber) -> Attempt<()> {
     let child = group.page(shape.root)?.flags();
     raise_root(group, shape, new, child - PageFlags::ROOT - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE)
 }
 
-/// The same, for a child that gets these flags. If the root has no nodes, they may be those of any page below a root.
+/// Moves all nodes of a root to a new child that gets the flags `child_flags`. If the root has no nodes, the flags
+/// may be those of any page below a root.
 pub(crate) fn raise_root(
     group: &mut AtomicGroup,
     shape: &Shape,
@@ -198,7 +201,7 @@ pub(crate) fn raise_root(
     finish(group, shape, split_type::VERTICAL, &cut, &target, [root_flags, child_flags], [None, prefix], None)
 }
 
-/// Splits a page below the root, and inserts the node that was counted when the cut was chosen. The parent must have
+/// Splits a page below the root, and inserts the node that was included when the cut was chosen. The parent must have
 /// room for the separator.
 pub(crate) fn split_page(
     group: &mut AtomicGroup,
@@ -221,7 +224,7 @@ pub(crate) fn split_page(
     finish(group, shape, kind, cut, &target, [found, flags], prefixes, insert)
 }
 
-/// Logs the Split2 without a new page, which gives the parent of a split page its new time of change.
+/// Logs a Split2 without a new page. This record gives the parent of a split page its new database time.
 fn stamp_parent(group: &mut AtomicGroup, shape: &Shape, parent: PageNumber) -> Attempt<()> {
     let record = Split {
         change: group.change(parent, 0, shape.record_flags())?,
@@ -260,7 +263,7 @@ struct Target {
     right: Option<PageNumber>,
 }
 
-/// The line numbers of a split, which count the incoming node.
+/// The line numbers of a split, which include the incoming node.
 struct Lines {
     operation: u8,
     operation_line: usize,
@@ -283,12 +286,13 @@ impl Lines {
         }
     }
 
-    /// The number of an existing node.
+    /// Returns the number of an existing node.
     fn of(&self, line: usize) -> usize {
         line + usize::from(self.operation == split_operation::INSERT && line >= self.operation_line)
     }
 
-    /// The fields for the lines of the two prefixes. The second counts from the first line of the new page.
+    /// Returns the fields for the lines of the two prefixes. The second number is relative to the first line of the
+    /// new page.
     fn prefix_fields(&self, [split, new]: [Option<usize>; 2]) -> [i32; 2] {
         let field = |line: Option<usize>| line.map_or(-1, |line| line as i32);
         [field(split.map(|line| self.of(line))), field(new.map(|line| self.of(line) - self.split_line))]
@@ -382,7 +386,7 @@ fn change_pages(group: &mut AtomicGroup, target: &Target, record: &Split) -> Att
     Ok(())
 }
 
-/// Inserts the node for which a page was split.
+/// Inserts the node for which the page was split.
 fn insert_beside(
     group: &mut AtomicGroup,
     target: &Target,
@@ -390,7 +394,7 @@ fn insert_beside(
     insert: &SplitInsert<'_>,
 ) -> Attempt<()> {
     let SplitInsert { incoming, mut node } = *insert;
-    // ESE: the time before is not valid, because the split gives the page its new time.
+    // As in ESE, the previous time is invalid, because the split assigns the new time to the page.
     node.page.before = NO_TIME;
     node.page.page = target.page;
     node.page.line = incoming.line as u16;

@@ -1,10 +1,12 @@
 //! Attaches databases during redo, and determines which databases redo changes and from which position on.
 //!
-//! Redo changes a database from its attach record on, unless the header says that the database was shut down cleanly
-//! later, or was used with another log since. Then the file has all changes already, and redo skips the records.
+//! Redo changes a database from its attach record on. There are two exceptions: the header may show that the database
+//! was shut down cleanly later, or that it was used with another log since. In both cases the file already has all
+//! changes, and redo skips the records.
 //!
-//! A detached database may be removed, moved or created anew while redo still starts before its detach record. So a
-//! missing database, or another file in its place, is an error only if the log ends without the detach record.
+//! A detached database may be removed, moved or created anew while redo still starts before its detach record.
+//! Therefore a missing database, or another file in its place, is an error only if the log ends without the detach
+//! record.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,15 +29,15 @@ use crate::storage::{
 };
 use crate::{Error, Result};
 
-/// The log that redo reads.
+/// Log that redo reads.
 pub(super) struct RecoveredLog {
     pub signature: Signature,
-    /// The oldest generation, if there is no checkpoint and redo starts there.
+    /// Oldest generation, if there is no checkpoint and redo starts there.
     pub oldest_without_checkpoint: Option<Generation>,
     pub newest: Generation,
-    /// Where the log ended before recovery.
+    /// End of the log before recovery.
     pub end: LogPosition,
-    /// Another engine writes the log, and more of it may come.
+    /// Whether another engine writes the log. In that case more records may arrive.
     pub received: bool,
 }
 
@@ -45,17 +47,17 @@ pub(super) struct Attacher {
     options: InstanceOptions,
     log: RecoveredLog,
     pub torn_pages: usize,
-    /// Missing generations that may hold commits, first and last.
+    /// First and last missing generation that may contain commits.
     pub lost: Option<(Generation, Generation)>,
-    /// Databases that are attached at this point of the log but are not found at their path, by their id in the log.
-    /// Redo skips their records.
+    /// Databases that are attached at this position of the log but were not found at their path, by their id in the
+    /// log. Redo skips their records.
     missing: BTreeMap<u8, Error>,
-    /// The newest generation that each database was found to need. Until that was replayed, pages of a database may be of
-    /// different moments.
+    /// Newest generation that each database needs. Until this generation is replayed, the pages of the database may
+    /// be inconsistent.
     needed: BTreeMap<FileId, Generation>,
 }
 
-/// The error for a database that is dirty, and that this log cannot recover.
+/// Returns the error for a dirty database that this log cannot recover.
 fn of_another_log(path: &Path) -> Error {
     let path = path.display();
     Error::Usage(format!(
@@ -82,9 +84,10 @@ impl Attacher {
     pub fn attach_listed(&mut self, list: &[Attachment], start: LogPosition) -> Result<()> {
         for entry in list.iter().filter(|entry| entry.attach_position < start) {
             let log_id = entry.database.0;
-            // The list was made at a time when the header of the database named this log.
+            // When the list was made, the header of the database named this log.
             self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position, |_| false)?;
-            // The header may be older than the checkpoint, and redo does not repeat what used these numbers.
+            // The header may be older than the checkpoint, and redo does not repeat the operations that used these
+            // numbers.
             if let Some(database) = self.core.file_in_log(log_id) {
                 database.tree_id_used(entry.last_tree);
                 database.time_used(entry.db_time);
@@ -102,7 +105,7 @@ impl Attacher {
         self.open(record.database.0, &decode_path(&record.path), record.signature, position, before)
     }
 
-    /// Replays the creation of a database whose content the following records log in full.
+    /// Replays the creation of a database whose complete content is in the following log records.
     pub fn create(&mut self, record: &CreateDb, position: LogPosition) -> Result<()> {
         if !logs_content(record) {
             return Ok(());
@@ -123,7 +126,8 @@ impl Attacher {
         self.open(record.database.0, &logged, record.signature, position, |_| false)
     }
 
-    /// Replays a change of the format of a database. ESE creates databases with update 0 and raises them so.
+    /// Replays a change of the format of a database. ESE creates databases with update 0, and uses this record to
+    /// raise the update.
     pub fn set_version(&self, record: &SetDbVersion) -> Result<()> {
         match self.core.file_in_log(record.database.0) {
             Some(database) => database.set_version(record.update, record.update_minor),
@@ -131,7 +135,7 @@ impl Attacher {
         }
     }
 
-    /// Replays the record that a database was backed up.
+    /// Replays the record of a database backup.
     pub fn backed_up(&self, backup: &Backup) -> Result<()> {
         match self.core.file_in_log(backup.database.0) {
             Some(database) if backup.phase == Backup::UPDATE_HEADER => {
@@ -141,15 +145,15 @@ impl Attacher {
         }
     }
 
-    /// Ends the restore of databases that come from a backup: they have all logs that the backup needs.
+    /// Ends the restore of databases that come from a backup. They now have all logs that the backup needs.
     pub fn restored(&self) -> Result<()> {
         self.core.databases().iter().try_for_each(|database| database.file.restored())
     }
 
-    /// Replays a detach record. All pages were in the file before the record was written, but the header may not show
-    /// it yet.
+    /// Replays a detach record. All pages were in the file before the record was written, but the header may not
+    /// reflect that yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
-        // All pages of the database were in its file at that time, wherever the file is now.
+        // All pages of the database were in its file at that position, regardless of the file's current path.
         self.missing.remove(&log_id);
         let Some(database) = self.core.file_in_log(log_id) else {
             return Ok(());
@@ -165,8 +169,8 @@ impl Attacher {
     }
 
     fn close(&self, database: &DatabaseFile, position: LogPosition) -> Result<()> {
-        // The database was clean at that time, so cleanup has nothing left to do in it, and no transaction needs a
-        // before-image.
+        // The database was clean at that position. Therefore cleanup has nothing left to do in it, and no transaction
+        // needs a before-image.
         self.core.ended.forget(database.file_id, &self.core.pins);
         database.end_waypoint_latency()?;
         self.core.cache.flush_file(database.file_id)?;
@@ -174,7 +178,7 @@ impl Attacher {
         self.core.close_clean(database, position, if self.log.received { now } else { LogTime::NONE })
     }
 
-    /// Fails if a database needs generations behind `replayed` to be consistent.
+    /// Returns an error if a database needs generations after `replayed` to be consistent.
     pub fn check_consistent(&self, replayed: Generation) -> Result<()> {
         for database in self.core.databases() {
             let newest = self.needed.get(&database.file.file_id).copied().unwrap_or(Generation(0));
@@ -191,7 +195,7 @@ impl Attacher {
         self.missing.clear();
     }
 
-    /// Fails if a database was not found that is still attached at this point of the log.
+    /// Returns an error if a missing database is still attached at this position of the log.
     pub fn check_none_missing(&self) -> Result<()> {
         if self.options.ignore_missing_databases {
             return Ok(());
@@ -199,8 +203,8 @@ impl Attacher {
         self.missing.first_key_value().map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
-    /// `is_before` tells, for a header that names another log, whether it is the header with which the database was
-    /// attached.
+    /// Opens a database that the log attaches. `is_before` is used for a header that names another log. It returns
+    /// whether this is the header with which the database was attached.
     fn open(
         &mut self,
         log_id: u8,
@@ -211,8 +215,8 @@ impl Attacher {
     ) -> Result<()> {
         let logged_path = path.to_string();
         let path = self.options.database_paths.resolve(&*self.options.vfs, path, signature);
-        // An id is in use until the log has the detach record of its database, even if that database is missing:
-        // records with this id may belong to it.
+        // An id is in use until the detach record of its database is read, even if that database is missing. Records
+        // with this id may belong to the missing database.
         match self.core.file_in_log(log_id) {
             Some(other) if other.attachment().signature != signature => {
                 let what = format!(
@@ -229,7 +233,7 @@ impl Attacher {
         let vfs = &*self.options.vfs.clone();
         let (file, mut header, copies) = match self.find(&path, signature) {
             Ok(found) => found,
-            // This file is not the database. By contrast, a file that cannot be read may be the database.
+            // This file is not the database. In contrast, a file that cannot be read may be the database.
             Err(error @ (Error::Usage(_) | Error::Corrupt { .. } | Error::Attachment { .. })) => {
                 self.missing.insert(log_id, error);
                 return Ok(());
@@ -238,7 +242,7 @@ impl Attacher {
         };
         let clean = header.state == DatabaseState::CleanShutdown;
         let own = header.log_signature == self.log.signature;
-        // Positions of another log say nothing about this log.
+        // Positions in another log cannot be compared with positions in this log.
         let in_this_log = own || (clean && is_before(&header));
         if !in_this_log {
             if !clean {
@@ -248,11 +252,11 @@ impl Attacher {
             return Ok(());
         }
         if clean && own && header.consistent_position > self.log.end {
-            // The database was shut down behind the end of the log, so the end of the log is missing.
+            // The database was shut down after the end of the log. Therefore the end of the log is missing.
             let required = (self.log.newest, header.consistent_position.generation);
             return Err(Error::LogsMissing { path, required });
         }
-        // The file was attached again behind this position, so it has everything before.
+        // The file was attached again after this position, so it has all earlier changes.
         if header.state == DatabaseState::DirtyShutdown && own && header.attach_position > attached_at {
             return Ok(());
         }
@@ -276,26 +280,26 @@ impl Attacher {
             _ => Error::io(&path, &e),
         })?;
         if has_all {
-            // The crash came between the writes of the two copies of the header.
+            // A crash occurred between the writes of the two copies of the header.
             mend_shadow(&*file, &header, copies)?;
             return write_header(&*file, &header);
         }
         mend_shadow(&*file, &header, copies)?;
         self.restore_torn_pages(&path, &*file, &header)?;
         if header.state != DatabaseState::DirtyShutdown {
-            // The crash came between the attach record and the header.
+            // A crash occurred between the attach record and the write of the header.
             header.state = DatabaseState::DirtyShutdown;
             begin_at(&mut header, attached_at, &self.log.signature);
         }
         let signature = self.log.signature;
         let protection = self.options.torn_page_protection;
         let double_write = protection.create(vfs, &path, file.clone(), &header, signature)?;
-        // From now on the file changes without its flush map, so the map must not match the header.
+        // From now on the file changes without its flush map, so the header must no longer match the map.
         (header.flush_signature, header.flush_map_signature) = Default::default();
         let named = header.gen_max_required;
         let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages: 256, double_write };
         let database = self.open_unsettled(opened, log_id)?;
-        // A database that was shut down is consistent at each position from its attachment on.
+        // A database that was shut down is consistent at each position after its attachment.
         if !clean {
             self.needed.insert(database.file.file_id, named);
         }
@@ -305,7 +309,7 @@ impl Attacher {
         database.file.update_header(|_| {})
     }
 
-    /// Opens a file of which redo can change any page.
+    /// Opens a file of which redo may change any page.
     fn open_unsettled(&self, opened: OpenedFile, log_id: u8) -> Result<Arc<Database>> {
         let database = self.core.attach(opened, log_id);
         database.file.unsettled.add_all_until(database.file.file_pages()?);
@@ -314,15 +318,15 @@ impl Attacher {
 
     fn restore_torn_pages(&mut self, path: &Path, file: &dyn File, header: &DatabaseHeader) -> Result<()> {
         let vfs = &*self.options.vfs;
-        // Of a received log only this is known: page images are made when the header names their generation.
+        // For a received log, only this bound is known: page images are made when the header names their generation.
         let behind_named = LogPosition::new(header.gen_max_required.next().0, 1, RECORDS_AT as u16);
         let end = if self.log.received { behind_named } else { self.log.end };
         self.torn_pages += double_write::restore(vfs, path, file, header, self.log.signature, end)?;
         double_write::discard(vfs, path)
     }
 
-    /// Fails if the file comes from a backup and is to be recovered by an instance. Its checkpoint can be behind what the
-    /// pages need.
+    /// Returns an error if the file comes from a backup and an instance attempts to recover it. The checkpoint of the
+    /// instance can be later than the position that the pages need.
     fn check_restored(&self, path: &Path, header: &DatabaseHeader) -> Result<()> {
         let clean = header.state == DatabaseState::CleanShutdown;
         if self.log.received || clean || header.current_full_backup.gen_low == Generation(0) {
@@ -336,9 +340,11 @@ impl Attacher {
         })
     }
 
-    /// Fails if the log lacks generations that the file needs. No crash causes that: the name of a log is durable before a
-    /// header names its generation, and headers are durable before the checkpoint moves past a generation. With a
-    /// checkpoint, the oldest generation that a header names may no longer exist: redo starts behind it.
+    /// Returns an error if the log lacks generations that the file needs.
+    ///
+    /// A crash never causes this. The name of a log is durable before a header names its generation, and headers are
+    /// durable before the checkpoint advances past a generation. If there is a checkpoint, the oldest generation that
+    /// a header names may no longer exist, because redo starts after it.
     fn check_logs_present(&self, path: &Path, header: &DatabaseHeader) -> Result<()> {
         let (oldest, newest) = (header.gen_min_required, header.gen_max_required);
         let missing = match &self.log {
@@ -353,8 +359,9 @@ impl Attacher {
         Err(Error::LogsMissing { path: path.to_path_buf(), required: missing })
     }
 
-    /// Fails if the log lacks generations that may hold commits, unless their loss is accepted. The file is consistent without
-    /// them. If other logs get their numbers, the header must not name the lost ones.
+    /// Returns an error if the log lacks generations that may contain commits, unless their loss is accepted. The
+    /// file is consistent without these generations. Other logs may get the same generation numbers, so the header
+    /// must no longer name the lost generations.
     fn check_committed(&mut self, path: &Path, header: &mut DatabaseHeader) -> Result<()> {
         if self.log.received {
             return Ok(());
@@ -368,13 +375,13 @@ impl Attacher {
         if !self.options.accept_lost_logs {
             return Err(Error::CommittedLogsMissing { path: path.to_path_buf(), committed: lost });
         }
-        // The newest log that is there is named when the file is opened.
+        // The newest existing log is named when the file is opened.
         header.gen_max_committed = Generation(0);
         self.lost = Some(self.lost.map_or(lost, |(first, last)| (first, last.max(lost.1))));
         Ok(())
     }
 
-    /// Opens the database with this signature and reads its header. Changes nothing.
+    /// Opens the database with this signature and reads its header. The file is not changed.
     fn find(
         &self,
         path: &Path,
@@ -404,7 +411,8 @@ impl Attacher {
                 copy.display()
             )));
         }
-        // Writes of a killed process may still be in the page cache of the kernel only. What recovery reads must be durable.
+        // Writes of a killed process may exist only in the kernel's page cache. The data that recovery reads must be
+        // durable.
         file.sync(IoReason::DatabaseHeader).map_err(failed)?;
         let (header, copies) = read_header(&*file)?;
         check_format(path, &header, self.options.page_size, self.options.recover_newer_formats)?;
@@ -418,8 +426,9 @@ impl Attacher {
         Ok((file, header, copies))
     }
 
-    /// A file in the log directory with the name and the signature of the database. If there is one, database and log
-    /// were copied there, and the log still names the original database, which has its own log.
+    /// Returns a file in the log directory that has the name and the signature of the database, if one exists. In
+    /// that case database and log were copied there together. The log still names the original database, which has a
+    /// separate log.
     fn copy_beside_log(&self, path: &Path, signature: Signature) -> Result<Option<PathBuf>> {
         let vfs = &*self.options.vfs;
         let Some(name) = path.file_name() else { return Ok(None) };
@@ -437,13 +446,13 @@ impl Attacher {
     }
 }
 
-/// Whether the records behind the creation of a database log its content in full. ESE does that since log version 8.4000.3;
-/// the records of earlier versions, and those of this engine, say nothing about the content.
+/// Returns whether the records after the creation of a database contain its complete content. ESE logs the content
+/// since log version 8.4000.3. The records of earlier versions, and of this engine, do not contain it.
 pub(super) fn logs_content(record: &CreateDb) -> bool {
     record.version.is_some_and(|(_, update)| update == 0)
 }
 
-/// The header of a database that is attached at `position`: redo needs the log from there on.
+/// Prepares the header of a database that is attached at `position`, so redo needs the log from there on.
 fn begin_at(header: &mut DatabaseHeader, position: LogPosition, log: &Signature) {
     header.log_signature = *log;
     header.attach_position = position;
@@ -454,7 +463,8 @@ fn begin_at(header: &mut DatabaseHeader, position: LogPosition, log: &Signature)
     header.gen_max_committed = position.generation;
 }
 
-/// Creates a database file with this header and no pages. After a crash it is there whole or not at all.
+/// Creates a database file with this header and no pages. After a crash the file exists either completely or not at
+/// all.
 fn create_file(vfs: &dyn Vfs, path: &Path, header: &DatabaseHeader) -> Result<()> {
     let aside = {
         let mut aside = path.as_os_str().to_owned();
@@ -481,8 +491,8 @@ mod tests {
     use crate::CreateOptions;
     use crate::btree::tests::open;
 
-    /// Earlier versions could give one id to two databases that were attached at the same time. Recovery must report the
-    /// missing one, and must not apply its records to the other one.
+    /// Earlier versions could assign one id to two databases that were attached at the same time. Recovery must
+    /// report the missing database, and must not apply its records to the other one.
     #[test]
     fn the_id_of_a_missing_database_is_not_reused() {
         let disk = two_under_one_id();
@@ -497,7 +507,7 @@ mod tests {
         assert!(disk.contents(other) == before);
     }
 
-    /// If both databases exist, recovery cannot tell which one a record belongs to.
+    /// If both databases exist, recovery cannot determine which of them a record belongs to.
     #[test]
     fn one_id_for_two_databases_is_refused() {
         let disk = two_under_one_id();
@@ -513,7 +523,7 @@ mod tests {
 
     const PATHS: [&str; 2] = ["/db/missed.edb", "/db/other.edb"];
 
-    /// A log that attaches a database and then another one under the same id.
+    /// Creates a log that attaches a database and then another one under the same id.
     fn two_under_one_id() -> SimVfs {
         let disk = SimVfs::new();
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();

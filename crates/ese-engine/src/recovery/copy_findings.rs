@@ -1,4 +1,4 @@
-//! What the replay of a copy finds about its pages, and how pages of two sides repair each other.
+//! Findings of the replay of a copy about its pages, and images with which the two sides repair each other's pages.
 
 use ese_format::{LogPosition, PageNumber, Signature};
 use twox_hash::XxHash3_64;
@@ -6,37 +6,38 @@ use twox_hash::XxHash3_64;
 use super::Replayer;
 use super::redo::Comparison;
 
-/// A page of a copy that was compared with what the active side has logged.
+/// Result of the comparison of a copy's page with the state that the active side has logged.
 #[derive(Clone, Debug)]
 pub struct PageComparison {
-    /// The database of the copy.
+    /// Signature of the copy's database.
     pub database: Signature,
-    /// The page.
+    /// Page number.
     pub page: PageNumber,
-    /// Where the record of the active side stands.
+    /// Position of the log record of the active side.
     pub position: LogPosition,
-    /// The outcome.
+    /// Result of the comparison.
     pub comparison: Comparison,
 }
 
-/// A page as it was at a position of the log.
+/// Image of a page at a position of the log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PageImage {
-    /// Its database.
+    /// Signature of the database.
     pub database: Signature,
-    /// The page.
+    /// Page number.
     pub page: PageNumber,
-    /// The start of the record about this state: a scan-check record for an image of the active side, a patch request for one of
-    /// a copy.
+    /// Start of the record that describes this state: a scan-check record for an image from the active side, a patch
+    /// request for an image from a copy.
     pub position: LogPosition,
-    /// Its bytes. The checksum in them does not count.
+    /// Content of the page. The checksum in it is ignored.
     pub bytes: Vec<u8>,
-    /// XXH3 of the bytes, of the side that has made the image. The record about the state says nothing about unused bytes.
+    /// XXH3 hash of the bytes, calculated by the side that made the image. The record that describes the state does
+    /// not cover unused bytes.
     pub(crate) hash: u64,
 }
 
 impl PageImage {
-    /// An image of a page.
+    /// Creates an image of a page.
     pub(crate) fn new(
         database: Signature,
         page: PageNumber,
@@ -47,7 +48,7 @@ impl PageImage {
         PageImage { database, page, position, bytes, hash }
     }
 
-    /// Whether the bytes are those that were sent.
+    /// Returns whether the bytes are unchanged since the image was made.
     pub fn is_whole(&self) -> bool {
         XxHash3_64::oneshot(&self.bytes) == self.hash
     }
@@ -56,22 +57,22 @@ impl PageImage {
 /// A page that lacks changes, because it could not be read or has lost a write.
 #[derive(Clone, Debug)]
 pub struct BadPage {
-    /// The database.
+    /// Signature of the database.
     pub database: Signature,
-    /// The page.
+    /// Page number.
     pub page: PageNumber,
-    /// What is wrong.
+    /// Description of the damage.
     pub what: String,
 }
 
-/// What the replay of a copy has found since it was asked.
+/// Findings of the replay of a copy since the last call of [`Replayer::take_findings`].
 #[derive(Default)]
 pub struct CopyFindings {
-    /// Pages that were compared, those of one database in the order of the log.
+    /// Pages that were compared. For each database they are in log order.
     pub compared: Vec<PageComparison>,
-    /// Pages for which the active side has asked, as they were at its records.
+    /// Pages that the active side has requested, in their state at the records of the requests.
     pub requested: Vec<PageImage>,
-    /// Pages that were repaired by an image.
+    /// Pages that were repaired with an image.
     pub repaired: Vec<(Signature, PageNumber)>,
 }
 
@@ -83,23 +84,24 @@ impl std::fmt::Debug for PageImage {
 }
 
 impl Replayer {
-    /// From now on the databases are those of a copy: pages are compared where the active side has logged their state, pages
-    /// for which it asks are kept, and a page that cannot be brought forward does not end the replay: it waits for an image.
+    /// Marks the databases as those of a copy. From now on, pages are compared at the positions where the active side
+    /// has logged their state, and requested pages are stored. A page that cannot be updated no longer ends the
+    /// replay, but waits for an image.
     pub fn work_as_copy(&mut self) {
         self.replay.redo.work_as_copy();
     }
 
-    /// Gives an image of the active side to the replay, which uses it at the position of its record. An image that was damaged on its
-    /// way is dropped.
+    /// Passes an image from the active side to the replay, which uses it at the position of its record. An image that
+    /// was damaged during transfer is discarded.
     pub fn supply_image(&mut self, image: PageImage) {
         if let Some(copy) = self.replay.redo.copy_work().filter(|_| image.is_whole()) {
             copy.images.insert(image.position, (image.page, image.bytes));
         }
     }
 
-    /// What was found since the last call. After repairs, everything that can be written is written.
+    /// Returns the findings since the last call. If pages were repaired, first writes all pages that can be written.
     ///
-    /// Errors: that failed.
+    /// Returns an error if these writes fail.
     pub fn take_findings(&mut self) -> crate::Result<CopyFindings> {
         let Some(copy) = self.replay.redo.copy_work() else { return Ok(CopyFindings::default()) };
         let done = std::mem::take(&mut copy.done);
@@ -124,12 +126,12 @@ impl Replayer {
         Ok(findings)
     }
 
-    /// Pages that wait for an image, because changes of them could not be repeated.
+    /// Returns the pages that wait for an image because their changes could not be redone.
     pub fn bad_pages(&self) -> Vec<BadPage> {
         let mut pages = std::collections::BTreeMap::new();
         for database in self.core.databases() {
             let file = &database.file;
-            // A page whose changes redo has left in memory is read later.
+            // A page whose changes redo has left in memory may be found unreadable later.
             for page in self.core.cache.damaged_pages(file.file_id) {
                 pages.insert(file.page_key(page), "it cannot be read".to_string());
             }

@@ -1,4 +1,4 @@
-//! What a part of a log changed: for a history that is given up.
+//! Collects the changes in a part of a log, for a history that is abandoned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,27 +13,28 @@ use super::redo::{pages_changed, redoable};
 use crate::Result;
 use crate::log::{LogChain, LogNames, LogReader};
 
-/// What the logs from one generation on changed.
+/// Changes in the logs from one generation on.
 #[derive(Clone, Debug, Default)]
 pub struct LogChanges {
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Transactions that were committed. ESE: `Commit0`.
+    /// Number of committed transactions. ESE: `Commit0`.
     pub commits: u64,
-    /// The pages that were changed, by database.
+    /// Pages that were changed, by database.
     pub pages: Vec<(Signature, BTreeSet<PageNumber>)>,
-    /// Pages of databases that the log does not name.
+    /// Number of changed pages in databases that the log does not name.
     pub unnamed_pages: u64,
-    /// Behind the last record.
+    /// Position after the last record.
     pub end: LogPosition,
 }
 
 impl LogChanges {
-    /// Reads logs in their order, and collects what the records from the generation `from` on changed. Logs before it complete
-    /// records and macros that began there. `last_is_open`: the last log was not closed, so that a crash may have cut it off.
+    /// Reads logs in order, and collects the changes of the records from generation `from` on. Earlier logs in the
+    /// list complete the records and macros that began in them. `last_is_open` means that the last log was not
+    /// closed, so a crash may have truncated it.
     ///
-    /// Errors: a log is damaged or missing, or does not continue the one before it; a record is of a type that redo does not
-    /// know. Then what was changed is not known.
+    /// Returns an error if a log is damaged or missing, if it does not continue the previous log, or if a record has
+    /// a type that redo does not know. In that case the changes are not known.
     pub fn of(
         vfs: &Arc<dyn Vfs>,
         logs: &[(Generation, PathBuf)],
@@ -66,7 +67,7 @@ impl LogChanges {
                 }
                 let ended = open.see(&record);
                 if stored.end > start {
-                    // The macro or group would be undone as a whole without the record.
+                    // Without this record, the macro or group would be undone as a whole.
                     ended.iter().for_each(|record| changes.add(record, &databases));
                     changes.add(&record, &databases);
                     changes.end = stored.end;
@@ -96,24 +97,24 @@ impl LogChanges {
     }
 }
 
-/// Macros and groups that have begun and not ended, with their records. A page has all changes of one or none, so what ends behind the
-/// start changes its pages there.
+/// Macros and groups that have begun and not ended, with their records. A page never has only some of their changes.
+/// A macro or group that ends after the start therefore changes its pages there.
 #[derive(Default)]
 struct OpenGroups {
-    /// By session. Those inside a group are not here: the group decides.
+    /// Open macros by session. Macros inside a group are not included, because the group decides about them.
     macros: BTreeMap<u16, Vec<LogRecord>>,
-    /// The group that has begun: the number of its records that were not seen, and those that are kept.
+    /// The open group: the number of its records that were not read yet, and the records that were stored.
     group: Option<(u32, Vec<LogRecord>)>,
 }
 
 impl OpenGroups {
-    /// Sees a record. Returns the kept records of the macro or the group that ends with it.
+    /// Processes a record. Returns the stored records of the macro or group that ends with it.
     fn see(&mut self, record: &LogRecord) -> Vec<LogRecord> {
         if let Some(missing) = record.marked_group() {
             self.group = (missing > 0).then_some((missing, Vec::new()));
             return Vec::new();
         }
-        // As redo does with a group that a crash interrupted, and with records that do not count.
+        // Redo treats interrupted groups, and records that are not counted in a group, in the same way.
         match record {
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.group = None,
             record if !record.counts_in_group() => return Vec::new(),
@@ -138,7 +139,7 @@ impl OpenGroups {
         }
     }
 
-    /// Keeps a record until its macro or its group ends.
+    /// Stores a record until its macro or group ends.
     fn keep(&mut self, record: LogRecord) {
         let of_macro = record.session().and_then(|session| self.macros.get_mut(&session));
         if let Some(kept) = self.group.as_mut().map(|(_, kept)| kept).or(of_macro) {
@@ -227,9 +228,9 @@ mod tests {
         assert!(seen(&mut open, page(1, 12)).is_empty());
         assert_eq!(seen(&mut open, page(1, 13)), [10, 11, 12]);
         assert!(seen(&mut open, page(1, 14)).is_empty());
-        // It has ended before.
+        // The group has ended before.
         assert!(seen(&mut whole(4), page(1, 12)).is_empty());
-        // It has no last record.
+        // The last record of the group is missing.
         let mut open = whole(6);
         open.see(&LogRecord::RecoveryUndo2(RecoveryUndo { time: LogTime::NONE }));
         assert!((12..20).all(|number| seen(&mut open, page(1, number)).is_empty()));

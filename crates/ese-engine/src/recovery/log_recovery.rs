@@ -1,4 +1,4 @@
-//! The phases of recovery of one log: analysis, redo and undo.
+//! Phases of the recovery of one log: analysis, redo and undo.
 
 use ese_format::attachment::Attachment;
 use ese_format::checkpoint::Checkpoint;
@@ -27,21 +27,21 @@ pub(super) struct LogRecovery<'a> {
     options: &'a InstanceOptions,
     reader: Arc<LogReader>,
     checkpoint_file: CheckpointFile,
-    /// The checkpoint, if its file belongs to this stream and its position lies within the logs.
+    /// Checkpoint, if its file belongs to this stream and its position lies within the logs.
     checkpoint: Option<Checkpoint>,
     signature: Signature,
     oldest: Generation,
     newest: Generation,
-    /// The position where redo starts.
+    /// Position at which redo starts.
     start: LogPosition,
 }
 
 /// Results of analysis.
 struct Analysis {
     undo_infos: UndoInfos,
-    /// The records from the start of redo on, as many as fit.
+    /// Records from the start of redo on, up to the memory limit.
     window: ReplayWindow,
-    /// The first record that does not fit. Redo reads the log from here a second time.
+    /// Start of the first record that exceeds the memory limit. Redo reads the log from here a second time.
     rest: Option<LogPosition>,
     tail: LogTail,
 }
@@ -49,13 +49,13 @@ struct Analysis {
 /// Results of redo.
 struct Redone {
     unfinished: UnfinishedTransactions,
-    /// The record with which a shutdown or recovery ended cleanly, if nothing happened since.
+    /// Position of the record with which a shutdown or recovery ended cleanly, if it is the last relevant record.
     clean_end: Option<LogPosition>,
     summary: RecoverySummary,
 }
 
 impl<'a> LogRecovery<'a> {
-    /// Reads the checkpoint and determines where redo starts.
+    /// Reads the checkpoint and determines the start of redo.
     pub fn new(
         core: &'a Arc<Core>,
         options: &'a InstanceOptions,
@@ -64,8 +64,8 @@ impl<'a> LogRecovery<'a> {
     ) -> Result<LogRecovery<'a>> {
         let (oldest, newest) = reader.range();
         let signature = reader.header_of(newest)?.signature;
-        // A checkpoint of another stream, or outside of the logs, is ignored. The first position behind the newest log is
-        // valid: the next generation had not been entered.
+        // A checkpoint of another stream, or outside of the logs, is ignored. The first position after the newest log
+        // is valid, because the next generation may not have been entered.
         let end = LogPosition::new(newest.next().0, 1, RECORDS_AT as u16);
         let checkpoint = checkpoint_file.read()?.filter(|checkpoint| {
             checkpoint.log_signature == signature
@@ -74,7 +74,8 @@ impl<'a> LogRecovery<'a> {
         });
         let start = match &checkpoint {
             Some(checkpoint) if checkpoint.attachments().is_some() => checkpoint.position,
-            // The header of its generation says which databases were attached, so redo starts there.
+            // The header of the checkpoint's generation lists the databases that were attached, so redo starts at
+            // that header.
             Some(checkpoint) => LogPosition::new(checkpoint.position.generation.0, 1, 0),
             None => LogPosition::new(oldest.0, 1, 0),
         };
@@ -101,7 +102,7 @@ impl<'a> LogRecovery<'a> {
         memory: usize,
     ) -> Result<Opened> {
         let analysis = self.analyze(memory)?;
-        // A log that ended cleanly has nothing to replay, which is no event.
+        // A log that ended cleanly has nothing to replay. No event is reported in that case.
         let is_change = |buffered: &BufferedRecord| {
             !matches!(
                 buffered.record(),
@@ -115,7 +116,7 @@ impl<'a> LogRecovery<'a> {
         let (first, last) = (self.start.generation, self.newest);
         events.report(EventKind::RecoveryStarted { first, last });
         let log = self.resume(log_options, &analysis.tail, listener)?;
-        // Redo may append before-images behind this position.
+        // Redo may append before-images after this position.
         let end_of_log = log.tail();
         let redone = self.redo(analysis, grant, memory, end_of_log, &events)?;
         self.core.transactions.continue_from(redone.unfinished.next_number);
@@ -134,8 +135,8 @@ impl<'a> LogRecovery<'a> {
         Ok(opened)
     }
 
-    /// Reads the log once before redo. Redo may append to the log, so it must know where the log ended. A record may
-    /// also need a before-image that stands behind it in the log, so the before-images are collected first.
+    /// Reads the log once before redo. Redo may append to the log, so the end of the log must be known first. A
+    /// record may also need a before-image that is later in the log, so the before-images are collected first.
     fn analyze(&self, memory: usize) -> Result<Analysis> {
         let mut undo_infos = UndoInfos::new();
         let mut window = ReplayWindow::new(memory);
@@ -155,7 +156,7 @@ impl<'a> LogRecovery<'a> {
         Ok(Analysis { undo_infos, window, rest, tail })
     }
 
-    /// Opens the log for appends behind its tail.
+    /// Opens the log for appends after its tail.
     fn resume(
         &self,
         log_options: LogOptions,
@@ -171,7 +172,7 @@ impl<'a> LogRecovery<'a> {
         Ok(log)
     }
 
-    /// Makes the changes that pages lack.
+    /// Redoes the changes that pages lack.
     fn redo(
         &self,
         analysis: Analysis,
@@ -182,7 +183,7 @@ impl<'a> LogRecovery<'a> {
     ) -> Result<Redone> {
         let Analysis { undo_infos, window, rest, .. } = analysis;
         let threads = redo_threads(self.options);
-        // Redo keeps the cache memory that the next windows need.
+        // Redo keeps the cache memory that the next windows will need.
         let reserved = if rest.is_some() { grant.bytes() / 2 } else { 0 };
         let mut redo = Redo::new(self.core.clone(), self.reader.clone(), threads, undo_infos, grant);
         redo.reserved = reserved;
@@ -211,7 +212,7 @@ impl<'a> LogRecovery<'a> {
         if let Some((first, last)) = attacher.lost {
             self.core.events.report(EventKind::CommittedLogsLost { first, last });
         }
-        // Before undo, which needs all databases.
+        // This check must precede undo, which needs all databases.
         attacher.check_none_missing()?;
         let summary = RecoverySummary {
             records: redo.records,
@@ -245,17 +246,17 @@ impl<'a> LogRecovery<'a> {
         Ok(attacher)
     }
 
-    /// Opens the log if no database is attached and nothing happened since the log ended cleanly at `clean_end`.
+    /// Opens the log if no database is attached and no changes were made since the log ended cleanly at `clean_end`.
     fn end_clean(self, clean_end: LogPosition, summary: RecoverySummary) -> Result<Opened> {
-        // A crash may have interrupted the shutdown before it wrote the checkpoint. Without a new checkpoint, the next
-        // recovery would require databases that may have been removed by then.
+        // A crash may have interrupted the shutdown before it wrote the checkpoint. Without a new checkpoint, the
+        // next recovery would require databases that may have been removed by then.
         if self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.position < clean_end) {
             self.write_checkpoint(clean_end, &[])?;
         }
         Ok(self.opened(clean_end, summary))
     }
 
-    /// Undo, and the record that ends recovery.
+    /// Executes undo, and logs the record that ends recovery.
     fn end_dirty(self, redone: Redone, log: &LogStream, end_of_log: LogPosition) -> Result<Opened> {
         let Redone { unfinished, mut summary, .. } = redone;
         summary.ran = true;
@@ -278,18 +279,19 @@ impl<'a> LogRecovery<'a> {
             return Ok(self.opened(position, summary));
         }
         if self.options.waypoint_latency > 0 {
-            // If the generations with the cleanup are lost, recovery has to read the deletions again.
+            // If the generations that contain the cleanup are lost, recovery must read the deletions again.
             self.core.ended.keep_pin(self.core.pins.pin(redo_from), end);
         }
         Ok(self.opened(redo_from, summary))
     }
 
-    /// The checkpoint that is valid while undo appends to the log. Writes one if the file has no valid checkpoint.
+    /// Returns the checkpoint that is valid while undo appends to the log. Writes a checkpoint if the file has no
+    /// valid one.
     fn checkpoint_for_undo(&self, end_of_log: LogPosition) -> Result<LogPosition> {
         match &self.checkpoint {
             Some(checkpoint) if checkpoint.position <= end_of_log => Ok(checkpoint.position),
-            // The file may belong to another log, or its position may be behind the end of this log. Records appended
-            // from now on would then stand in front of it.
+            // The file may belong to another log, or its position may be after the end of this log. Records that are
+            // appended from now on would then precede the checkpoint.
             _ => {
                 let redo_from = self.start.min(end_of_log);
                 self.write_checkpoint(redo_from, &self.core.attachments())?;
@@ -298,7 +300,7 @@ impl<'a> LogRecovery<'a> {
         }
     }
 
-    /// Rolls unfinished transactions back, and removes deleted nodes.
+    /// Rolls back unfinished transactions, and removes deleted nodes.
     fn undo(&self, unfinished: UnfinishedTransactions, log: &LogStream) -> Result<()> {
         for mut transaction in unfinished.transactions {
             while transaction.level() > 0 {
@@ -314,7 +316,7 @@ impl<'a> LogRecovery<'a> {
         Ok(())
     }
 
-    /// Makes redo start at `position`, with these databases attached.
+    /// Writes a checkpoint at `position` with these attached databases.
     fn write_checkpoint(&self, position: LogPosition, attached: &[Attachment]) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
         checkpoint.set_attachments(attached).map_err(|e| {

@@ -1,14 +1,15 @@
-//! Crash recovery: after a crash, brings the databases to a state in which they can be used.
+//! Crash recovery, which makes the databases usable after a crash.
 //!
 //! 1. Find the log and the checkpoint. If there is no log, create a stream.
 //! 2. Analysis: read the log from the checkpoint to its end.
-//! 3. Redo: repeat the changes that pages lack. The checkpoint and the log say which databases were attached.
-//! 4. Undo: roll back the transactions that had not ended, and log that. Then remove nodes that are flagged deleted.
-//! 5. Leave the databases attached. Pages that redo changed are written when normal operation would write them, so the
-//!    checkpoint stays where it is until then. ESE: `JET_bitKeepDbAttachedAtEndOfRecovery`.
+//! 3. Redo: repeat the changes that pages lack. The checkpoint and the log list the databases that were attached.
+//! 4. Undo: roll back the transactions that had not ended, and log the rollback. Then remove nodes that are flagged
+//!    deleted.
+//! 5. Leave the databases attached. Pages that redo changed are written when normal operation would write them. Until
+//!    then, the checkpoint does not advance. ESE: `JET_bitKeepDbAttachedAtEndOfRecovery`.
 //!
-//! A crash during recovery or soon after it is recovered like any other crash: from the same checkpoint, and through
-//! what this recovery logged.
+//! A crash during recovery, or soon after it, is handled like any other crash. The next recovery starts at the same
+//! checkpoint, and also replays the records that this recovery logged.
 
 mod attach;
 mod copy_findings;
@@ -42,16 +43,17 @@ use crate::maintenance::checkpoint::generations_needed;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
-/// Memory in bytes that redo uses for the log even if the cache can spare none.
+/// Minimum memory in bytes that redo uses for the log, even if the cache can spare none.
 const MIN_WINDOW_BYTES: usize = 64 << 10;
 
-/// At first the log gets a third of the cache. The rest is for pages, and for deltas of evicted pages.
+/// Divisor of the cache size that gives the initial memory for the log: a third. The rest is for pages, and for
+/// deltas of evicted pages.
 const LOG_SHARE_OF_CACHE: usize = 3;
 
-/// More threads would be of no use: the device limits the speed of redo.
+/// Maximum number of redo threads. More threads would not help, because the device limits the speed of redo.
 const MAX_REDO_THREADS: usize = 4;
 
-/// Threads that replay pages.
+/// Returns the number of threads that replay pages.
 fn redo_threads(options: &InstanceOptions) -> usize {
     match options.threads {
         true => jetcell_sync::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_REDO_THREADS),
@@ -62,22 +64,22 @@ fn redo_threads(options: &InstanceOptions) -> usize {
 /// Statistics of a recovery.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverySummary {
-    /// Whether the log had not ended cleanly, so that recovery ran.
+    /// Whether recovery ran, because the log had not ended cleanly.
     pub ran: bool,
-    /// Log records that redo read.
+    /// Number of log records that redo read.
     pub records: u64,
-    /// Page changes that a page lacked and that redo made.
+    /// Number of page changes that were missing in pages and were redone.
     pub applied: u64,
-    /// Page changes that redo left in memory without reading the page. They are made when the page is read, if it
-    /// lacks them.
+    /// Number of page changes that redo left in memory without reading the page. They are applied when the page is
+    /// read, if it lacks them.
     pub deferred: u64,
-    /// Transactions rolled back.
+    /// Number of transactions that were rolled back.
     pub rolled_back: usize,
-    /// Torn pages restored from page images.
+    /// Number of torn pages that were restored from page images.
     pub torn_pages: usize,
-    /// Missing generations, first and last, that may have held commits. Their loss was accepted.
+    /// First and last missing generation that may have contained commits. Their loss was accepted.
     pub lost: Option<(Generation, Generation)>,
-    /// Databases left attached.
+    /// Number of databases that were left attached.
     pub left_attached: usize,
 }
 
@@ -101,8 +103,8 @@ pub(crate) fn open_log(
     open_log_with(core, options, fresh, listener, grant, memory)
 }
 
-/// Like [`open_log`], with `memory` bytes for the replay window. `grant` is cache memory that redo gives back as it
-/// needs less.
+/// Opens the log like [`open_log`], with `memory` bytes for the replay window. `grant` is cache memory that redo
+/// returns when it needs less.
 fn open_log_with(
     core: &Arc<Core>,
     options: &InstanceOptions,
@@ -125,7 +127,7 @@ fn open_log_with(
         copy_lag_limit: options.copy_lag_limit,
         waypoint_latency: options.waypoint_latency,
         accept_lost_logs: options.accept_lost_logs,
-        // The files of lost generations may be found later, and must not be taken for these.
+        // The files of lost generations may be found later, and must not be confused with new ones.
         begin_generation: options.begin_generation || options.accept_lost_logs,
     };
     let checkpoint_file =

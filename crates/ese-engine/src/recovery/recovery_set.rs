@@ -1,4 +1,4 @@
-//! Logs and databases as they lie in directories, and what a recovery of them would replay.
+//! Logs and databases found in directories, and the plan of a recovery from them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use super::redo::redoable;
 use crate::log::{LogChain, LogNameForm, LogNames, LogReader, ReceivedLog};
 use crate::{Error, Result};
 
-/// What the name of a log ends in that recovery gave up.
+/// File name extension of logs that a recovery abandoned.
 pub const SET_ASIDE: &str = ".lost";
 
-/// A database that was found.
+/// A database file that was found.
 #[derive(Clone, Debug)]
 pub struct FoundDatabase {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its header.
+    /// Header of the database.
     pub header: DatabaseHeader,
 }
 
 impl FoundDatabase {
-    /// The generation from which redo starts, if the database belongs to the stream.
+    /// Returns the generation from which redo starts, if the database belongs to the stream.
     fn first_needed(&self) -> Generation {
         match self.header.state {
             DatabaseState::CleanShutdown => self.header.consistent_position.generation,
@@ -39,41 +39,42 @@ impl FoundDatabase {
     }
 }
 
-/// The logs of one stream, and databases, by what the files contain.
+/// The logs and databases of one stream, identified by the content of their files.
 #[derive(Clone, Debug)]
 pub struct RecoverySet {
-    /// Base name of the logs: that of the first log whose name begins with a valid one, or else `E00`.
+    /// Base name of the logs. It is taken from the first log whose name begins with a valid base name; otherwise it
+    /// is `E00`.
     pub base_name: FileStem,
-    /// The stream.
+    /// Signature of the log stream.
     pub signature: Signature,
-    /// The file of each generation.
+    /// Path of each generation's file.
     pub logs: BTreeMap<Generation, PathBuf>,
-    /// The databases of the stream.
+    /// Databases of the stream.
     pub databases: Vec<FoundDatabase>,
-    /// The oldest and the newest generation that an earlier recovery gave up. Their files end in [`SET_ASIDE`].
+    /// Oldest and newest generation that an earlier recovery abandoned. Their files have the extension [`SET_ASIDE`].
     pub set_aside: Option<(Generation, Generation)>,
     /// Files that are not part of the set, with the reason.
     pub ignored: Vec<(PathBuf, String)>,
-    /// The form of the names of the logs.
+    /// Format of the names of the logs.
     pub log_names: LogNameForm,
-    /// The newest log has the name of the log that was being written.
+    /// Whether the newest log has the name of the current log.
     has_current: bool,
 }
 
-/// What a recovery would replay.
+/// Plan of a recovery: the logs to replay, and the logs that are missing.
 #[derive(Clone, Debug)]
 pub struct RecoveryPlan {
-    /// The generations and their files, in order.
+    /// Generations and their files, in order.
     pub logs: Vec<(Generation, PathBuf)>,
-    /// Generations that a database needs to be consistent and that are missing, first and last, with the database.
+    /// First and last missing generation that a database needs to be consistent, with the path of the database.
     pub required: Option<(PathBuf, Generation, Generation)>,
-    /// Generations between others that are missing, the first of each gap, or the newest.
+    /// First missing generation between existing ones, or the newest generation if that is missing.
     pub missing: Option<Generation>,
-    /// The newest generation that may hold committed transactions, if it is missing.
+    /// Newest generation that may contain committed transactions, if it is missing.
     pub committed: Option<Generation>,
 }
 
-/// The role of a log, by its name.
+/// Role of a log, according to its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Role {
     Archived,
@@ -85,17 +86,19 @@ enum Role {
 struct FoundLog {
     path: PathBuf,
     header: LogHeader,
-    /// `None`: the name does not begin with a valid base name.
+    /// Base name; `None` if the name does not begin with a valid base name.
     base: Option<FileStem>,
     role: Role,
     short: bool,
 }
 
 impl RecoverySet {
-    /// Sorts files. Their content decides what they are. Nothing is changed. Files that are not finished, and files that another
-    /// process has removed or renamed since they were listed, are left out. [`RecoverySet::plan`] says if a log is missing then.
+    /// Classifies files by their content. The files are not changed. Unfinished files, and files that another process
+    /// has removed or renamed since they were listed, are skipped. If a log is therefore missing,
+    /// [`RecoverySet::plan`] reports it.
     ///
-    /// Errors: there are no logs, or logs of several streams; a file that is there cannot be read.
+    /// Returns an error if there are no logs, if the logs belong to several streams, or if an existing file cannot be
+    /// read.
     pub fn find(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let (mut logs, mut databases, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
         for path in files.iter().filter(|path| !is_unfinished(path)) {
@@ -143,7 +146,7 @@ impl RecoverySet {
         })
     }
 
-    /// The name that a generation has in a directory of its own, where `newest` is the newest one.
+    /// Returns the file name of a generation in a separate directory in which `newest` is the newest generation.
     pub fn name_of(&self, generation: Generation, newest: Generation) -> String {
         match generation == newest {
             true => self.log_names.current(self.base_name),
@@ -151,7 +154,7 @@ impl RecoverySet {
         }
     }
 
-    /// What a recovery up to `until` would replay, and what is missing.
+    /// Returns the plan of a recovery up to `until`, including the logs that are missing.
     pub fn plan(&self, until: LogPosition) -> RecoveryPlan {
         let oldest = self.logs.first_key_value().map_or(Generation(0), |(oldest, _)| *oldest);
         let first = self.databases.iter().map(FoundDatabase::first_needed).min().unwrap_or(oldest);
@@ -186,8 +189,8 @@ impl RecoverySet {
         plan
     }
 
-    /// Verifies that logs are undamaged and continue each other, and that redo knows all their records. Nothing is changed.
-    /// Returns whether redo can create a database from them.
+    /// Verifies that logs are undamaged and continue each other, and that redo knows all their records. The files are
+    /// not changed. Returns whether redo can create a database from the logs.
     pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
         let mut creates = false;
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
@@ -206,7 +209,8 @@ impl RecoverySet {
         Ok(creates)
     }
 
-    /// The first position whose records may be of a time after `time`; the end of the log if it is older.
+    /// Returns the first position whose records may be later than `time`, or the end of the log if all records are
+    /// older.
     pub fn position_after(&self, vfs: &Arc<dyn Vfs>, time: LogTime) -> Result<LogPosition> {
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
         for (generation, path) in &self.logs {
@@ -219,7 +223,7 @@ impl RecoverySet {
         Ok(LogPosition::MAX)
     }
 
-    /// Cuts a log file off at `until`: the records from there on are removed, durably.
+    /// Truncates a log file at `until`: durably removes the records from there on.
     pub fn cut_log(vfs: &Arc<dyn Vfs>, path: &Path, until: LogPosition) -> Result<()> {
         let failed = |e: std::io::Error| Error::io(path, &e);
         let file = vfs.open(path, OpenMode::Write).map_err(failed)?;
@@ -249,7 +253,7 @@ impl RecoverySet {
     }
 }
 
-/// What a file is, and its start. `None`: it is not there any more.
+/// Returns the format of a file and its first bytes, or `None` if the file no longer exists.
 fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(Format, Vec<u8>)>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let file = match vfs.open(path, OpenMode::Read) {
@@ -262,7 +266,7 @@ fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(Format, Vec<u8>)>> {
     Ok(Some((Format::of(&start), start.to_vec())))
 }
 
-/// The stream to which the files belong.
+/// Determines the stream to which the files belong.
 fn stream_of(logs: &[FoundLog], databases: &[FoundDatabase]) -> Result<Signature> {
     let mut streams: Vec<Signature> = Vec::new();
     for log in logs {
@@ -314,8 +318,8 @@ fn found_log(path: &Path, header: LogHeader) -> FoundLog {
     FoundLog { path: path.to_path_buf(), header, base: FileStem::new(&base).ok(), role, short }
 }
 
-/// Chooses one file for each generation. A prepared file belongs to the stream if a log before it or behind it says so:
-/// it holds the generation that was being made, or one whose file was to be used again.
+/// Chooses one file for each generation. A prepared file belongs to the stream only if the previous or the next log
+/// confirms it. It contains either the generation that was being created, or one whose file was going to be reused.
 fn choose(
     vfs: &Arc<dyn Vfs>,
     mut found: Vec<FoundLog>,
@@ -352,7 +356,8 @@ fn choose(
                 ));
                 continue;
             }
-            // Of several files of a generation, the next one names the content of the right one.
+            // If several files have the same generation, the next generation identifies the content of the correct
+            // one.
             let right = match next {
                 Some(next) if several => content_of(vfs, &log).ok() == Some(next.previous_checksum),
                 _ => best.is_none(),
@@ -397,8 +402,8 @@ mod tests {
 
     const END: LogPosition = LogPosition::MAX;
 
-    /// A database by the generations in its header: those that are required, and the newest that is committed. Without them,
-    /// the generation of a clean shutdown.
+    /// Generations in the header of a database: the required range, and the newest committed one. Without these, the
+    /// generation of a clean shutdown.
     type Generations = (u32, Option<(u32, u32)>);
 
     fn database(&(first, dirty): &Generations) -> FoundDatabase {
@@ -418,8 +423,8 @@ mod tests {
         FoundDatabase { path: PathBuf::from("one.edb"), header }
     }
 
-    /// The generations of a plan, those that are required and missing, the next one that is missing, and the newest committed
-    /// one that is missing.
+    /// Returns the generations of a plan, the missing required ones, the next missing one, and the newest missing
+    /// committed one.
     fn plan(logs: &[u32], has_current: bool, databases: &[Generations], until: LogPosition) -> Planned {
         let set = RecoverySet {
             base_name: FileStem::E00,
@@ -509,7 +514,7 @@ mod tests {
                 assert!(cut.len() == whole.len() && cut[..at] == whole[..at]);
                 let stays = if offset > RECORDS_AT { offset } else { 0 };
                 assert!(cut[at + stays..].iter().all(|byte| *byte == 0), "{segment} {offset}");
-                // The head of the segment is written again.
+                // The header of the segment is rewritten.
                 if stays > 0 {
                     assert!(cut[at + RECORDS_AT..at + stays] == whole[at + RECORDS_AT..at + stays]);
                 }
@@ -522,7 +527,7 @@ mod tests {
         let disk = SimVfs::new();
         let instance = open(&disk, PageSize::KIB_4, 64).unwrap();
         instance.create_database(Path::new("/db/test.edb"), &CreateOptions::default()).unwrap();
-        // A growth of a layout that redo does not know.
+        // A file growth record with a layout that redo does not know.
         let growth = LogRecord::Ignored(Opaque { kind: 68, body: vec![0; 9] });
         let (at, _) = instance.core().append(&[growth]).unwrap();
         let skipped = LogRecord::Ignored(Opaque { kind: 82, body: vec![1, 2] });

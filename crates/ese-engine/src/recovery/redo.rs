@@ -1,15 +1,17 @@
-//! Redo: repeats the changes that pages lack, up to the end of the log, and collects what unfinished transactions did.
+//! Redo: repeats the changes that pages lack, up to the end of the log, and collects the operations of unfinished
+//! transactions.
 //!
-//! A record applies to a page exactly if the page's dbtime is the record's time before. A page at or past the time
-//! after has the change already. Anything else is damage and ends recovery. A record that formats a page from nothing
-//! applies to every older page. Records between MacroBegin and MacroCommit wait for the commit, and a page is judged once
-//! for all of them ([`macro_changes`]); if the log ends inside a macro, its records are ignored.
+//! A record applies to a page only if the page's dbtime equals the record's time before the change. A page whose
+//! dbtime is equal to or greater than the time after the change already has the change. Any other dbtime is damage
+//! and ends recovery. A record that formats a new page applies to every older page. Records between MacroBegin and
+//! MacroCommit wait for the commit, and the time of a page is checked once for all of them ([`macro_changes`]). If
+//! the log ends inside a macro, its records are ignored.
 //!
-//! So the changes of a page depend on nothing but the page and the log, and only their order on that page matters. Redo
-//! collects records in the order of the log, with the operations of transactions, and then replays them page by page
-//! ([`page_replay`]). Some information about a change (before-images, keys of deleted nodes) is only on the page; redo
-//! has it after the replay. A record that needs such information makes redo replay the pages of all records before it;
-//! so does a record that attaches or detaches a database.
+//! Therefore the changes of a page depend only on the page and the log, and only their order on that page matters.
+//! Redo collects records in log order, together with the operations of transactions, and then replays them page by
+//! page ([`page_replay`]). Some information about a change (before-images, keys of deleted nodes) exists only on the
+//! page, and is available after the replay. Before a record that needs such information, redo replays the pages of
+//! all earlier records. The same applies to a record that attaches or detaches a database.
 
 mod catalogue;
 mod comparison;
@@ -56,34 +58,34 @@ use crate::{Error, Result};
 pub(super) struct Redo {
     core: Arc<Core>,
     log: Arc<LogReader>,
-    /// Threads that replay pages.
+    /// Number of threads that replay pages.
     threads: usize,
     undo_infos: UndoInfos,
-    /// Cache memory that holds the window. Redo gives it back as the window shrinks, except for `reserved` bytes.
+    /// Cache memory that holds the window. Redo returns it as the window shrinks, except for `reserved` bytes.
     grant: MemoryGrant,
     pub reserved: usize,
     transactions: BTreeMap<u16, OpenTransaction>,
     group: Option<OpenGroup>,
-    /// By session and time of change.
+    /// Open macros by session and time of change.
     macros: BTreeMap<(u16, DbTime), OpenMacro>,
-    /// Sessions of which a MacroBegin was read.
+    /// Sessions for which a MacroBegin record was read.
     began_macros: BTreeSet<u16>,
-    /// The last unversioned replace. An Undo record of a replace that directly follows it on the page finds the data
-    /// restored.
+    /// The last unversioned replace. If an Undo record of a replace directly follows it on the page, the data is
+    /// already restored.
     last_plain_replace: Option<PlainReplace>,
     pending: PendingRedo,
-    /// Pages that could not be read when the log changed them, why, and since which record they lack changes. A later record
-    /// may return them to the file system.
+    /// Pages that could not be read when the log changed them, with the error and the first record whose change they
+    /// lack. A later record may return these pages to the file system.
     unreadable: BTreeMap<PageKey, (Error, LogPosition)>,
-    /// What redo does beyond recovery if the databases are those of a copy.
+    /// Additional work of redo if the databases are those of a copy.
     copy: Option<CopyWork>,
     newest_number: u64,
     newest_id: NewestVersionId,
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
-    /// Page changes made.
+    /// Number of page changes made.
     pub applied: u64,
-    /// Page changes left in memory for pages that were not read.
+    /// Number of page changes left in memory for pages that were not read.
     pub deferred: u64,
 }
 
@@ -92,9 +94,9 @@ pub(super) struct Redo {
 struct PendingRedo {
     records: Vec<RedoRecord>,
     pages: Vec<PageRedo>,
-    /// The last page that each file must have.
+    /// Last page that each file must contain.
     last_pages: BTreeMap<FileId, PageNumber>,
-    /// Transactions that ended, with the position of the end. The transaction itself tells whether it committed.
+    /// Transactions that ended, with the position of the end. The transaction itself stores whether it committed.
     ended: Vec<(OpenTransaction, LogPosition)>,
 }
 
@@ -110,15 +112,15 @@ struct PlainReplace {
 /// A record that changes pages.
 struct RedoRecord {
     buffered: BufferedRecord,
-    /// The position where redo must start while a page lacks the change. The record alone may not be enough.
+    /// Position at which redo must start while a page lacks the change. The record alone may not be enough.
     needs_from: LogPosition,
-    /// The position up to which the log must be durable before a page with the change is written.
+    /// Position up to which the log must be durable before a page with the change is written.
     needs_until: LogPosition,
-    /// The key of the incoming node of a split, if it is the prefix of the new page; the separator of a merge.
+    /// Key of the incoming node of a split, if this key is the prefix of the new page; or the separator of a merge.
     key: Option<Box<[u8]>>,
-    /// The transaction of a versioned change.
+    /// Transaction of a versioned change.
     transaction: Option<Arc<Transaction>>,
-    /// The change that an Undo record undoes, unless the data are restored already.
+    /// Change that an Undo record undoes, unless the data is already restored.
     undoes: Option<Undone>,
 }
 
@@ -136,7 +138,7 @@ impl Redo {
         undo_infos: UndoInfos,
         grant: MemoryGrant,
     ) -> Redo {
-        // Later records must not reuse a version id of an UndoInfo record.
+        // Later records must not reuse the version id of an UndoInfo record.
         let mut newest_id = NewestVersionId::default();
         undo_infos.keys().for_each(|id| newest_id.seen(*id));
         Redo {
@@ -162,8 +164,8 @@ impl Redo {
         }
     }
 
-    /// Collects the next record. The caller handles attach and detach records. [`Redo::replay_pages`] changes the pages;
-    /// it gets the payloads of all records since its last call.
+    /// Collects the next record. The caller handles attach and detach records. [`Redo::replay_pages`] later changes
+    /// the pages. It gets the payloads of all records since its last call.
     pub fn record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         self.records += 1;
         if let Treatment::Refused(why) = treatment(&record) {
@@ -175,7 +177,7 @@ impl Redo {
         }
     }
 
-    /// Collects a record that belongs to no group, or to one that is complete.
+    /// Collects a record that belongs to no group, or to a complete group.
     fn one_record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         match &record {
             LogRecord::MacroBegin(begin) => {
@@ -189,8 +191,8 @@ impl Redo {
                 return Ok(());
             }
             LogRecord::MacroCommit(commit) => return self.end_macro(commit, &buffered, payloads),
-            // A macro that a crash interrupted is never completed. Its records are dropped here, because recovery uses
-            // the same session numbers again.
+            // A macro that was interrupted by a crash is never completed. Its records are dropped here, because
+            // recovery reuses the session numbers.
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.macros.clear(),
             _ => {}
         }
@@ -203,12 +205,12 @@ impl Redo {
         self.collect(buffered, &record, placed, span, payloads)
     }
 
-    /// The open macro to which a record belongs.
+    /// Returns the open macro to which a record belongs.
     fn macro_of(&mut self, record: &LogRecord, start: LogPosition) -> Result<Option<&mut OpenMacro>> {
         let Some((procid, time)) = macro_key(record) else { return Ok(None) };
         let needs_macro = matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_));
         if needs_macro && !self.began_macros.contains(&procid) {
-            // Redo starts inside of the macro.
+            // Redo starts inside the macro.
             let opened = OpenMacro { begun: start, whole: false, records: Vec::new() };
             return Ok(Some(self.macros.entry((procid, time)).or_insert(opened)));
         }
@@ -228,11 +230,11 @@ impl Redo {
         }
     }
 
-    /// Collects the records of a macro.
+    /// Collects the records of a macro that is complete.
     fn end_macro(&mut self, commit: &Macro, end: &BufferedRecord, payloads: &Payloads) -> Result<()> {
         let Some(OpenMacro { begun, whole, records }) = self.macros.remove(&(commit.procid, commit.db_time))
         else {
-            // Redo may start inside of a macro.
+            // Redo may start inside a macro.
             return match self.began_macros.insert(commit.procid) {
                 true => Ok(()),
                 false => Err(self.corrupt_record(
@@ -260,7 +262,7 @@ impl Redo {
         }
     }
 
-    /// Adds the effects of a record. `span` is the record, or its macro.
+    /// Adds the effects of a record. `span` is the range of the record, or of its macro.
     fn collect(
         &mut self,
         buffered: BufferedRecord,
@@ -270,8 +272,8 @@ impl Redo {
         payloads: &Payloads,
     ) -> Result<()> {
         let (start, end) = (buffered.start, buffered.end);
-        // A database that was shut down cleanly later on is not attached: its file has this change. Nor is a missing
-        // database: the log detaches it later, or recovery fails.
+        // A database that was shut down cleanly later is not attached, because its file already has this change. A
+        // missing database is not attached either: the log detaches it later, or recovery fails.
         if record.database().is_some_and(|id| self.attached(id.0).is_none()) {
             return Ok(());
         }
@@ -303,7 +305,7 @@ impl Redo {
             LogRecord::Commit0(commit) => {
                 self.newest_number = self.newest_number.max(u64::from(commit.commit0));
                 if let Some(mut open) = self.transactions.remove(&commit.procid) {
-                    // Before the pages are replayed: a committed change needs no before-image.
+                    // Set before the pages are replayed, because a committed change needs no before-image.
                     open.transaction.set_committed(u64::from(commit.commit0), end);
                     open.operations.retain(|operation| {
                         matches!(operation, Operation::Node(node) if node.may_leave_deleted_node())
@@ -328,19 +330,19 @@ impl Redo {
                     .filter(|restored| of_replace && restored.is_directly_before(&undo.node.page));
                 match restored {
                     Some(restored) => needs_from = restored.start,
-                    // Only the page may have the before-image.
+                    // The before-image may exist only on the page.
                     None if of_replace => self.replay_pages(payloads)?,
                     None => {}
                 }
                 undoes = self.mark_undone(undo).filter(|_| restored.is_none());
             }
-            // All transactions had ended when the engine wrote these.
+            // All transactions had ended when the engine wrote these records.
             LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) | LogRecord::RecoveryQuitKeepAttachments(_) => {
                 self.transactions.clear()
             }
             LogRecord::ExtendDb(extend) => {
                 let database = self.database(extend.database.0)?;
-                // What is missing was cut off later.
+                // Pages that are missing in the file were removed by a later record.
                 if start >= database.given_back_until() {
                     self.pending.require_page(database.file_id, extend.last);
                 }
@@ -383,7 +385,7 @@ impl Redo {
         Ok(())
     }
 
-    /// Adds what the record's transaction did.
+    /// Adds the operation of the record's transaction.
     fn add_operation(
         &mut self,
         database: &Arc<DatabaseFile>,
@@ -415,7 +417,8 @@ impl Redo {
                 );
                 self.add_node_operation(&revive.node, bookmark, Change::Insert, None);
             }
-            // The record names only the line. If the page has the change already, an UndoInfo record has the key.
+            // The record contains only the line. If the page already has the change, an UndoInfo record contains the
+            // key.
             LogRecord::FlagDelete(delete) => {
                 self.add_node_operation(&delete.node, None, Change::FlagDelete, Some(record_index));
             }
@@ -433,7 +436,7 @@ impl Redo {
                 }
             }
             LogRecord::SetExternalHeader(set) if set.data.is_empty() => {
-                // The creation of a tree was undone: changes in it need neither undo nor cleanup.
+                // The creation of a tree was undone. Changes in the tree need neither undo nor cleanup.
                 if let Some(open) = self.transactions.get_mut(&set.node.page.procid) {
                     let removed = (set.node.page.database.0, set.node.page.page);
                     open.operations.retain(|operation| match operation {
@@ -455,7 +458,7 @@ impl Redo {
         }
     }
 
-    /// Marks a change as undone, and returns what it was.
+    /// Marks a change as undone, and returns the change.
     fn mark_undone(&mut self, undo: &Undo) -> Option<Undone> {
         match is_counter(undo.operation) {
             true => Some(Undone::Counter(self.mark_counter_undone(undo))),
@@ -502,7 +505,7 @@ impl Redo {
                 database.grow_file(page)?;
             }
         }
-        // A stable sort, so that the changes of a page stay in the order of the log.
+        // The sort is stable, so the changes of a page stay in log order.
         pages.sort_by_key(|page| page.key);
         let memory = (&self.grant, self.reserved);
         let images = self.copy.as_ref().map(|copy| &copy.images);
@@ -530,13 +533,13 @@ impl Redo {
         Ok(())
     }
 
-    /// Number of macros whose end has not been read. Nothing of them was replayed.
+    /// Returns the number of macros whose end has not been read. Their records were not replayed.
     pub fn incomplete_macros(&self) -> usize {
         self.macros.len()
     }
 
-    /// Where redo would have to start to know the transactions that have not ended, and the macros that are not complete;
-    /// on a copy also to repeat what pages lack that could not be read.
+    /// Returns the position at which redo would have to start to read all records of unfinished transactions and
+    /// incomplete macros. On a copy, this includes the changes that unreadable pages lack.
     pub fn needed_from(&self) -> Option<LogPosition> {
         let transactions = self.transactions.values().map(|open| open.begun);
         let macros = self.macros.values().map(|open| open.begun);
@@ -545,13 +548,13 @@ impl Redo {
         transactions.chain(macros).chain(group).chain(skipped).min()
     }
 
-    /// Adds before-images that stand in the part of the log that is replayed next.
+    /// Adds before-images from the part of the log that is replayed next.
     pub fn add_undo_infos(&mut self, infos: UndoInfos) {
         infos.keys().for_each(|id| self.newest_id.seen(*id));
         self.undo_infos.extend(infos);
     }
 
-    /// Completes changes whose before-images came later in the log than the changes, and forgets all before-images.
+    /// Completes changes whose before-images are later in the log than the changes, and then drops all before-images.
     pub fn end_part(&mut self) {
         let infos = std::mem::take(&mut self.undo_infos);
         self.transactions.values_mut().for_each(|open| open.complete_from(&infos));
@@ -587,10 +590,10 @@ fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: &str) -> Error 
     Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }
 
-/// The session of a record and the time of change of its pages, if the record can be part of a macro.
+/// Returns the session of a record and the time of change of its pages, if the record can be part of a macro.
 fn macro_key(record: &LogRecord) -> Option<(u16, DbTime)> {
     match record {
-        // Changes no page, and has no time.
+        // This record changes no page, and has no time of change.
         LogRecord::UndoInfo(_) => None,
         LogRecord::NewPage(new) => Some((new.procid, new.after)),
         _ => record.page_change().map(|change| (change.procid, change.after)),

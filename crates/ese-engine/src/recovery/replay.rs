@@ -1,4 +1,4 @@
-//! Redo of a log, part by part: what the opening of an instance and the [`Replayer`](super::Replayer) have in common.
+//! Redo of a log part by part. Both the opening of an instance and the [`Replayer`](super::Replayer) use it.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::Result;
 use crate::events::{EventKind, Events};
 use crate::log::LogReader;
 
-/// Redo of a log in progress: page changes go to [`Redo`], records about whole databases to [`Attacher`].
+/// Redo of a log in progress. Page changes are passed to [`Redo`], and records about whole databases to [`Attacher`].
 pub(super) struct Replay {
     reader: Arc<LogReader>,
     pub redo: Redo,
     pub attacher: Attacher,
-    /// The record with which a shutdown or recovery ended cleanly, if nothing happened since.
+    /// Position of the record with which a shutdown or recovery ended cleanly, if it is the last relevant record.
     pub clean_end: Option<LogPosition>,
-    /// Records replayed, by their type.
+    /// Number of records replayed, by type.
     pub by_type: BTreeMap<&'static str, u64>,
-    /// The generation whose records are being replayed, and their number so far.
+    /// Generation whose records are being replayed, and the number of its records so far.
     generation: Option<(Generation, u64)>,
     events: Events,
 }
@@ -40,7 +40,7 @@ impl Replay {
         Replay { reader, redo, attacher, clean_end, by_type, generation: None, events }
     }
 
-    /// Notes that a record of a generation is replayed. Returns the generation before it, if this is another one.
+    /// Counts a replayed record of a generation. If this is a new generation, returns the previous one.
     fn count(&mut self, generation: Generation) -> Option<(Generation, u64)> {
         match &mut self.generation {
             Some((current, records)) if *current == generation => {
@@ -51,7 +51,7 @@ impl Replay {
         }
     }
 
-    /// Reports the last generation, at the end of the log.
+    /// Reports the last generation at the end of the log.
     pub fn report_last(&mut self) {
         let last = self.generation.take();
         self.report(last);
@@ -96,7 +96,7 @@ impl Replay {
                 LogRecord::Backup2(backup) => {
                     self.attacher.backed_up(backup)?;
                 }
-                // ESE's clean shutdown: it logs no detach records.
+                // A clean shutdown of ESE, which does not log detach records.
                 LogRecord::ShutDownMark => {
                     self.redo.replay_pages(&payloads)?;
                     self.redo.check_readable_to_close(None)?;

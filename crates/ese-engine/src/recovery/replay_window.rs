@@ -1,9 +1,9 @@
 //! The part of the log that redo holds in memory.
 //!
-//! Page images and the data of records are most of a log, and only pages that were not written before the crash need
-//! them. The window stores these payloads apart from their records. When memory is full, the window drops the oldest
-//! payloads; redo reads a record a second time if its page turns out to need it. Each payload is needed once at most,
-//! so its memory is freed as soon as redo has taken it.
+//! Page images and the data of records make up most of a log, but they are needed only for pages that were not
+//! written before the crash. The window stores these payloads separately from their records. When memory is full, the
+//! window drops the oldest payloads. If a page turns out to need a dropped payload, redo reads the record a second
+//! time. Each payload is needed at most once, so its memory is freed when redo has used it.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use twox_hash::XxHash3_64;
 use crate::log::{LogReader, StoredRecord};
 use crate::{Error, Result};
 
-/// Shorter payloads stay in their records.
+/// Minimum size in bytes of a payload that is stored separately. Shorter payloads stay in their records.
 const MIN_PAYLOAD_BYTES: usize = 128;
 /// Memory overhead of a payload in bytes.
 const PAYLOAD_OVERHEAD: usize = 2 * size_of::<Vec<u8>>();
-/// Memory in bytes that redo needs per record while it replays pages, in addition to the record.
+/// Memory in bytes that redo needs per record during the replay of pages, in addition to the record.
 const REDO_OVERHEAD: usize = 160;
 
 /// A log record in memory.
@@ -28,9 +28,9 @@ const REDO_OVERHEAD: usize = 160;
 pub(super) struct BufferedRecord {
     pub start: LogPosition,
     pub end: LogPosition,
-    /// The encoded record, without its payload if that is stored apart.
+    /// Encoded record, without its payload if that is stored separately.
     bytes: Vec<u8>,
-    /// Hash of the payload, if that is stored apart.
+    /// Hash of the payload, if it is stored separately.
     payload_hash: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl From<StoredRecord> for BufferedRecord {
 }
 
 impl BufferedRecord {
-    /// The decoded record, with an empty payload if that is stored apart.
+    /// Returns the decoded record, with an empty payload if that is stored separately.
     pub fn record(&self) -> std::result::Result<LogRecord, RecordError> {
         LogRecord::decode(&self.bytes).map(|(record, _)| record)
     }
@@ -52,9 +52,9 @@ impl BufferedRecord {
 #[derive(Default)]
 pub(super) struct Payloads {
     payloads: BTreeMap<LogPosition, Mutex<Option<Vec<u8>>>>,
-    /// Bytes of the payloads.
+    /// Number of bytes of the payloads.
     bytes: AtomicUsize,
-    /// Bytes of the records without their payloads.
+    /// Number of bytes of the records without their payloads.
     record_bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl Payloads {
         true
     }
 
-    /// Bytes of the payloads and their records.
+    /// Returns the number of bytes of the payloads and their records.
     pub fn memory(&self) -> usize {
         self.record_bytes + self.bytes.load(Ordering::Relaxed)
     }
@@ -82,12 +82,12 @@ impl Payloads {
         Some(payload)
     }
 
-    /// Whether the payload of the record was dropped, so that the record must be read again.
+    /// Returns whether the payload of the record was dropped, so the record must be read again.
     pub fn lacks(&self, buffered: &BufferedRecord) -> bool {
         buffered.payload_hash.is_some() && !self.payloads.contains_key(&buffered.start)
     }
 
-    /// Moves the payload back into the record. `reread` holds records that were read again.
+    /// Moves the payload back into the record. `reread` contains records that were read again.
     pub fn restore(
         &self,
         buffered: &BufferedRecord,
@@ -123,8 +123,8 @@ impl Payloads {
     }
 }
 
-/// The part of a record that only the page needs. Redo itself needs the data of a node if they are part of its order in
-/// the tree; such data are no payload.
+/// Returns the part of a record that only the page needs. If the data of a node is part of the order in the tree,
+/// redo itself needs the data; it is then not a payload.
 fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
     let unique = |node: &NodeChange| node.page.flags.contains(PageChangeFlags::UNIQUE);
     match record {
@@ -145,12 +145,12 @@ pub(super) struct ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// A window of about `limit` bytes. It takes at least one record.
+    /// Creates a window of about `limit` bytes. It accepts at least one record.
     pub fn new(limit: usize) -> ReplayWindow {
         ReplayWindow { limit, ..ReplayWindow::default() }
     }
 
-    /// Adds a record, or returns it if the window is full.
+    /// Adds a record. Returns the record if the window is full.
     pub fn push(&mut self, stored: StoredRecord) -> std::result::Result<(), StoredRecord> {
         if self.payloads.record_bytes >= self.limit && !self.records.is_empty() {
             return Err(stored);
@@ -184,7 +184,7 @@ mod tests {
 
     const DATA: usize = 400;
 
-    /// A record at its own position. Its data are a payload.
+    /// Creates a record at a distinct position. Its data is a payload.
     fn record(number: u16) -> StoredRecord {
         let page = PageChange {
             procid: 1,
@@ -204,7 +204,7 @@ mod tests {
         StoredRecord { start, end: LogPosition::new(1, number + 1, 0), bytes }
     }
 
-    /// A window with as many records as fit, at most `count`.
+    /// Creates a window with the records that fit, at most `count`.
     fn window(limit: usize, count: u16) -> ReplayWindow {
         let mut window = ReplayWindow::new(limit);
         let full = (0..count).find(|number| window.push(record(*number)).is_err());

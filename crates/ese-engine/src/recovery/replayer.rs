@@ -1,18 +1,19 @@
-//! Replays a log stream that another engine writes, one generation after another: the passive copy of ESE.
+//! Replays a log stream that another engine writes, one generation after another. ESE: passive copy.
 //!
 //! ```text
-//!  closed generation ──> verified, continues the one before ──> headers name it ──> redo ──> checkpoint moves
+//!  closed generation ──> verified, continues the previous ──> headers name it ──> redo ──> checkpoint advances
 //! ```
 //!
 //! A generation is verified, and redo must know all its records, before anything is changed.
 //!
-//! **Nothing is written into the log.** A change that is not committed yet may need a before-image that is not in the log
-//! that has arrived. The engine that wrote the log had not written the page by then; otherwise the log would have it. So
-//! replay does the same: the page stays in memory until the transaction ends, and keeps the checkpoint where its first
-//! change is. A stop that leaves the databases dirty drops these pages. The headers name the generations from which redo
-//! repeats them. A log that ends before its engine removed a deleted node can leave that node on its page, flagged deleted.
+//! **Nothing is written into the log.** A change that is not committed yet may need a before-image that is not in the
+//! received part of the log. The engine that wrote the log had not written the page by then; otherwise the
+//! before-image would be in the log. Replay does the same: the page stays in memory until the transaction ends, and
+//! holds the checkpoint at its first change. A stop that leaves the databases dirty drops these pages. The headers
+//! name the generations from which redo repeats the changes. If a log ends before its engine removed a deleted node,
+//! the node can remain on its page, flagged deleted.
 //!
-//! **Transactions that have not ended** keep the checkpoint at their begin, so that a later replay knows what to undo.
+//! **Transactions that have not ended** hold the checkpoint at their start. A later replay can therefore undo them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,33 +39,33 @@ use crate::options::InstanceOptions;
 use crate::storage::CheckpointPin;
 use crate::{Error, Result};
 
-/// The share of the cache that holds the log while it is replayed.
+/// Divisor of the cache size that gives the memory for the log during replay.
 const LOG_SHARE_OF_CACHE: usize = 8;
 
-/// What a [`Replayer`] has done so far.
+/// Statistics and results of a [`Replayer`].
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
-    /// First and last generation of which records were replayed.
+    /// First and last generation whose records were replayed.
     pub generations: Option<(Generation, Generation)>,
-    /// Everything before this position was replayed.
+    /// Position up to which all records were replayed.
     pub position: LogPosition,
-    /// Records replayed, by the name of their type.
+    /// Number of records replayed, by the name of their type.
     pub records: BTreeMap<&'static str, u64>,
-    /// Page changes that pages lacked and that redo made.
+    /// Number of page changes that were missing in pages and were redone.
     pub changed: u64,
-    /// Pages read from databases.
+    /// Number of pages read from databases.
     pub pages_read: u64,
-    /// Pages written to databases.
+    /// Number of pages written to databases.
     pub pages_written: u64,
-    /// Torn pages restored from page images.
+    /// Number of torn pages restored from page images.
     pub torn_pages: usize,
-    /// Macros whose end is not in the log. Nothing of them was replayed.
+    /// Number of macros whose end is not in the log. Their records were not replayed.
     pub incomplete_macros: usize,
-    /// The databases that the log has attached at this position, and their paths here.
+    /// Paths on this host of the databases that are attached at this position of the log.
     pub attached: Vec<PathBuf>,
 }
 
-/// Brings databases forward with the logs of another engine, and leaves them ready for more.
+/// Updates databases with the logs of another engine. Further logs can be replayed later.
 ///
 /// ```
 /// use ese_engine::*;
@@ -85,7 +86,7 @@ pub struct Replayed {
 /// let mut options = InstanceOptions::new(&passive)?;
 /// options.database_paths.search(&passive);
 /// let mut replayer = Replayer::open(options, &active.join("E00.log"))?;
-/// // From now on it gets each generation of the active engine when that is closed.
+/// // From now on, replay each generation of the active engine when it is closed.
 /// instance.attach(&active.join("data.edb"), 256)?;
 /// instance.core().log().roll()?;
 /// replayer.replay(&active.join("E0000000001.log"))?;
@@ -104,31 +105,32 @@ pub struct Replayer {
     reader: Arc<LogReader>,
     pub(super) replay: Replay,
     chain: LogChain,
-    /// The header of the generation that was first to be replayed, until that has begun.
+    /// Header of the first generation to be replayed, until its replay begins.
     first: Option<LogHeader>,
-    /// The generation with which replay begins.
+    /// Generation with which replay begins.
     oldest: Generation,
     position: LogPosition,
-    /// The newest generation of which all records that it had were replayed.
+    /// Newest generation that was replayed up to its current end.
     complete: Generation,
     generations: Option<(Generation, Generation)>,
     checkpointer: Checkpointer,
-    /// Keeps the checkpoint in front of what is not complete.
+    /// Pin that keeps the checkpoint before incomplete transactions and macros.
     pin: Option<CheckpointPin>,
     window_bytes: usize,
-    /// Why nothing more can be replayed.
+    /// Error after which the replay cannot continue.
     failed: Option<Error>,
     _lock: Box<dyn DirectoryLock>,
 }
 
 impl Replayer {
-    /// Prepares to replay a stream from the generation in the file `first` on. Replay begins with that generation: the
-    /// databases that its header lists must be the ones that the stream belongs to, or newer.
+    /// Prepares to replay a stream from the generation in the file `first` on. The databases that the header of this
+    /// generation lists must have the state at its beginning, or a newer one.
     ///
-    /// `options` says where the checkpoint file is ([`InstanceOptions::system_directory`]) and where the databases are
-    /// ([`InstanceOptions::database_paths`]). The page size is that of the log.
+    /// `options` contains the directory of the checkpoint file ([`InstanceOptions::system_directory`]) and the paths
+    /// of the databases ([`InstanceOptions::database_paths`]). The page size is taken from the log.
     ///
-    /// Errors: the file cannot be read or is no log; another instance or replayer uses the directory. Nothing is changed.
+    /// Returns an error if the file cannot be read or is not a log, or if another instance or replayer uses the
+    /// directory. Nothing is changed.
     pub fn open(options: InstanceOptions, first: &Path) -> Result<Replayer> {
         let vfs = options.vfs.clone();
         let names = LogNames::new(&options.log_directory, options.base_name);
@@ -200,33 +202,34 @@ impl Replayer {
         })
     }
 
-    /// The generation that must be replayed next. It may have been replayed in part.
+    /// Returns the generation that must be replayed next. It may have been replayed partly.
     pub fn next(&self) -> Generation {
         self.chain.next().unwrap_or(self.oldest)
     }
 
-    /// Everything before this position was replayed.
+    /// Returns the position up to which all records were replayed.
     pub fn position(&self) -> LogPosition {
         self.position
     }
 
-    /// Replays a closed generation: all its records.
+    /// Replays all records of a closed generation.
     ///
-    /// Errors: [`Error::LogMissing`] if it is not the next generation; [`Error::Log`] if it is damaged, does not continue
-    /// the one before it, or has a record that cannot be redone; then nothing of it was replayed. After other errors the
-    /// databases stay dirty, and can be replayed again from the generations that their headers name.
+    /// Returns [`Error::LogMissing`] if it is not the next generation. Returns [`Error::Log`] if it is damaged, does
+    /// not continue the previous generation, or has a record that cannot be redone; in this case no record of it was
+    /// replayed. After other errors the databases stay dirty, and can be replayed again from the generations that
+    /// their headers name.
     pub fn replay(&mut self, log: &Path) -> Result<()> {
         self.replay_part(log, false, LogPosition::MAX)
     }
 
-    /// Replays a generation that may not be closed: up to its end, and at most up to `until`. The next call continues,
-    /// with the same generation if that may have got more records since.
+    /// Replays a generation that may not be closed, up to its end or up to `until`, whichever is first. The next call
+    /// continues with the same generation if it may contain more records by then.
     pub fn replay_until(&mut self, log: &Path, until: LogPosition) -> Result<()> {
         self.replay_part(log, true, until)
     }
 
-    /// The first position in a log whose records may be of a time after `time`. `None`: the whole log is older. ESE stores
-    /// a time in each segment, which is when the segment was begun.
+    /// Returns the first position in a log whose records may be later than `time`, or `None` if the whole log is
+    /// older. ESE stores in each segment the time at which the segment was begun.
     pub fn position_after(&self, log: &Path, time: LogTime) -> Result<Option<LogPosition>> {
         let generation = self.reader.header_at(log)?.generation;
         self.reader.add(generation, log);
@@ -249,18 +252,18 @@ impl Replayer {
         let (chain, infos) = self.verify(&log, until)?;
         let upto = log.end().min(until);
         if upto <= self.position && !newest {
-            // The generation was open before, and was replayed as far as it goes.
+            // The generation was still open at an earlier call, and was already replayed up to its end.
             (self.chain, self.complete) = (chain, generation);
             return Ok(());
         }
-        // From here on the databases change. Redo can be repeated, but not continued.
+        // From here on the databases change. After an error, redo can be repeated, but not continued.
         let result = self.redo(&log, upto, infos);
         if let Err(error) = &result {
             self.failed = Some(error.clone());
             return result;
         }
         self.generations = Some((self.generations.map_or(generation, |(first, _)| first), generation));
-        // An open generation may get more records.
+        // More records may be added to an open generation.
         if until >= log.end() || until.generation > generation {
             self.complete = generation;
         }
@@ -276,7 +279,7 @@ impl Replayer {
         self.maintain()
     }
 
-    /// Checks that redo knows all records that are to be replayed, and collects the before-images among them.
+    /// Checks that redo knows all records that will be replayed, and collects the before-images among them.
     fn verify(&self, log: &ReceivedLog, until: LogPosition) -> Result<(LogChain, UndoInfos)> {
         let mut infos = UndoInfos::new();
         let chain = self.reader.visit_received(log, &self.chain, |stored| {
@@ -294,7 +297,7 @@ impl Replayer {
     fn redo(&mut self, log: &ReceivedLog, upto: LogPosition, infos: UndoInfos) -> Result<()> {
         let header = log.header();
         let created = header.created;
-        // Before any page with changes of the generation is written.
+        // The header must name the generation before any page with changes of it is written.
         for database in self.core.databases() {
             database.file.enter_generation(header.generation, created)?;
         }
@@ -308,7 +311,7 @@ impl Replayer {
         let (replay, mut end) = (&mut self.replay, upto);
         let mut window = ReplayWindow::new(limit);
         self.reader.visit_received(log, &self.chain, |stored| {
-            // A record that began in the generation before is complete now.
+            // A record that began in the previous generation is complete only now.
             if stored.end <= position || stored.start >= upto {
                 return Ok(());
             }
@@ -330,10 +333,10 @@ impl Replayer {
         Ok(())
     }
 
-    /// Moves the checkpoint as normal operation does, and frees memory.
+    /// Advances the checkpoint as in normal operation, and frees memory.
     fn maintain(&mut self) -> Result<()> {
         self.pin_incomplete();
-        // Before, the trees cannot be searched.
+        // The trees can be searched only when the databases are consistent.
         let consistent = self.replay.attacher.check_consistent(self.complete).is_ok();
         if consistent && !self.core.ended.is_empty() {
             self.without_bad_pages(cleanup::forget_removed(&self.core))?;
@@ -345,7 +348,8 @@ impl Replayer {
         Ok(())
     }
 
-    /// On a copy, a page that cannot be read waits for its repair. It keeps the checkpoint where redo needs it.
+    /// Ignores errors about unreadable pages on a copy. Such a page waits for its repair, and keeps the checkpoint at
+    /// the position that redo needs.
     fn without_bad_pages(&self, result: Result<()>) -> Result<()> {
         match result {
             Err(Error::Corrupt { page: Some(_), .. }) if self.replay.redo.is_of_copy() => Ok(()),
@@ -361,7 +365,8 @@ impl Replayer {
         }
     }
 
-    /// Writes what can be written, and moves the checkpoint as far as possible. Returns where redo would start.
+    /// Writes all pages that can be written, and advances the checkpoint to the latest possible position. Returns the
+    /// position at which redo would start.
     pub fn checkpoint(&mut self) -> Result<LogPosition> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
@@ -374,7 +379,7 @@ impl Replayer {
         self.checkpointer.advance(&self.core)
     }
 
-    /// What was done so far.
+    /// Returns the statistics and results so far.
     pub fn replayed(&self) -> Replayed {
         let cache = self.core.cache.counters();
         Replayed {
@@ -390,17 +395,18 @@ impl Replayer {
         }
     }
 
-    /// Whether the replayed log suffices: the databases that it attaches were found, and they are consistent, apart
+    /// Checks that enough log was replayed: the databases that it attaches were found, and they are consistent, apart
     /// from transactions that have not ended.
     ///
-    /// Errors: [`Error::Attachment`] if a database was not found; [`Error::LogsMissing`] if a database needs further
-    /// generations.
+    /// Returns [`Error::Attachment`] if a database was not found, and [`Error::LogsMissing`] if a database needs
+    /// further generations.
     pub fn check_complete(&self) -> Result<()> {
         self.replay.attacher.check_none_missing()?;
         self.replay.attacher.check_consistent(self.complete)
     }
 
-    /// Ends the replay and leaves the databases dirty, ready for more. ESE: `JET_bitRecoveryWithoutUndo`, -579.
+    /// Ends the replay and leaves the databases dirty. Further logs can be replayed later. ESE:
+    /// `JET_bitRecoveryWithoutUndo`, -579.
     #[doc(alias = "JET_bitRecoveryWithoutUndo")]
     pub fn stop(mut self) -> Result<Replayed> {
         self.checkpoint()?;
@@ -413,7 +419,7 @@ impl Replayer {
         Ok(replayed)
     }
 
-    /// The options with which the replayer was opened, with the page size of the log.
+    /// Returns the options with which the replayer was opened, with the page size of the log.
     pub(crate) fn options(&self) -> &InstanceOptions {
         &self.options
     }

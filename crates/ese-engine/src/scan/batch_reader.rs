@@ -1,4 +1,4 @@
-//! Reads the batches of a scan. The next one can be read while the pages of this one are verified.
+//! Reads the batches of a scan. The next batch can be read while the pages of the current batch are verified.
 
 use std::io;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 use crate::cache::PagesRead;
 use crate::storage::DatabaseFile;
 
-/// In a pause of this length a scan keeps no buffer.
+/// Minimum pause during which a scan releases its buffers.
 const LONG_PAUSE: Duration = Duration::from_millis(20);
 
-/// A batch: its first page, where it is in the file, and its length in bytes.
+/// A batch: its first page, its offset in the file, and its length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Batch {
     pub first: PageNumber,
@@ -22,15 +22,15 @@ pub(super) struct Batch {
     pub len: usize,
 }
 
-/// How the batches are read.
+/// Source of the batches.
 pub(super) enum BatchSource {
-    /// Past the cache. No page counts as the newest.
+    /// Reads the file and bypasses the cache. No page is known to be the newest version.
     File(Arc<dyn File>),
-    /// Through the cache: the scan is going to change pages.
+    /// Reads through the cache, because the scan will change pages.
     Cache(Arc<DatabaseFile>),
 }
 
-/// Reads of one file, at most one ahead.
+/// Reads batches from one file, with at most one read-ahead.
 pub(super) struct BatchReader {
     source: BatchSource,
     ahead: Option<(Batch, Receiver<PagesRead>)>,
@@ -42,7 +42,7 @@ impl BatchReader {
         BatchReader { source, ahead: None, spare: Vec::new() }
     }
 
-    /// Reads a batch. After an error, at least a part of it could not be read.
+    /// Reads a batch. If the result is an error, at least part of the batch could not be read.
     pub fn read(&mut self, batch: Batch) -> PagesRead {
         let ahead = self.ahead.take().filter(|(ahead, _)| *ahead == batch);
         if let Some((_, done)) = ahead
@@ -60,7 +60,7 @@ impl BatchReader {
         self.start(batch).recv().unwrap_or_else(lost)
     }
 
-    /// Begins to read a batch that will be asked for next.
+    /// Starts to read the batch that will be requested next.
     pub fn read_ahead(&mut self, batch: Batch) {
         let done = self.start(batch);
         self.ahead = Some((batch, done));
@@ -69,7 +69,7 @@ impl BatchReader {
     fn start(&mut self, batch: Batch) -> Receiver<PagesRead> {
         let (sender, done) = channel();
         let buffer = self.buffer(batch.len);
-        // Sending fails if the batch is not asked for.
+        // Sending fails only if the batch is never requested.
         let send = move |read| drop(sender.send(read));
         match &self.source {
             BatchSource::File(file) => file.submit(vec![Transfer {
@@ -81,26 +81,26 @@ impl BatchReader {
             }]),
             BatchSource::Cache(file) => {
                 let first = file.page_key(batch.first);
-                // A later page may be written past the cache.
+                // Pages after this limit may be written by operations that bypass the cache.
                 file.cache.read_through(first, file.unsettled.until(), buffer, send);
             }
         }
         done
     }
 
-    /// Forgets a batch that was read ahead: it can be old by the time it is asked for.
+    /// Discards a batch that was read ahead, because it may be outdated when it is requested.
     pub fn forget(&mut self) {
         self.ahead = None;
     }
 
-    /// Gives the memory of batches back to the system if the pause is long: many databases are scanned at once.
+    /// Frees the buffers if the pause is long, because many databases are scanned at once.
     pub fn release_for(&mut self, pause: Duration) {
         if pause >= LONG_PAUSE {
             self.spare.clear();
         }
     }
 
-    /// Takes the memory of a batch back.
+    /// Returns the buffer of a batch to the pool.
     pub fn recycle(&mut self, buffer: IoBuffer) {
         self.spare.push(buffer);
     }

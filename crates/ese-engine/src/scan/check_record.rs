@@ -1,7 +1,9 @@
-//! Logs what the scan has read, so that copies compare their pages with it. ESE: divergence check.
+//! Logs the state of the pages that the scan has read. Copies compare their pages with this state. ESE: divergence
+//! check.
 //!
-//! A record has the time of a page, its logical checksum and the highest time of the database. The page is latched until the record is
-//! in the log, so it has exactly the changes that stand before the record, and later changes get later times.
+//! A record contains the time of a page, its logical checksum, and the highest time of the database. The page is
+//! latched until the record is in the log. Therefore it has exactly the changes that precede the record, and later
+//! changes get later times.
 
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, LogRecord, ScanCheck2};
@@ -16,16 +18,17 @@ use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 use crate::{Error, Result};
 
-/// A page of zeros, as the scan has read it.
+/// A page that contained only zeros when the scan read it.
 #[derive(Clone, Copy)]
 pub(super) struct ZeroPage {
-    /// The highest time of the database before it was read.
+    /// Highest time of the database before the page was read.
     pub time: DbTime,
-    /// It is in the cache because of this read, so nothing newer was there.
+    /// Whether this read brought the page into the cache. If so, the cache had no newer version.
     pub is_newest: bool,
 }
 
-/// Logs the state of good pages. As in ESE, the scan goes on if that fails: the pages are good on this side.
+/// Logs the state of good pages. If this fails, the scan continues, as in ESE, because the pages are good on this
+/// side.
 pub(super) fn log_pages(
     services: &Services,
     file: &Arc<DatabaseFile>,
@@ -43,12 +46,12 @@ pub(super) fn log_pages(
     }
 }
 
-/// Logs the state of a page that has one. Nothing is logged if the page cannot be read, or was given back.
+/// Logs the state of a page. Nothing is logged if the page cannot be read, or was returned to the file system.
 fn log_page(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<()> {
     if file.cache.are_given_back(file.file_id, page.get(), page.get()) {
         return Ok(());
     }
-    // The page is needed once, so it does not displace pages that sessions use.
+    // The page is needed only once, so the fetch must not evict pages that sessions use.
     let pinned = match file.cache.fetch_cold(file.page_key(page)) {
         Err(Error::Corrupt { .. }) => return Ok(()),
         fetched => fetched?,
@@ -57,7 +60,8 @@ fn log_page(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<()> {
     append(file, &check_of(file, page, &latch)).map(|_| ())
 }
 
-/// The record about a page with these bytes. The caller holds a latch of the page until the record is in the log.
+/// Creates the check record for a page with these bytes. The caller must hold a latch on the page until the record is
+/// in the log.
 pub(crate) fn check_of(file: &DatabaseFile, page: PageNumber, bytes: &[u8]) -> ScanCheck2 {
     let view = Page::new(bytes, file.page_size);
     let current = file.db_time();
@@ -72,11 +76,11 @@ pub(crate) fn check_of(file: &DatabaseFile, page: PageNumber, bytes: &[u8]) -> S
     }
 }
 
-/// Logs that a page was never written, unless that is not certain.
+/// Logs that a page was never written, unless this is uncertain.
 fn log_zero_page(file: &Arc<DatabaseFile>, page: PageNumber, zero: ZeroPage) -> Result<()> {
     let mut time = zero.time;
     if !zero.is_newest {
-        // What is created from now on has a later time.
+        // Pages that are created from now on have a later time.
         time = file.db_time();
         let mut bytes = IoBuffer::zeroed(file.page_size.bytes());
         let read = file.cache.verify_on_disk(file.page_key(page), &mut bytes, IoReason::Scan)?;
@@ -108,7 +112,7 @@ pub(super) fn log_end(file: &DatabaseFile) -> Result<()> {
     append(file, &record).map(|_| ())
 }
 
-/// Appends a record. Returns where it starts.
+/// Appends a record. Returns its start.
 pub(crate) fn append(file: &DatabaseFile, record: &ScanCheck2) -> Result<LogPosition> {
     let mut batch = RecordBatch::new();
     batch.push(&LogRecord::ScanCheck2(*record));

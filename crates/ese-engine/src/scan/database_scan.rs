@@ -1,4 +1,4 @@
-//! The scan of one database, step by step.
+//! Scan of one database, executed in steps.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -23,23 +23,23 @@ use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 use crate::{Error, Result};
 
-/// How often the scan retries a page that is being written, and the time between two tries.
+/// Maximum number of retries for a page that is being written. The next constant is the time between two attempts.
 const ATTEMPTS: u32 = 200;
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
-/// How long a scan waits for the turn of its database before it asks again.
+/// Poll interval of a scan that waits for the turn of its database.
 const TURN_WAIT: Duration = Duration::from_millis(100);
 
-/// How long it waits for its window before it looks at the clock again.
+/// Maximum poll interval of a scan that waits for its window.
 const WINDOW_WAIT: Duration = Duration::from_secs(60);
 
-/// How long it waits for clean pages before it looks again.
+/// Poll interval of a scan that waits for clean pages.
 const CLEAN_WAIT: Duration = Duration::from_millis(5);
 
-/// Pages whose writes it starts each time.
+/// Maximum number of pages whose writes the scan starts at each poll.
 const CLEANED_PAGES: usize = 256;
 
-/// The progress is stored after so many pages, as in ESE, and after so much time.
+/// Number of pages after which the progress is stored, as in ESE. It is also stored after a fixed time.
 const PAGES_PER_SAVE: u64 = 256;
 const SAVE_AFTER: Duration = Duration::from_secs(1);
 
@@ -49,19 +49,19 @@ const FIRST: PageNumber = PageNumber::fixed(1);
 
 /// Stores the progress of a scan in its database.
 pub(crate) trait ProgressKeeper: Send + Sync {
-    /// The pass that was interrupted, and its next page. `None`: there is none.
+    /// Loads the interrupted pass and its next page. Returns `None` if no pass was interrupted.
     fn load(&self) -> Result<Option<(PassReport, PageNumber)>>;
     /// Stores the progress. `next` is `None` when the pass is complete.
     fn save(&self, pass: &PassReport, next: Option<PageNumber>) -> Result<()>;
 }
 
-/// The scan of one database.
+/// Scan of one database.
 pub(crate) struct DatabaseScan {
     file: Arc<DatabaseFile>,
     services: Arc<Services>,
     /// Held during a step.
     work: Mutex<Option<Work>>,
-    /// Tells the step to end early.
+    /// Requests the current step to end early.
     stop: AtomicBool,
     progress: Mutex<ScanProgress>,
 }
@@ -72,31 +72,31 @@ struct Work {
     batches: BatchReader,
     pace: Pace,
     next: PageNumber,
-    /// Time at which the next read may begin.
+    /// Time from which the next read may begin.
     due: Duration,
-    /// The pass so far; its seconds are in `ran`.
+    /// Report on the current pass, except for its seconds, which are in `ran`.
     pass: PassReport,
-    /// How long the pass has run.
+    /// Time for which the pass has run.
     ran: Duration,
-    /// Pages of the pass, and how long it had run, when its progress was stored.
+    /// Number of pages and running time of the pass when its progress was last stored.
     saved: (u64, Duration),
     clean_pages: CleanPageWait,
-    /// The state of each page is logged for copies.
+    /// Whether the state of each page is logged for copies.
     compares: bool,
-    /// It has not begun to work in this window.
+    /// Whether the pass has not begun to work in this window.
     suspended: bool,
 }
 
-/// What one step has counted and found.
+/// Counters and findings of one step.
 #[derive(Default)]
 struct Step {
     pages: u64,
     uninitialized: u64,
     examined_again: u64,
     findings: Vec<(PageNumber, PageFlaw)>,
-    /// Pages that the disk has as they should be, or that memory has newer: they may be overwritten.
+    /// Pages that may be overwritten: the page on disk is good, or memory has a newer version.
     candidates: Vec<PageNumber>,
-    /// Good pages, and what is known of those of zeros.
+    /// Good pages, with additional information about those that contain only zeros.
     good: Vec<(PageNumber, Option<ZeroPage>)>,
     pass: PassReport,
     zeroed: u64,
@@ -113,12 +113,12 @@ impl DatabaseScan {
         }
     }
 
-    /// Progress since the database was attached.
+    /// Returns progress since the database was attached.
     pub fn progress(&self) -> ScanProgress {
         self.progress.lock().clone()
     }
 
-    /// Starts a scan. Returns `false` if one is running already.
+    /// Starts a scan. Returns `false` if one is already running.
     pub fn begin(&self, options: ScanOptions, keeper: Option<Box<dyn ProgressKeeper>>) -> Result<bool> {
         let mut work = self.work.lock();
         if work.is_some() {
@@ -147,7 +147,7 @@ impl DatabaseScan {
             begun.next = next;
         }
         if begun.options.zero || begun.compares {
-            // Pages that are not in use are read into the cache, and overwritten, and these changes are logged.
+            // Unused pages will be read into the cache and changed there, and these changes are logged.
             self.file.unsettled.add_all_until(self.file.file_pages()?);
         }
         *work = Some(begun);
@@ -159,7 +159,7 @@ impl DatabaseScan {
         Ok(true)
     }
 
-    /// Keeps the scan from making a step until the result is dropped. Waits for the step that it makes now.
+    /// Prevents further steps of the scan until the result is dropped. Waits for the current step.
     pub fn paused(&self) -> impl Sized + '_ {
         self.work.lock()
     }
@@ -175,12 +175,13 @@ impl DatabaseScan {
         progress.running = false;
     }
 
-    /// Waits for the step that is running, if one is. Steps that begin later see what the caller did before.
+    /// Waits for the current step, if any. Later steps see all changes that the caller made before this call.
     pub fn wait_for_step(&self) {
         drop(self.work.lock());
     }
 
-    /// Makes one read of the scan if it is due. Returns the time until the next read; `None` if no scan is running.
+    /// Executes one read of the scan if it is due. Returns the time until the next read, or `None` if no scan is
+    /// running.
     pub fn step(&self) -> Result<Option<Duration>> {
         let mut slot = self.work.lock();
         let Some(work) = slot.as_mut() else { return Ok(None) };
@@ -218,8 +219,11 @@ impl DatabaseScan {
         Ok(Some(pause))
     }
 
-    /// How long the pass must wait: its window has not begun, it is the turn of another database, a backup runs, which also reads and
-    /// verifies all pages, or, if the pass changes pages, too much of the cache is dirty.
+    /// Returns the time that the pass must wait, or `None` if it need not wait.
+    ///
+    /// A pass waits outside of its window, while another database has the turn, and while a backup is running,
+    /// because the backup also reads and verifies all pages. A pass that changes pages also waits while too much of
+    /// the cache is dirty.
     fn must_wait(&self, work: &mut Work) -> Option<Duration> {
         let clock = self.file.vfs.clock();
         let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
@@ -227,7 +231,7 @@ impl DatabaseScan {
             self.suspend(work);
             return Some(closed.min(WINDOW_WAIT));
         }
-        // The pages of a load are not durable yet, and a page that is being written is not in the cache.
+        // The pages of a bulk load are not durable yet, and are not in the cache while they are written.
         if self.services.bulk_loads.load(Ordering::SeqCst) > 0 {
             return Some(TURN_WAIT);
         }
@@ -250,16 +254,16 @@ impl DatabaseScan {
             }
             None => {}
         }
-        // The pass must not flood the cache with dirty pages: sessions would wait for them to be written.
+        // The pass must not fill the cache with dirty pages, because sessions would have to wait for their writes.
         if work.clean_pages.wait(mostly_dirty) {
-            // A failed write is reported by the cache, to all that use it.
+            // The cache reports a failed write to all its users.
             let _ = self.file.cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);
             return Some(CLEAN_WAIT);
         }
         None
     }
 
-    /// Begins to work in a window. A pass that was interrupted goes on.
+    /// Begins to work in a window. An interrupted pass resumes.
     fn resume(&self, work: &mut Work) {
         if !std::mem::take(&mut work.suspended) || work.pass.invocations == 0 {
             return;
@@ -280,7 +284,7 @@ impl DatabaseScan {
             return;
         }
         self.describe(work);
-        // Without it, the pass resumes from what was stored before.
+        // If saving fails, the pass resumes from the progress that was stored before.
         let _ = self.save(work, true);
         let (database, zeroing) = (self.file.path.clone(), work.options.zero);
         self.file.events.report(EventKind::PassInterrupted { database, zeroing });
@@ -296,7 +300,7 @@ impl DatabaseScan {
         Arc::as_ptr(&self.file.cache) as usize
     }
 
-    /// Notes a failure, and reports it unless it is the one of the step before.
+    /// Records a failure, and reports it unless the previous step failed in the same way.
     fn failed(&self, work: &Work, error: Error) -> Error {
         let what = error.to_string();
         let mut progress = self.progress.lock();
@@ -309,14 +313,15 @@ impl DatabaseScan {
         error
     }
 
-    /// Brings seconds and days of the pass up to date.
+    /// Updates the seconds and days of the pass.
     fn describe(&self, work: &mut Work) {
         let now = self.file.vfs.clock().unix_ms();
         work.pass.seconds = work.ran.as_secs();
         work.pass.days = (now - work.pass.began_unix_ms).max(0) as u64 / DAY_MS as u64 + 1;
     }
 
-    /// Reads through the cache if pages are changed, or logged for copies.
+    /// Selects the source of the batches. The scan reads through the cache if it changes pages or logs their state
+    /// for copies.
     fn choose_source(&self, work: &mut Work) {
         work.compares = work.options.compare_copies && self.file.log.has_copies();
         work.batches = BatchReader::new(match work.options.zero || work.compares {
@@ -336,7 +341,7 @@ impl DatabaseScan {
         self.file.events.report(EventKind::PassStarted { database, zeroing });
     }
 
-    /// Reads a batch and works on its pages. Returns its bytes.
+    /// Reads a batch and processes its pages. Returns the number of bytes read.
     fn scan_batch(&self, work: &mut Work) -> Result<usize> {
         let page_bytes = self.file.page_size.bytes();
         let last = self.file.file_pages()?;
@@ -350,12 +355,13 @@ impl DatabaseScan {
         if batch.len > 0 {
             let time = self.file.db_time();
             if work.compares {
-                // A page that is in the cache must not be written past it later.
+                // A page that is in the cache must not be written later by an operation that bypasses the cache.
                 self.file.unsettled.add_all_until(last);
             }
-            // At least one page of a batch that cannot be read is unreadable, so each page is read separately.
+            // If the read of a batch failed, at least one of its pages is unreadable. Each page is then read
+            // separately.
             let (result, mut bytes, loaded) = work.batches.read(batch);
-            // Reads that are limited must not be old.
+            // A throttled scan does not read ahead, because the data would be outdated.
             let next = self.batch(work, end, last);
             if next.len > 0 && work.options.throttle == Throttle::default() {
                 work.batches.read_ahead(next);
@@ -375,7 +381,7 @@ impl DatabaseScan {
                 if let Some(flags) = judged
                     && work.options.zero
                 {
-                    // Memory may have a newer state of a page that it had before.
+                    // If the page was already in memory, memory may have a newer version.
                     match newest && flags.contains(PageFlags::SCRUBBED) {
                         true => step.pass.unchanged += 1,
                         false => step.candidates.push(number),
@@ -402,7 +408,7 @@ impl DatabaseScan {
         Ok(count * page_bytes)
     }
 
-    /// The batch that begins with a page; empty behind the last page.
+    /// Returns the batch that begins with a page. The batch is empty after the last page.
     fn batch(&self, work: &Work, first: PageNumber, last: u32) -> Batch {
         let size = self.file.page_size;
         let left = last.saturating_add(1).saturating_sub(first.get()) as usize;
@@ -410,7 +416,7 @@ impl DatabaseScan {
         Batch { first, offset: size.offset_of(first), len: pages * size.bytes() }
     }
 
-    /// Adds what a step has found to the counters, and reports it.
+    /// Adds the results of a step to the counters, and reports its findings.
     fn count(&self, work: &mut Work, step: Step, bytes: usize, end: PageNumber) {
         let pass = &mut work.pass;
         pass.pages += step.pages;
@@ -442,14 +448,15 @@ impl DatabaseScan {
         }
     }
 
-    /// Makes the cache write a page with flipped bits again, without them. Returns whether the cache has reported the page,
-    /// because it had to read it.
+    /// Makes the cache rewrite a page whose flipped bits were corrected. Returns whether the cache has reported the
+    /// page because it had to read it.
     fn rewrite(&self, page: PageNumber) -> bool {
         let key = self.file.page_key(page);
         let reported = !self.file.cache.has_verified(key);
-        // An available page must not be used for writes past the cache while the cache is to write it. None begin during a step.
+        // While the cache is going to write an available page, the page must not be used for writes that bypass the
+        // cache. Such writes never begin during a step.
         self.file.unsettled.add(Extent { last: page, count: 1 });
-        // If it cannot be read now, the cache reports that, and the next pass finds the page again.
+        // If the page cannot be read now, the cache reports that, and the next pass finds the page again.
         if let Ok(pinned) = self.file.cache.fetch_cold(key) {
             pinned.write().mark_dirty(self.file.log.tail());
         }
@@ -497,7 +504,7 @@ impl DatabaseScan {
         Ok(())
     }
 
-    /// Stores the progress of the pass if that is due.
+    /// Stores the progress of the pass if this is due or `now` is set.
     fn save(&self, work: &mut Work, now: bool) -> Result<()> {
         let (pages, ran) = work.saved;
         let due = work.pass.pages >= pages + PAGES_PER_SAVE || work.ran >= ran.saturating_add(SAVE_AFTER);
@@ -512,7 +519,7 @@ impl DatabaseScan {
         Ok(())
     }
 
-    /// Overwrites what is left of deleted data. `false`: the scan is to stop.
+    /// Overwrites the remains of deleted data. Returns `false` if the scan was asked to stop.
     fn zero(&self, step: &mut Step) -> Result<bool> {
         let cache = self.file.cache.counters();
         let log_bytes = log_bytes_of_page(self.file.page_size, cache.dirty, cache.frames);
@@ -522,7 +529,7 @@ impl DatabaseScan {
             }
             let zeroed = match zero_page(&self.services, &self.file, page, log_bytes) {
                 Ok(zeroed) => zeroed,
-                // The page was good a moment ago. The next pass says whether it is bad.
+                // The page was good when it was read before. The next pass determines whether it is bad.
                 Err(Error::Corrupt { .. }) => continue,
                 Err(error) => return Err(error),
             };
@@ -536,7 +543,8 @@ impl DatabaseScan {
         Ok(true)
     }
 
-    /// Verifies a page. Returns the flags of a good one that is in use or was; none if they were not on the disk.
+    /// Verifies a page. If the page is good and is or was in use, returns its flags. The flags are empty if the page
+    /// had to be verified again.
     fn judge(
         &self,
         number: PageNumber,
@@ -562,7 +570,7 @@ impl DatabaseScan {
         Ok(flags)
     }
 
-    /// Whether the page is zero, and what is wrong with it, without a concurrent write.
+    /// Returns whether the page is zero and what is wrong with it, verified while no write is in progress.
     fn judge_again(&self, number: PageNumber, page: &mut [u8]) -> Result<(bool, Option<PageFlaw>)> {
         for _ in 0..ATTEMPTS {
             if self.stop.load(Ordering::Acquire) {
@@ -580,8 +588,8 @@ impl DatabaseScan {
                         PageIntegrity::Good => return Ok((false, None)),
                         PageIntegrity::Zero => return Ok((true, None)),
                         PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),
-                        // A small page shows a wrong number only by its checksum, so any damage looks like some other
-                        // number.
+                        // In a small page, a wrong page number is detected only through the checksum. Any damage can
+                        // look like some other page number.
                         PageIntegrity::WrongPage { stored } if stored <= self.file.file_pages()? => {
                             PageFlaw::WrongPage(stored)
                         }
@@ -590,7 +598,7 @@ impl DatabaseScan {
                 };
             return Ok((false, Some(flaw)));
         }
-        // A page that is written all the time is checked in the next pass.
+        // A page that is written continuously is checked in the next pass.
         Ok((false, None))
     }
 }

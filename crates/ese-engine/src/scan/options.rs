@@ -1,4 +1,4 @@
-//! Settings of a scan: what it reads, and what it does with pages.
+//! Settings of a scan: the pages that it reads, and the operations that it applies to them.
 
 use std::time::Duration;
 
@@ -10,34 +10,35 @@ use crate::pace::Throttle;
 use crate::window::MaintenanceWindow;
 use crate::{Error, Result};
 
-/// Bytes of one read of Exchange 2013.
+/// Size of one read in Exchange 2013, in bytes.
 pub const EXTENT_BYTES: usize = 256 << 10;
 
-/// The smallest and the largest read.
+/// Minimum and maximum size of one read in bytes.
 const BATCH_BYTES: std::ops::RangeInclusive<usize> = (64 << 10)..=(16 << 20);
 
 /// Settings of a scan.
 #[derive(Clone)]
 pub struct ScanOptions {
-    /// How fast it may read. A step is one read.
+    /// Rate limits of the scan. A step is one read.
     pub throttle: Throttle,
-    /// Bytes of one read, from 64 KiB to 16 MiB; whole pages of it are read. Exchange 2007 SP1: 320 KiB; 2013: 256 KiB.
+    /// Size of one read in bytes, from 64 KiB to 16 MiB, rounded down to whole pages. Exchange 2007 SP1: 320 KiB;
+    /// 2013: 256 KiB.
     pub batch_bytes: usize,
-    /// Whether what deleted data leave behind is overwritten. ESE: `JET_bitDatabaseScanZeroPages`.
+    /// Whether the scan overwrites the remains of deleted data. ESE: `JET_bitDatabaseScanZeroPages`.
     #[doc(alias = "JET_bitDatabaseScanZeroPages")]
     pub zero: bool,
-    /// Whether the state of each page is logged, so that copies compare theirs, if the instance has copies. ESE:
+    /// Whether the scan logs the state of each page for comparison by copies, if the instance has copies. ESE:
     /// `JET_paramEnableExternalAutoHealing`.
     #[doc(alias = "JET_paramEnableExternalAutoHealing")]
     pub compare_copies: bool,
-    /// Whether the progress is stored in the database, so that a later scan resumes the pass.
+    /// Whether the progress is stored in the database. A later scan can then resume the pass.
     pub keep_progress: bool,
     /// Whether the scan ends after one pass. ESE: `JET_bitDatabaseScanBatchStart`.
     pub single_pass: bool,
-    /// When it may run. Outside, the pass is interrupted. `None`: at any time.
+    /// Maintenance window. Outside of the window the pass is interrupted. With `None`, the scan runs at any time.
     pub window: Option<MaintenanceWindow>,
-    /// Databases with the same turn are scanned one at a time, pass by pass: usually those of one disk. ESE:
-    /// `JET_paramEnableDbScanSerialization`.
+    /// Turn that serializes scans: databases with the same turn are scanned one at a time, pass by pass. Usually
+    /// these are the databases of one disk. ESE: `JET_paramEnableDbScanSerialization`.
     #[doc(alias = "JET_paramEnableDbScanSerialization")]
     pub turn: Option<Arc<ScanTurn>>,
 }
@@ -61,7 +62,7 @@ impl ScanOptions {
     /// Checks the settings.
     ///
     /// # Errors
-    /// [`Error::Usage`] if one is impossible.
+    /// Returns [`Error::Usage`] if a setting is invalid.
     pub fn check(&self) -> Result<()> {
         if !BATCH_BYTES.contains(&self.batch_bytes) {
             return Err(Error::Usage(format!(
@@ -77,18 +78,19 @@ impl ScanOptions {
     }
 }
 
-/// The right to maintenance, which one database has at a time.
+/// Exclusive right to run maintenance. One database holds it at a time.
 #[derive(Default)]
 pub struct ScanTurn(Mutex<Option<(usize, FileId)>>);
 
 impl ScanTurn {
-    /// Takes the turn if it is free. `cache` tells instances with caches of their own apart.
+    /// Acquires the turn if it is free or already held by this database. `cache` distinguishes instances with
+    /// separate caches.
     pub(crate) fn take(&self, cache: usize, file: FileId) -> bool {
         let mut holder = self.0.lock();
         *holder.get_or_insert((cache, file)) == (cache, file)
     }
 
-    /// Gives it back.
+    /// Releases the turn.
     pub(crate) fn release(&self, cache: usize, file: FileId) {
         let mut holder = self.0.lock();
         if *holder == Some((cache, file)) {

@@ -1,4 +1,4 @@
-//! What a scan has done and found.
+//! Progress and findings of a scan.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,15 +7,16 @@ use ese_format::PageNumber;
 
 use crate::events::PassReport;
 
-/// Maximum number of findings kept, one per page. Further bad pages are only counted.
+/// Maximum number of pages whose findings are stored. Additional bad pages are only counted.
 pub const FINDINGS_KEPT: usize = 1000;
 
-/// What is wrong with a page on disk.
+/// Damage of a page on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageFlaw {
-    /// Single flipped bits, which the checksum locates: `8 * byte + bit`. Reading the page corrects them in memory.
+    /// Single flipped bits, which the checksum locates. Each bit is given as `8 * byte + bit`. Reading the page
+    /// corrects them in memory.
     FlippedBits(Vec<u32>),
-    /// A valid page, but another one. ESE: -1118.
+    /// The page is valid, but is another page. ESE: -1118.
     WrongPage(u32),
     /// The checksum is wrong and cannot be corrected. ESE: -1018.
     Checksum,
@@ -37,12 +38,12 @@ impl fmt::Display for PageFlaw {
     }
 }
 
-/// Progress of a scan, in all its passes.
+/// Progress of a scan over all its passes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScanProgress {
     /// Whether the scan is running.
     pub running: bool,
-    /// Passes that reached the end of the file.
+    /// Number of passes that reached the end of the file.
     pub passes: u64,
     /// Number of batches read.
     pub reads: u64,
@@ -50,26 +51,26 @@ pub struct ScanProgress {
     pub bytes: u64,
     /// Number of pages read.
     pub pages: u64,
-    /// Number of pages of zeros among them.
+    /// Number of these pages that contain only zeros.
     pub uninitialized: u64,
-    /// Number of pages that were read again because they looked wrong at first.
+    /// Number of pages that were read again because they seemed damaged in the first read.
     pub examined_again: u64,
     /// Number of bad pages, counted once per pass, including pages with flipped bits.
     pub bad: u64,
-    /// Of these, pages with flipped bits only, which are corrected whenever the page is read.
+    /// Number of these pages that have only flipped bits, which are corrected whenever the page is read.
     pub corrected: u64,
-    /// Number of pages that were overwritten in part or whole.
+    /// Number of pages that were overwritten partly or completely.
     pub zeroed: u64,
-    /// The last page read in this pass; `None` before the first read.
+    /// Last page read in this pass; `None` before the first read.
     pub position: Option<PageNumber>,
-    /// Start of the pass, in milliseconds since 1970 UTC.
+    /// Start of the pass in milliseconds since 1970 UTC.
     pub pass_began: Option<i64>,
-    /// End of the previous pass.
+    /// End of the previous pass in milliseconds since 1970 UTC.
     pub last_pass_ended: Option<i64>,
-    /// The pass that is running, or the last one.
+    /// Report on the current pass, or on the last one if no pass is running.
     pub pass: PassReport,
-    /// Why the last step failed, if it did. The scan tries again.
+    /// Error of the last step, if it failed. The scan retries the step.
     pub failure: Option<String>,
-    /// Findings by page; the first [`FINDINGS_KEPT`].
+    /// Damage by page, for the first [`FINDINGS_KEPT`] pages.
     pub findings: BTreeMap<PageNumber, PageFlaw>,
 }

@@ -97,7 +97,7 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     let reads = pages.div_ceil((EXTENT_BYTES / SIZE.bytes()) as u64);
     assert_eq!((clean.reads, clean.bytes), (reads, pages * SIZE.bytes() as u64));
 
-    // Damage of pages that are not in memory.
+    // Damage pages that are not in memory.
     let content = disk.contents(Path::new(DB)).unwrap();
     let at = |page: PageNumber| SIZE.offset_of(page) as usize;
     let used = |page: &PageNumber| content[at(*page)..at(*page) + SIZE.bytes()].iter().any(|byte| *byte != 0);
@@ -110,7 +110,7 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     disk.corrupt(Path::new(DB), at(broken) as u64 + 600, &[0x5a; 300]).unwrap();
     let other = content[at(flipped)..at(flipped) + SIZE.bytes()].to_vec();
     disk.corrupt(Path::new(DB), at(moved) as u64, &other).unwrap();
-    // Damage of pages in memory: one equals the disk, one is newer.
+    // Damage pages that are in memory. One equals its version on disk; the other is newer.
     let (warm, newer) = (tree.root, PageNumber::fixed(1));
     drop(db.file.pin(warm).unwrap());
     disk.corrupt(Path::new(DB), at(warm) as u64 + 600, &[0x5a; 300]).unwrap();
@@ -132,10 +132,10 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     assert_eq!((found.bad, found.examined_again), (4, 5), "{found:?}");
     let used = counted.snapshot().since(&before);
     let reads_of = |reason| used.get(reason, IoOperation::Read).operations;
-    // The page with the flipped bit is read into the cache, which writes it again.
+    // The page with the flipped bit is read into the cache, which writes it again without the error.
     assert_eq!((reads_of(IoReason::Scan), reads_of(IoReason::DatabaseRead)), (reads + 4, 1));
 
-    // The scan counts a bad page once per pass, and no longer after the repair. Its finding remains.
+    // The scan counts a bad page once per pass until the page is repaired. Its finding remains stored.
     pass(&db);
     assert_eq!((db.scan_progress().bad, db.scan_progress().findings.len()), (7, 4));
     for page in [broken, moved, warm] {
@@ -151,7 +151,7 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     instance.shutdown().unwrap();
 }
 
-/// A file system that writes pages in two halves, with a scan step between them.
+/// A file system that writes pages in two halves and runs a scan step between them.
 struct TornWrites {
     inner: Arc<dyn Vfs>,
     database: OnceLock<Weak<Database>>,
@@ -187,7 +187,7 @@ impl FileLayer for TornFile {
                 self.inner.submit(vec![transfer]);
                 continue;
             };
-            // The end of the last page still has the old content.
+            // The end of the last page still has its old content.
             let before_end = transfer.buffer.len() - SIZE.bytes() / 2;
             let mut half = vec![0; SIZE.bytes()];
             let last = transfer.offset + (transfer.buffer.len() - SIZE.bytes()) as u64;
@@ -231,14 +231,14 @@ fn the_scan_pauses_after_each_read() {
     instance.start_scan(&db, pause);
     let began = clock.monotonic();
     while clock.monotonic() - began < Duration::from_secs(60) {
-        // Other work calls `step` far more often than a read is due.
+        // Other work calls `step` much more often than a read is due.
         let wait = db.scan.step().unwrap().unwrap();
         assert!(wait <= pause);
         instance.step().unwrap();
         clock.advance(wait.min(Duration::from_millis(7)));
     }
     let reads = db.scan_progress().reads;
-    // The simulated disk takes no time.
+    // Operations of the simulated disk take no time.
     assert!((598..=602).contains(&reads), "{reads} reads in 60 s");
     instance.stop_scan(&db);
     clock.advance(pause * 2);
@@ -247,8 +247,9 @@ fn the_scan_pauses_after_each_read() {
     instance.shutdown().unwrap();
 }
 
-/// Each page costs what it is to cost, or what its records need: with pages of 8 KiB, a mebibyte of log names 10,000 pages
-/// while the cache is clean, and 2,500 while it is dirty.
+/// Checks the number of log bytes per page: the configured number, or more if the records need more. With 8 KiB
+/// pages, a mebibyte of log contains records for 10,000 pages while the cache is clean, and for 2,500 pages while it
+/// is dirty.
 #[test]
 fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
     let [clean, dirty] = [0, 100].map(|dirty| log_bytes_of_page(PageSize::KIB_8, dirty, 100));
@@ -265,7 +266,7 @@ fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
         };
         let (before, mut pages) = (written(), 0);
         for page in 1..=db.file.file_pages().unwrap() {
-            // A page that was never written is no page.
+            // Pages that were never written are skipped.
             let zeroed = zero_page(instance.core().services(), &db.file, PageNumber::fixed(page), wanted);
             pages += u64::from(zeroed.is_ok_and(|zeroed| zeroed.changed));
         }
@@ -280,8 +281,8 @@ fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
     }
 }
 
-/// The scan repairs single bits on the disk, of pages in memory and of others, and reports each page once. So it does when it
-/// also overwrites deleted data.
+/// Checks that the scan repairs single-bit errors on the disk, both of pages in memory and of other pages, and that
+/// it reports each page once. The same must hold if the scan also overwrites deleted data.
 #[test]
 fn the_scan_writes_pages_with_flipped_bits_again() {
     for zero in [false, true] {
@@ -318,7 +319,7 @@ fn the_scan_repairs(zero: bool) {
         let at = SIZE.offset_of(page) as usize;
         let mut now = repaired[at..at + SIZE.bytes()].to_vec();
         assert_eq!(verify_page(&mut now, SIZE, page), PageIntegrity::Good);
-        // The header has flags that change with each write.
+        // The page header has flags that change with each write.
         assert!(zero || now[40..] == content[at + 40..at + SIZE.bytes()], "{page:?}");
     }
     pass(&db);
@@ -327,7 +328,7 @@ fn the_scan_repairs(zero: bool) {
     instance.shutdown().unwrap();
 }
 
-/// The pages that are overwritten are read with the batches of the scan, and not once more.
+/// Checks that pages to be overwritten are read only with the batches of the scan, and not a second time.
 #[test]
 fn zeroing_reads_each_page_once() {
     let counted = Arc::new(CountedVfs::new(Arc::new(SimVfs::new())));
@@ -356,7 +357,7 @@ fn zeroing_reads_each_page_once() {
     let read = counted.snapshot().since(&before);
     let read = |reason| read.get(reason, IoOperation::Read).operations;
     assert!(db.scan_progress().zeroed > 100, "{:?}", db.scan_progress());
-    // What is left are the pages of the catalog, where the progress is stored.
+    // The remaining reads are pages of the catalog, where the progress is stored.
     assert!(read(IoReason::DatabaseRead) < 10, "{}", read(IoReason::DatabaseRead));
     assert!(read(IoReason::Scan) <= db.scan_progress().reads + 1);
     drop(db);
@@ -372,8 +373,8 @@ impl EventSink for Heard {
     }
 }
 
-/// Zeroing and defragmentation wait while most of the cache is dirty, and say so if that lasts. Each step starts writes of
-/// dirty pages, so the wait ends.
+/// Checks that zeroing and defragmentation wait while most of the cache is dirty, and report the wait if it lasts
+/// long. Each step starts writes of dirty pages, so the wait ends.
 #[test]
 fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
     const FRAMES: usize = 2500;
@@ -424,7 +425,7 @@ fn tasks_that_change_pages_pause_for_lack_of_clean_pages() {
     }
 }
 
-/// A load that always has most of the cache dirty slows defragmentation, and does not stop it.
+/// Checks that a load that keeps most of the cache dirty slows defragmentation but does not stop it.
 #[test]
 fn defragmentation_works_beside_a_load_that_keeps_the_cache_dirty() {
     let disk = SimVfs::new();
@@ -475,7 +476,7 @@ fn the_scan_thread_stops_on_request() {
     instance.stop_scan(&db);
     let stopped = db.scan_progress();
     assert!(!stopped.running && stopped.bad == 0);
-    // A pause, however long, does not delay the stop.
+    // Even the longest pause does not delay the stop.
     instance.start_scan(&db, Duration::MAX);
     drop(db);
     instance.shutdown().unwrap();

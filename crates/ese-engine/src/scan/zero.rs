@@ -1,17 +1,18 @@
-//! Which pages are overwritten, and with what.
+//! Overwrites the remains of deleted data on pages.
 //!
-//! | page | what is overwritten |
+//! | page | bytes that are overwritten |
 //! | --- | --- |
-//! | not in use (emptied and freed) | everything behind its header, with `U` |
+//! | not in use (emptied and freed) | everything after its header, with `U` |
 //! | page of a tree | all bytes that no node uses, with `Z` |
 //! | node of a leaf that is flagged deleted, while no transaction runs | its data, with `D`; a long-value chunk with `L` |
 //!
-//! Skipped, as in ESE: pages of zeros, space trees, the root of the database, empty roots, and pages with before-images
-//! that are not logged yet. ESE skips two more kinds of pages:
-//! - Internal pages. Here the root of a tree that has grown still holds the records that it had as a leaf.
-//! - Pages that changed after the oldest transaction began. The engine does not need that: the state that a snapshot sees is
-//!   in the version store, and the node that it needs stays on the page, because a deleted node is overwritten only while
-//!   no transaction runs.
+//! The following are skipped, as in ESE: pages that contain only zeros, space trees, the root of the database, empty
+//! roots, and pages with before-images that are not logged yet. ESE skips two more kinds of pages:
+//! - Internal pages. In this engine, the root of a tree that has grown still contains the records that it had as a
+//!   leaf.
+//! - Pages that changed after the oldest transaction began. The engine does not need to skip these pages. The state
+//!   that a snapshot sees is in the version store. The node that the snapshot needs stays on the page, because a
+//!   deleted node is overwritten only while no transaction runs.
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags, Scrub};
 use ese_format::page::{NodeFlags, Page, PageFlags};
@@ -23,29 +24,32 @@ use crate::pages::{AtomicGroup, Attempt, group, scrub};
 use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 
-/// What became of a page.
+/// Result of zeroing a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Zeroed {
-    /// It has not changed since it was overwritten.
+    /// Whether the page has not changed since it was overwritten.
     pub unchanged: bool,
-    /// It is not in use, and was overwritten.
+    /// Whether the page is not in use and was overwritten.
     pub unused: bool,
-    /// It is in use.
+    /// Whether the page is in use.
     pub used: bool,
-    /// It was changed.
+    /// Whether the page was changed.
     pub changed: bool,
-    /// Deleted records that were overwritten.
+    /// Number of deleted records that were overwritten.
     pub records: u64,
-    /// Long-value chunks that were overwritten.
+    /// Number of long-value chunks that were overwritten.
     pub chunks: u64,
 }
 
-/// Bytes of pages that a mebibyte of log may name, if the whole cache is clean; the least and the most that it names.
+/// Number of page bytes that one mebibyte of log may cover if the whole cache is clean. The next constant limits the
+/// result.
 const NAMED_IN_CLEAN_CACHE: u64 = 100_000 << 10;
 const NAMED: std::ops::RangeInclusive<u64> = (20_000 << 10)..=(80_000 << 10);
 
-/// Bytes of log for each page, padding included. ESE pads its records, too: the checkpoint follows at a distance in bytes of
-/// log, so the records also limit how many dirty pages the pass adds to the cache.
+/// Returns the number of log bytes for each page, including padding.
+///
+/// ESE also pads its records. The checkpoint follows at a distance in bytes of log. Therefore the size of the records
+/// also limits the number of dirty pages that the pass adds to the cache.
 pub(super) fn log_bytes_of_page(page_size: PageSize, dirty: u64, frames: u64) -> usize {
     let clean = frames.saturating_sub(dirty);
     let named = NAMED_IN_CLEAN_CACHE / frames.max(1) * clean;
@@ -53,17 +57,17 @@ pub(super) fn log_bytes_of_page(page_size: PageSize, dirty: u64, frames: u64) ->
     (1 << 20) / pages.max(1) as usize
 }
 
-/// Bytes of the records of a page without operations and padding: it is a transaction of its own.
+/// Number of record bytes for a page without operations and padding. Each page is changed in a separate transaction.
 const FIXED_BYTES: usize = 54 + 8 + 8;
 
-/// Overwrites what is left of deleted data on a page. Its records take `log_bytes`, or as much more as they need.
+/// Overwrites the remains of deleted data on a page. Its records take `log_bytes` bytes, or more if they need more.
 pub(super) fn zero_page(
     services: &Services,
     file: &Arc<DatabaseFile>,
     page: PageNumber,
     log_bytes: usize,
 ) -> Result<Zeroed> {
-    // The page is needed once, so it does not displace pages that sessions use.
+    // The page is needed only once, so the fetch must not evict pages that sessions use.
     let _pinned = file.cache.fetch_cold(file.page_key(page))?;
     let mut zeroed = Zeroed::default();
     group::run(file, false, |group| {
@@ -99,8 +103,8 @@ fn zero_latched(
         zeroed.used = true;
         return Ok(());
     }
-    // The latch keeps transactions that begin now away from the page, so it has no version if none runs and no history
-    // is left.
+    // The latch prevents new transactions from accessing the page. Therefore the page has no versions if no
+    // transaction is running and no history is left.
     let no_transaction = !services.transactions.any_running() && services.ended.is_empty();
     let operations: Vec<u8> = match unused {
         true => Vec::new(),
@@ -126,11 +130,11 @@ fn padded(mut operations: Vec<u8>, log_bytes: usize) -> Vec<u8> {
     operations
 }
 
-/// What is done with a node.
+/// Returns the operation for a node.
 fn operation(page: &Page<'_>, line: usize, no_transaction: bool) -> u8 {
     let flags = page.flags();
     let deleted = page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED));
-    // In other trees the data are part of the order of the nodes.
+    // In non-unique trees, the data is part of the order of the nodes.
     if !deleted || !no_transaction || flags.contains(PageFlags::NON_UNIQUE) {
         return scrub::KEEP;
     }
@@ -144,14 +148,14 @@ fn operation(page: &Page<'_>, line: usize, no_transaction: bool) -> u8 {
 mod tests {
     use super::*;
 
-    /// The figures of Exchange 2007 SP1, whose pages have 8 KiB: 2,500 to 10,000 pages in a log of a mebibyte.
+    /// Checks the values of Exchange 2007 SP1, which has 8 KiB pages: a mebibyte of log covers 2,500 to 10,000 pages.
     #[test]
     fn a_log_names_more_pages_while_the_cache_is_clean() {
         let pages = |dirty| (1 << 20) / log_bytes_of_page(PageSize::KIB_8, dirty, 1000);
         assert_eq!([0, 100, 200].map(pages), [10_082; 3]);
         assert_eq!([800, 900, 1000].map(pages), [2_502; 3]);
         assert!((6_200..=6_300).contains(&pages(500)), "{}", pages(500));
-        // Larger pages: as many bytes of them.
+        // With larger pages, the number of page bytes per mebibyte of log stays the same.
         assert_eq!(log_bytes_of_page(PageSize::KIB_32, 0, 1000), 419);
         assert_eq!(log_bytes_of_page(PageSize::KIB_32, 5, 0), 1677);
     }

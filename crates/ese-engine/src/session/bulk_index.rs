@@ -9,14 +9,15 @@ use crate::database::Database;
 use crate::table::{IndexDefinition, IndexProgress, create_index_in_bulk};
 
 impl Session {
-    /// Creates an index of a table that no session has open: its entries are sorted in bounded memory, and become full pages
-    /// that are written once, past the cache, and not logged. When this returns, the index is durable, and all sessions
-    /// see it. Until then no other session can open the table.
+    /// Creates an index of a table that no session has open. The entries are sorted in bounded memory and stored in
+    /// full pages, which are written once, bypass the cache, and are not logged. When this returns, the index is
+    /// durable and visible to all sessions. Until then, no other session can open the table.
     ///
-    /// The load is a transaction of its own. After a crash in between, or an error, nothing of the index is left. For backups
-    /// and copies, what [`BulkLoad`](super::BulkLoad) says holds.
+    /// The load runs in a separate transaction. After an error, or a crash during the load, nothing of the index
+    /// remains. The restrictions on backups and copies are the same as for [`BulkLoad`](super::BulkLoad).
     ///
-    /// Errors: as [`Session::create_index`]; [`Error::Usage`](crate::Error::Usage) in a transaction; a backup is running (-505).
+    /// Errors: those of [`Session::create_index`]; [`Error::Usage`](crate::Error::Usage) if the session is in a
+    /// transaction; -505 if a backup is running.
     pub fn bulk_create_index(
         &mut self,
         db: &Arc<Database>,
@@ -27,8 +28,9 @@ impl Session {
         self.bulk_create_index_with(db, table, index, options, |_| true)
     }
 
-    /// Like [`Session::bulk_create_index`]. `goes_on` gets the progress, in rows that were read and then in pages; if it returns
-    /// `false`, the result is [`Error::Cancelled`](crate::Error::Cancelled), and nothing of the index is left.
+    /// Creates an index like [`Session::bulk_create_index`], and reports the progress to `goes_on`: first in rows
+    /// that were read, then in pages. If `goes_on` returns `false`, the result is
+    /// [`Error::Cancelled`](crate::Error::Cancelled), and nothing of the index remains.
     pub fn bulk_create_index_with(
         &mut self,
         db: &Arc<Database>,

@@ -1,4 +1,4 @@
-//! Bulk loads of new tables, and the transaction of every bulk load.
+//! Bulk loads of new tables, and the transaction that all bulk loads use.
 
 use ese_format::catalog::TableSchema;
 use ese_format::record::{ColumnId, Value};
@@ -18,20 +18,24 @@ use crate::{Error, Result};
 /// Settings of a bulk load.
 #[derive(Clone, Debug)]
 pub struct BulkLoadOptions {
-    /// How full the pages of the table and of its indexes become, in percent, 20 to 100. By default the density of each.
+    /// Fill factor of the pages of the table and its indexes in percent, 20 to 100. The default is the density of
+    /// each index.
     pub density: Option<u32>,
-    /// Bytes of memory for the sorts of all secondary indexes together: 32 MiB by default, at least 2 MiB for each. What does
-    /// not fit is sorted in a temporary file beside the database, which takes the length of all entries, or twice that.
+    /// Bytes of memory for the sorts of all secondary indexes together: 32 MiB by default, and at least 2 MiB per
+    /// index. Entries that do not fit are sorted in a temporary file in the directory of the database. This file
+    /// needs one to two times the length of all entries.
     pub sort_bytes: usize,
-    /// Bytes of one write: 1 MiB by default. Each tree that is being built has up to six buffers of this size.
+    /// Size of one write in bytes: 1 MiB by default. Each tree that is being built has up to six buffers of this
+    /// size.
     pub transfer_bytes: usize,
-    /// Whether the unused bytes of pages are overwritten, so that the first pass of a scan that zeroes finds nothing to do
-    /// on them.
+    /// Whether to zero the unused bytes of pages. The first pass of a scan that zeroes then has nothing to do on
+    /// these pages.
     pub zero: bool,
-    /// The buffers of the writes, and the memory of sorts, which stay here between loads: as much as the loads of one moment have
-    /// needed. Loads that follow each other in a program need less processor time if they share them.
+    /// Pool of write buffers and sort memory that is retained between loads. It grows to the peak demand of
+    /// concurrent loads. Consecutive loads need less processor time if they share the pool.
     pub buffers: Arc<LoadBuffers>,
-    /// Bytes of rows out of order that are kept, and inserted one by one at the end: 1 MiB by default. Their inserts are logged.
+    /// Bytes of memory for rows that are out of order: 1 MiB by default. These rows are inserted individually at the
+    /// end, and their inserts are logged.
     pub out_of_order_bytes: usize,
 }
 
@@ -48,39 +52,42 @@ impl Default for BulkLoadOptions {
     }
 }
 
-/// How far a bulk load is.
+/// Progress of a bulk load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BulkLoadProgress {
-    /// Rows that were added.
+    /// Number of rows that were added.
     pub rows: u64,
-    /// How many of them were out of order: they are inserted one by one at the end.
+    /// Number of added rows that were out of order. They are inserted individually at the end.
     pub out_of_order: u64,
-    /// Pages that were filled, of the table, its long values and its indexes.
+    /// Number of pages that were filled, for the table, its long values and its indexes.
     pub pages: u64,
-    /// Bytes of entries of secondary indexes for which pages will be filled at the end.
+    /// Bytes of secondary index entries for which no pages have been filled yet.
     pub entry_bytes: u64,
 }
 
-/// The bulk load of a new table: rows in the order of their keys become full pages, which are written once, in large writes
-/// past the cache. Secondary indexes are sorted in bounded memory, and built at the end.
+/// A bulk load of a new table. Rows in key order are stored in full pages, which are written once, in large writes
+/// that bypass the cache. Secondary indexes are sorted in bounded memory, and built at the end.
 ///
-/// | moment | after a crash, or if the load is dropped |
+/// | moment | state after a crash, or if the load is dropped |
 /// | --- | --- |
-/// | before [`BulkLoad::finish`] | as before the load; its space is available again |
-/// | while `finish` runs | as before the load, or all of the table is there |
-/// | after `finish` has returned | all of the table is there |
+/// | before [`BulkLoad::finish`] | the state before the load; its space is available again |
+/// | while `finish` runs | the state before the load, or the complete table |
+/// | after `finish` has returned | the complete table |
 ///
-/// The load is one transaction, which creates the table. Its pages are not logged: they are durable before the first record
-/// that refers to them. So no other session sees a part of the table, and no checkpoint covers a page that is not durable.
-/// The log has the allocation of extents, which a rollback returns, and a few records at the end.
+/// The load is one transaction, which creates the table. Its pages are not logged: they are durable before the first
+/// record that refers to them. Therefore no other session sees a part of the table, and no checkpoint covers a page
+/// that is not durable. The log contains the allocation of extents, which a rollback undoes, and a few records at the
+/// end.
 ///
-/// **Rows out of order** are kept in bounded memory, and inserted at the end, in the same transaction: they are logged, and leaves
-/// that are full split. What exceeds the memory is refused with [`Error::OutOfOrder`], and the load goes on without it.
+/// **Rows out of order** are buffered in bounded memory, and inserted at the end in the same transaction. Their
+/// inserts are logged, and may split full leaves. When the memory is full, further rows out of order are refused with
+/// [`Error::OutOfOrder`], and the load can continue without them.
 ///
-/// **Backups.** Logs alone cannot bring the table back. A load makes the databases forget their backups, so that the next
-/// one must be a full one (-560 for others), and copies that follow the log must be made again. Redo on an older copy of
-/// the database ends at the load, with [`Error::PageTime`] or [`Error::Corrupt`]: it never goes on without the pages. While
-/// a load is running, no backup and no freeze can begin.
+/// **Backups.** The table cannot be recreated from logs alone. A load clears the backup information of the databases.
+/// The next backup must therefore be a full backup (others fail with -560), and copies that follow the log must be
+/// seeded again. Redo on an older copy of the database stops at the load with [`Error::PageTime`] or
+/// [`Error::Corrupt`]; it never continues without the pages. While a load is running, no backup and no freeze can
+/// begin.
 ///
 /// ```
 /// use ese_engine::*;
@@ -119,19 +126,19 @@ pub struct BulkLoadProgress {
 /// ```
 pub struct BulkLoad<'s> {
     schema: TableSchema,
-    /// Dropped before the transaction is rolled back: until then, its writes can be in flight.
+    /// Dropped before the transaction is rolled back, because its writes can be in flight until then.
     load: TableLoad,
     out_of_order: OutOfOrder,
     db: Arc<Database>,
     transaction: LoadTransaction<'s>,
 }
 
-/// Rows that wait for their insert.
+/// Rows that are out of order and wait for their insert.
 #[derive(Default)]
 struct OutOfOrder {
     rows: Vec<Vec<(ColumnId, Value)>>,
     bytes: usize,
-    /// Bytes at most.
+    /// Maximum number of bytes.
     most: usize,
 }
 
@@ -152,7 +159,7 @@ impl OutOfOrder {
         Ok(())
     }
 
-    /// Inserts the rows into the table of the same transaction.
+    /// Inserts the rows into the table in the same transaction.
     fn insert(self, session: &mut Session, db: &Arc<Database>, table: &str) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
@@ -169,7 +176,7 @@ pub(super) struct LoadTransaction<'s> {
     _running: RunningLoad,
 }
 
-/// Counts a load until it is dropped.
+/// Registers a running load until it is dropped.
 struct RunningLoad(Arc<Services>);
 
 impl RunningLoad {
@@ -209,7 +216,7 @@ impl<'s> LoadTransaction<'s> {
             return Err(Error::Usage("the density of a bulk load is 20 to 100 %".to_string()));
         }
         let running = RunningLoad::begin(session.active.services().clone())?;
-        // A scan that overwrites deleted data would change pages before they are durable.
+        // A scan that zeroes deleted data would change pages before they are durable.
         db.scan.wait_for_step();
         session.begin()?;
         Ok(LoadTransaction { session, file: db.file.clone(), _running: running })
@@ -221,13 +228,15 @@ impl<'s> LoadTransaction<'s> {
 }
 
 impl Drop for LoadTransaction<'_> {
-    /// Undoes a load that was not committed. No write of the load may be in flight, because the pages get another owner.
+    /// Rolls back a load that was not committed. No write of the load may be in flight, because the pages will be
+    /// reused.
     fn drop(&mut self) {
         if self.session.level() > 0 {
-            // A power failure behind the rollback must not tear them: no code would look at them again. If this fails, the
-            // cache refuses further changes, and so the rollback is left to recovery.
+            // A power failure after the rollback must not leave torn pages, because nothing would check these pages
+            // again. If the sync fails, the cache refuses further changes, and the rollback is left to recovery.
             let _ = self.file.cache.sync_file(self.file.file_id);
-            // If it fails, the session repeats it when it is dropped, and then recovery does.
+            // If the rollback fails, the session repeats it when the session is dropped. If that fails too, recovery
+            // rolls back.
             let _ = self.session.rollback();
         }
     }
@@ -242,10 +251,10 @@ impl BulkLoadOptions {
 }
 
 impl Session {
-    /// Begins the bulk load of a new table. The session must not be in a transaction, and can do nothing else until the load
-    /// ends. Loads of several sessions, of the same or of other databases, run in parallel.
+    /// Begins the bulk load of a new table. The session must not be in a transaction, and cannot be used for anything
+    /// else until the load ends. Loads in several sessions, of the same or of different databases, run in parallel.
     ///
-    /// Errors: the definition is not valid, or the table exists; a backup is running (-505).
+    /// Returns an error if the definition is invalid, if the table exists, or if a backup is running (-505).
     pub fn bulk_load(
         &mut self,
         db: &Arc<Database>,
@@ -264,23 +273,24 @@ impl Session {
 }
 
 impl BulkLoad<'_> {
-    /// The table's definition.
+    /// Returns the definition of the table.
     pub fn schema(&self) -> &TableSchema {
         &self.schema
     }
 
-    /// The column with this name. ASCII letters match in either case.
+    /// Returns the id of the column with this name. The case of ASCII letters is ignored.
     pub fn column(&self, name: &str) -> Option<ColumnId> {
         self.schema.column_named(name).map(|column| column.id)
     }
 
-    /// Adds a row. Its primary key should be above that of the row before: other rows are inserted one by one at the end, see
-    /// [`BulkLoadOptions::out_of_order_bytes`]. A table without primary index takes any order.
+    /// Adds a row. Its primary key should be greater than the key of the previous row. Rows out of order are inserted
+    /// individually at the end, see [`BulkLoadOptions::out_of_order_bytes`]. A table without a primary index accepts
+    /// any order.
     ///
-    /// Errors: [`Error::OutOfOrder`] if there is no memory for another row out of order, and [`Error::KeyDuplicate`] if the row has
-    /// the key of the row before, refuse this row, and the load can go on; insert it with
-    /// [`Table::insert`](crate::Table::insert) after the load. So does [`Error::Usage`]. After any other error the load
-    /// cannot be finished.
+    /// Returns [`Error::OutOfOrder`] if there is no memory for another row out of order, and [`Error::KeyDuplicate`]
+    /// if the row has the same key as the previous row. In both cases, and after [`Error::Usage`], the row is refused
+    /// and the load can continue; insert the row with [`Table::insert`](crate::Table::insert) after the load. After
+    /// any other error the load cannot be finished.
     pub fn push(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
         match self.load.push(row) {
             Err(Error::OutOfOrder) => self.out_of_order.keep(row),
@@ -288,7 +298,7 @@ impl BulkLoad<'_> {
         }
     }
 
-    /// How far the load is.
+    /// Returns the progress of the load.
     pub fn progress(&self) -> BulkLoadProgress {
         let (load, out_of_order) = (&self.load, self.out_of_order.rows.len() as u64);
         BulkLoadProgress {
@@ -299,18 +309,19 @@ impl BulkLoad<'_> {
         }
     }
 
-    /// Ends the load. When this returns, the table is durable, and all sessions see it.
+    /// Completes the load. When this returns, the table is durable and visible to all sessions.
     ///
-    /// Errors: [`Error::KeyDuplicate`] if two rows have the same key in a unique secondary index, or a row out of order has the
-    /// primary key of another one; disk full; a failed write. Then nothing of the load is left.
+    /// Returns [`Error::KeyDuplicate`] if two rows have the same key in a unique secondary index, or if a row out of
+    /// order has the same primary key as another row. Returns other errors if the disk is full or a write fails.
+    /// After an error, nothing of the load remains.
     pub fn finish(self) -> Result<BulkLoadProgress> {
         self.finish_with(|_| true)
     }
 
-    /// Like [`BulkLoad::finish`]. `goes_on` gets the progress while indexes are built; if it returns `false`, the result is
-    /// [`Error::Cancelled`], and nothing of the load is left.
+    /// Completes the load like [`BulkLoad::finish`], and reports the progress to `goes_on` while indexes are built.
+    /// If `goes_on` returns `false`, the result is [`Error::Cancelled`], and nothing of the load remains.
     pub fn finish_with(self, mut goes_on: impl FnMut(&BulkLoadProgress) -> bool) -> Result<BulkLoadProgress> {
-        // If the load fails, the transaction is dropped behind it.
+        // If the load fails, it is dropped before the transaction.
         let BulkLoad { schema, load, out_of_order, db, transaction } = self;
         let kept = out_of_order.rows.len() as u64;
         let mut progress = BulkLoadProgress::default();

@@ -1,5 +1,5 @@
-//! Numbers by which the log knows sessions. Two open sessions must never have the same number: recovery could not tell
-//! them apart, and would apply the commit of one to the changes of the other.
+//! Session numbers, which identify sessions in the log. Two open sessions must never have the same number. Recovery
+//! could not distinguish them, and would apply the commit of one session to the changes of the other.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use jetcell_sync::{Arc, Mutex};
 
 use crate::transaction::FIRST_OWN_PROCID;
 
-/// The session numbers in use in an instance.
+/// Set of the session numbers that are in use in an instance.
 #[derive(Default)]
 pub(crate) struct SessionNumbers(Mutex<Used>);
 
@@ -18,10 +18,11 @@ struct Used {
 }
 
 impl SessionNumbers {
-    /// Takes a number that is not in use. The number is not 0 and not one of the engine's own, which are the highest.
+    /// Allocates an unused number. It is never 0, and never one of the highest numbers, which are reserved for the
+    /// engine.
     ///
     /// # Panics
-    /// If all numbers are in use.
+    /// Panics if all numbers are in use.
     pub fn take(self: &Arc<Self>) -> SessionNumber {
         let mut used = self.0.lock();
         let last = used.last;
@@ -33,7 +34,7 @@ impl SessionNumbers {
     }
 }
 
-/// The number of one session. Dropping the value frees the number. ESE: `procid`.
+/// Number of one session. Dropping the value frees the number. ESE: `procid`.
 #[doc(alias = "procid")]
 pub(crate) struct SessionNumber {
     number: u16,

@@ -10,35 +10,37 @@ use crate::table::{self, IndexDefinition, TableDefinition, rows};
 use crate::transaction::{ActiveTransaction, TransactionHost, View};
 use crate::{Error, Result};
 
-/// When a commit returns.
+/// Determines when a commit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitMode {
-    /// When the commit is durable.
+    /// The commit returns when it is durable.
     Durable,
-    /// Immediately. A crash may undo the commit, but never without all later commits. ESE: `JET_bitCommitLazyFlush`.
+    /// The commit returns immediately. A crash may undo the commit, but only together with all later commits. ESE:
+    /// `JET_bitCommitLazyFlush`.
     Lazy,
 }
 
-/// Identifies a commit. The commit is durable once the log is durable up to this position. [`LogPosition::MIN`] if the
-/// transaction changed nothing.
+/// Identifies a commit. The commit is durable once the log is durable up to this position. The position is
+/// [`LogPosition::MIN`] if the transaction changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CommitId(pub LogPosition);
 
-/// The work of one thread of a program. ESE: `JET_SESID`.
+/// A session: the context in which one thread of a program works. ESE: `JET_SESID`.
 #[doc(alias = "JET_SESID")]
 pub struct Session {
     pub(crate) active: ActiveTransaction,
-    /// Unique in the process, unlike the session's number in the log, which is reused.
+    /// Id that is unique in the process, unlike the session's number in the log, which is reused.
     id: SessionId,
-    /// Counts all events that may change what the session sees.
+    /// Number of events that may have changed what the session sees.
     changes: u64,
-    /// Definitions that the running transaction changed.
+    /// Definitions that the current transaction changed.
     definitions: Vec<Definition>,
-    /// The last field, so that it is dropped last: the number is freed only after the transaction has been rolled back.
+    /// Must be the last field, because fields are dropped in order: the number is freed only after the transaction
+    /// has been rolled back.
     _number: SessionNumber,
 }
 
-/// Identifies a session. An open table is bound to one session.
+/// Identifies a session. Each open table is bound to one session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionId(u64);
 
@@ -50,7 +52,7 @@ impl SessionId {
 }
 
 struct Definition {
-    /// Level of the transaction that owns the change. The commit of a nested level lowers it.
+    /// Level of the transaction that owns the change. Committing a nested level lowers this value.
     level: u8,
     db: Arc<Database>,
     table: TreeId,
@@ -59,7 +61,7 @@ struct Definition {
 }
 
 impl Definition {
-    /// Marks the table or its changed definition as unusable. To be called before its level is rolled back.
+    /// Marks the table or its changed definition as unusable. Must be called before its level is rolled back.
     fn roll_back(&self) {
         match self.created {
             true => self.db.tables.roll_back_creation(self.table),
@@ -78,16 +80,16 @@ impl Session {
         self.id
     }
 
-    /// Begins a transaction, or a nested level that can be rolled back separately. At most 7 levels; a statement needs
-    /// one level itself.
+    /// Begins a transaction, or a nested level that can be rolled back separately. At most 7 levels can be open,
+    /// including one level that each statement uses.
     pub fn begin(&mut self) -> Result<()> {
         self.touched();
         self.active.begin()
     }
 
-    /// Commits the innermost level. `mode` matters only for the outermost level. If [`Session::level`] is above 0 after
-    /// an error, the level is still open. If it is 0, the transaction has ended, but a durable commit could not make it
-    /// durable.
+    /// Commits the innermost level. `mode` matters only for the outermost level. If [`Session::level`] is greater
+    /// than 0 after an error, the level is still open. If it is 0, the transaction has ended, but a commit in durable
+    /// mode did not become durable.
     pub fn commit(&mut self, mode: CommitMode) -> Result<CommitId> {
         self.touched();
         let end = self.active.commit()?;
@@ -103,23 +105,24 @@ impl Session {
         Ok(CommitId(end))
     }
 
-    /// Undoes all changes since the innermost begin. After an error the level is still open and partly undone: changes
-    /// and commits are refused, and the rollback may be repeated, for example once a page can be read again. If such a
-    /// session is dropped, it repeats the rollback once. If that fails too, the instance refuses further changes
-    /// ([`Error::ReadOnly`]), reads work as before, and the next [`Instance::open`](crate::Instance::open) rolls the
-    /// transaction back.
+    /// Undoes all changes since the innermost `begin`.
+    ///
+    /// After an error the level is still open and partly undone. Changes and commits are then refused. The rollback
+    /// may be repeated, for example when a page can be read again. If such a session is dropped, it repeats the
+    /// rollback once. If that fails too, the instance refuses further changes ([`Error::ReadOnly`]), but reads still
+    /// work. The next [`Instance::open`](crate::Instance::open) rolls the transaction back.
     pub fn rollback(&mut self) -> Result<()> {
         self.touched();
         let level = self.active.level();
         let first = self.definitions.partition_point(|one| one.level < level);
         self.definitions[first..].iter().for_each(Definition::roll_back);
-        // `definitions` is truncated only after success: a repeated rollback needs the entries.
+        // `definitions` is truncated only after success, because a repeated rollback needs the entries.
         self.active.rollback()?;
         self.definitions.truncate(first);
         Ok(())
     }
 
-    /// Nesting depth; 0 outside of a transaction.
+    /// Returns the nesting depth of transactions; 0 outside of a transaction.
     pub fn level(&self) -> u8 {
         self.active.level()
     }
@@ -131,8 +134,8 @@ impl Session {
         Ok(())
     }
 
-    /// Creates an index of a table that no session has open, and fills it. Until the transaction ends, only this
-    /// session can open the table. Each entry is logged; [`Session::bulk_create_index`] is faster for many records.
+    /// Creates and fills an index of a table that no session has open. Until the transaction ends, only this session
+    /// can open the table. Each entry is logged; [`Session::bulk_create_index`] is faster for many records.
     pub fn create_index(&mut self, db: &Arc<Database>, table: &str, index: &IndexDefinition) -> Result<()> {
         let table = table::create_index(&mut self.active, &db.tables, table, index, rows::fill_index)?;
         self.defined(db, table, false);
@@ -143,12 +146,12 @@ impl Session {
         self.definitions.push(Definition { level: self.level(), db: db.clone(), table, created });
     }
 
-    /// Names of the tables, sorted without regard to case.
+    /// Returns the names of the tables, sorted without regard to case.
     pub fn tables(&self, db: &Arc<Database>) -> Result<Vec<String>> {
         db.tables.system.names(&self.active.view())
     }
 
-    /// Fails if the database is attached to another instance.
+    /// Returns an error if the database is attached to another instance.
     pub(super) fn check_same_instance(&self, db: &Database) -> Result<()> {
         match Arc::ptr_eq(&db.trees.versions, &self.active.services().versions) {
             true => Ok(()),
@@ -156,13 +159,14 @@ impl Session {
         }
     }
 
-    /// Records that the session may see something different from now on.
+    /// Records that the session may see different data from now on.
     pub(crate) fn touched(&mut self) {
         self.changes += 1;
     }
 
-    /// Runs `work` under one view. The second argument of `work` identifies the state that the session sees: equal
-    /// values mean equal states. Outside of transactions it is `None`, because the state may change at any time.
+    /// Runs `work` with a consistent view. The second argument of `work` identifies the state that the session sees:
+    /// equal values mean equal states. Outside of transactions it is `None`, because the state may change at any
+    /// time.
     pub(crate) fn reading<T>(&mut self, work: impl FnOnce(&View, Option<u64>) -> Result<T>) -> Result<T> {
         if self.active.level() > 0 {
             return work(&self.active.view(), Some(self.changes));
@@ -176,7 +180,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Marks changed definitions as unusable. The transaction is dropped next, which rolls it back.
+    /// Marks changed definitions as unusable. Dropping the transaction afterwards rolls it back.
     fn drop(&mut self) {
         self.definitions.iter().for_each(Definition::roll_back);
     }

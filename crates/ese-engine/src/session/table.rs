@@ -1,4 +1,4 @@
-//! An open table: a current record, moves, and changes.
+//! An open table with a current record: moves, reads and changes.
 
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::key::{KeyPart, normalise};
@@ -12,30 +12,32 @@ use crate::table::{TableState, rows};
 use crate::transaction::{ActiveTransaction, View};
 use crate::{Error, Result};
 
-/// A table open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
+/// A table that is open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
 ///
-/// Outside of transactions, every call sees what is committed at that moment. The table can be used only in the session
-/// that opened it; other sessions get [`Error::Usage`].
+/// Outside of transactions, every call sees the data that is committed at that moment. The table can be used only in
+/// the session that opened it; other sessions get [`Error::Usage`].
 #[doc(alias = "FUCB")]
 pub struct Table {
     session: SessionId,
     state: Arc<TableState>,
     cursor: TreeCursor,
-    /// The secondary index whose order is used, by its index in the state.
+    /// Secondary index that determines the order of moves, as an index into the indexes of `state`.
     index: Option<usize>,
     /// Bookmark of the current record.
     current: Option<Bookmark>,
     inserted: Option<Bookmark>,
     row: Vec<u8>,
-    /// The state of the session that `row` was read in.
+    /// State of the session in which `row` was read.
     row_as_of: Option<u64>,
-    /// End of the range, exclusive: keys from this one on are beyond it.
+    /// Exclusive end of the range: this key and all greater keys are outside.
     end: Option<Vec<u8>>,
 }
 
 impl Session {
-    /// Opens a table by name, for this session only. ASCII letters match in either case. [`Error::WriteConflict`] while
-    /// another session changes the definition, and if another session has changed it since the transaction began.
+    /// Opens a table by name for this session. The case of ASCII letters in the name is ignored.
+    ///
+    /// Returns [`Error::WriteConflict`] while another session changes the definition, and if another session has
+    /// changed it since the transaction began.
     pub fn open_table(&mut self, db: &Arc<Database>, name: &str) -> Result<Table> {
         self.check_same_instance(db)?;
         let state = db.tables.open(self.active.services(), &self.active.view(), name)?;
@@ -60,8 +62,8 @@ impl Table {
         }
     }
 
-    /// Fails if the definition is no longer valid, and in other sessions. Only the session that opened the table may
-    /// see the definition, and `row` is what that session sees of the current record.
+    /// Returns an error if the definition is no longer valid, or if another session uses the table. Only the session
+    /// that opened the table may see the definition, and `row` is that session's version of the current record.
     fn check(&self, s: &Session) -> Result<()> {
         if s.id() != self.session {
             let name = &self.state.schema.name;
@@ -72,18 +74,18 @@ impl Table {
         self.state.check()
     }
 
-    /// The table's definition.
+    /// Returns the definition of the table.
     pub fn schema(&self) -> &TableSchema {
         &self.state.schema
     }
 
-    /// The column with this name. ASCII letters match in either case.
+    /// Returns the id of the column with this name. The case of ASCII letters is ignored.
     pub fn column(&self, name: &str) -> Option<ColumnId> {
         self.state.schema.column_named(name).map(|column| column.id)
     }
 
-    /// Chooses the order of moves: an index by name, or `None` for the table's own order. Afterwards there is no
-    /// current record.
+    /// Selects the index that determines the order of moves by name; `None` selects the table's own order. Afterwards
+    /// there is no current record.
     pub fn set_index(&mut self, name: Option<&str>) -> Result<()> {
         let named = |index: &Index| name.is_some_and(|name| index.name.eq_ignore_ascii_case(name));
         self.index = match name {
@@ -100,8 +102,8 @@ impl Table {
         Ok(())
     }
 
-    /// Moves to a record by the values of the first columns of the current index. Returns `false` if there is no such
-    /// record; then there is no current record.
+    /// Moves to a record by the values of the first columns of the current index. Returns `false` if no such record
+    /// exists; then there is no current record.
     pub fn seek(&mut self, s: &mut Session, key: &[Value], how: Seek) -> Result<bool> {
         let key = self.key(key)?;
         self.end = None;
@@ -123,8 +125,9 @@ impl Table {
         })
     }
 
-    /// Starts to read the pages that hold these keys of the current index, and returns at once. The pages for a batch
-    /// of seeks and changes are then read in parallel while the first of them run. Only a hint.
+    /// Starts to read the pages that contain these keys of the current index, and returns immediately. For a batch of
+    /// seeks and changes, the remaining pages are read in parallel while the first operations run. This is only a
+    /// hint.
     #[doc(alias = "JetPrereadKeys")]
     pub fn preread(&self, keys: &[&[Value]]) -> Result<()> {
         self.state.check()?;
@@ -137,7 +140,7 @@ impl Table {
         Ok(())
     }
 
-    /// Gives up the current record, so that its page can leave the cache: a table with a current record keeps it there.
+    /// Releases the current record. While a table has a current record, the page of the record cannot be evicted.
     pub fn reset(&mut self) {
         self.cursor.reset();
         (self.current, self.end) = (None, None);
@@ -155,7 +158,8 @@ impl Table {
         self.go(s, TreeCursor::last)
     }
 
-    /// Moves to the next record of the range. Returns `false` if there is none; then there is no current record.
+    /// Moves to the next record of the range. Returns `false` if there is no next record; then there is no current
+    /// record.
     pub fn next(&mut self, s: &mut Session) -> Result<bool> {
         self.go(s, TreeCursor::next)
     }
@@ -165,7 +169,8 @@ impl Table {
         self.go(s, TreeCursor::previous)
     }
 
-    /// Makes [`Table::next`] stop at the record with this key, or before it. Seeks and other jumps remove the limit.
+    /// Limits [`Table::next`] to the records up to this key, or, if not `inclusive`, to the records before it. Seeks
+    /// and other jumps remove the limit.
     pub fn set_range(&mut self, upper: &[Value], inclusive: bool) -> Result<()> {
         let key = self.key(upper)?;
         self.end = if inclusive { behind(&key) } else { Some(key) };
@@ -181,7 +186,7 @@ impl Table {
         Ok(())
     }
 
-    /// Moves to the record inserted last, for example to read values that the engine assigned.
+    /// Moves to the last inserted record, for example to read values that the engine assigned.
     pub fn go_to_inserted(&mut self, s: &mut Session) -> Result<bool> {
         let Some(bookmark) = self.inserted.clone() else { return Ok(false) };
         self.set_index(None)?;
@@ -204,12 +209,12 @@ impl Table {
         deleted
     }
 
-    /// One column of the current record.
+    /// Returns one column of the current record.
     pub fn get(&mut self, s: &mut Session, column: ColumnId) -> Result<Value> {
         self.read(s, |table, view| table.value(view, column))
     }
 
-    /// All columns of the current record, including null ones.
+    /// Returns all columns of the current record, including null values.
     pub fn row(&mut self, s: &mut Session) -> Result<Vec<(ColumnId, Value)>> {
         self.read(s, |table, view| {
             let columns = table.state.schema.columns.iter();
@@ -223,7 +228,8 @@ impl Table {
         rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.file.page_size), column)
     }
 
-    /// Changes the current record. `work` gets its bookmark and the record as the session sees it.
+    /// Changes the current record. `work` gets the bookmark of the record, and the version of the record that the
+    /// session sees.
     fn change(
         &mut self,
         s: &mut Session,
@@ -235,7 +241,7 @@ impl Table {
         work(&self.state, &mut s.active, bookmark, &self.row)
     }
 
-    /// Reads the current record under one view.
+    /// Reads the current record with a consistent view.
     fn read<T>(&mut self, s: &mut Session, work: impl FnOnce(&Table, &View) -> Result<T>) -> Result<T> {
         self.check(s)?;
         s.reading(|view, as_of| {
@@ -278,7 +284,7 @@ impl Table {
         })
     }
 
-    /// The common prefix of keys with these values in the current index.
+    /// Returns the common prefix of all keys that have these values in the current index.
     fn key(&self, values: &[Value]) -> Result<Vec<u8>> {
         let index = match self.index {
             Some(at) => Some(&self.state.indexes[at].index),
@@ -309,7 +315,7 @@ impl Table {
     }
 }
 
-/// The smallest byte string greater than all strings that start with `prefix`, if there is one.
+/// Returns the smallest byte string that is greater than all strings that start with `prefix`, if one exists.
 fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < 0xff)?;
     let mut behind = prefix[..=last].to_vec();

@@ -1,4 +1,4 @@
-//! Statements that fail and whose rollback fails too.
+//! Tests of failed statements whose rollback fails too.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::{CreateOptions, Error, Instance, InstanceOptions, Result};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const PATH: &str = "/db/one.edb";
-/// Number of records: many times what the cache holds.
+/// Number of records. It is many times what the cache can hold.
 pub(crate) const RECORDS: u32 = 2000;
 
-/// A tree whose records have their numbers as keys, on a disk whose pages can be damaged.
+/// A tree whose keys are record numbers, on a simulated disk whose pages can be damaged.
 pub(crate) struct Fixture {
     disk: SimVfs,
     faults: Arc<FaultVfs>,
@@ -37,7 +37,7 @@ impl Fixture {
         for directory in ["/db", "/log"] {
             faults.create_directory(Path::new(directory)).unwrap();
         }
-        // Changed pages are written when they are evicted.
+        // Changed pages are written only when they are evicted.
         let options = CacheOptions {
             eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
@@ -67,7 +67,7 @@ impl Fixture {
         self.tree.leaf_for_read(Target::Key(key)).unwrap().key().page
     }
 
-    /// Writes all pages, then reads other pages until this one, near the end of the tree, is evicted.
+    /// Writes all pages, then reads other pages until `page` is evicted. `page` must be near the end of the tree.
     pub fn evict(&self, page: PageNumber) {
         self.instance.flush().unwrap();
         self.cache.flush_file(self.db.file_id()).unwrap();
@@ -75,7 +75,7 @@ impl Fixture {
         assert!(self.db.file.resident(page).is_none());
     }
 
-    /// Damages a page on the disk; a second call restores it.
+    /// Damages a page on the disk. A second call restores the page.
     pub fn invert(&self, page: PageNumber) {
         let path = Path::new(PATH);
         let at = SIZE.offset_of(page) as usize + SIZE.bytes() / 2;
@@ -88,7 +88,7 @@ impl Fixture {
         self.faults.inject(fault.on_path(PATH).forever());
     }
 
-    /// Runs a statement that fails after an insert that cannot be undone.
+    /// Runs a statement that inserts and then fails, and whose insert cannot be undone.
     fn statement(&self, session: &mut ActiveTransaction, key: &[u8]) -> Result<()> {
         session.statement(true, |session| {
             self.tree.insert(session.changes().unwrap(), key, b"data")?;
@@ -103,7 +103,7 @@ impl Fixture {
     }
 }
 
-/// A session that began one level needs one rollback to end all levels.
+/// Checks that a session with one open level needs only one rollback to end all levels.
 #[test]
 fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
     let fixture = Fixture::new();
@@ -122,7 +122,7 @@ fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
     session.rollback().unwrap();
     assert_eq!(session.level(), 0);
     assert!(!fixture.has(b"za") && !fixture.has(b"zb"));
-    // The next begin starts a new transaction, and its commit ends it.
+    // The next `begin` starts a new transaction, and its `commit` ends that transaction.
     session.begin().unwrap();
     fixture.tree.insert(session.changes().unwrap(), b"zc", b"data").unwrap();
     assert!(session.commit().unwrap().is_some());
@@ -130,7 +130,8 @@ fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
     assert!(fixture.has(b"zc"));
 }
 
-/// The inner statement has failed, and so has the statement around it. The level below both is the user's second level.
+/// Checks that one rollback undoes two nested failed statements. The level outside of both is the second level that
+/// the user began.
 #[test]
 fn one_rollback_undoes_nested_failed_statements() {
     let fixture = Fixture::new();

@@ -1,4 +1,5 @@
-//! Allocation and release of pages, and growth: a tree takes space from its parent tree, the system root from the file.
+//! Allocation and release of pages, and growth. A tree gets space from its parent tree, and the system root gets it
+//! from the file.
 
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, ExtendDb, LogRecord};
@@ -21,17 +22,17 @@ pub(crate) struct SpaceTrees {
     pub parent: Option<PageNumber>,
 }
 
-/// Holds the lock for the space trees of a database.
+/// Guard that holds the lock for the space trees of a database.
 pub(crate) struct SpaceLock<'a> {
     pub(super) file: &'a Arc<DatabaseFile>,
     _guard: MutexGuard<'a, ()>,
 }
 
-/// Searches of whole trees begin here.
+/// Start page of searches through an entire tree.
 pub(super) const FIRST: PageNumber = PageNumber::fixed(1);
-/// Largest extent, in pages, that a tree requests from its parent if it does not need more.
+/// Maximum size in pages of an extent that a tree requests from its parent, unless it needs more.
 const LARGEST_EXTENT: u32 = 256;
-/// Smallest extent that a tree requests.
+/// Minimum size in pages of an extent that a tree requests.
 const SMALLEST_EXTENT: u32 = 4;
 
 impl<'a> SpaceLock<'a> {
@@ -39,7 +40,8 @@ impl<'a> SpaceLock<'a> {
         SpaceLock { file, _guard: file.space.lock() }
     }
 
-    /// The space trees of the tree with this root, created if it has none. No latch may be held.
+    /// Returns the space trees of the tree with this root, and creates them if necessary. The caller must not hold a
+    /// latch.
     pub fn trees(&self, root: PageNumber) -> Result<SpaceTrees> {
         if let Some(trees) = self.existing_trees(root)? {
             return Ok(trees);
@@ -49,7 +51,8 @@ impl<'a> SpaceLock<'a> {
         self.trees(root)
     }
 
-    /// The space trees of the tree with this root; `None` if it has none. No latch may be held.
+    /// Returns the space trees of the tree with this root, or `None` if it has none. The caller must not hold a
+    /// latch.
     pub fn existing_trees(&self, root: PageNumber) -> Result<Option<SpaceTrees>> {
         let (owner, header) = self.header(root)?;
         let roots = header.owned_root().zip(header.available_root());
@@ -72,8 +75,8 @@ impl<'a> SpaceLock<'a> {
         Ok((Shape { root, id: page.tree(), kind: page.flags() & TREE_KIND }, header))
     }
 
-    /// Space trees with at least `pages` available pages, so that allocating them needs no growth. No latch may be
-    /// held.
+    /// Returns the space trees after making sure that at least `pages` pages are available. Allocating these pages
+    /// needs no growth. The caller must not hold a latch.
     pub fn prepare(&self, root: PageNumber, pages: u32) -> Result<SpaceTrees> {
         let trees = self.trees(root)?;
         let mut available = 0u32;
@@ -87,7 +90,7 @@ impl<'a> SpaceLock<'a> {
         Ok(trees)
     }
 
-    /// Allocates the lowest available page. Call [`SpaceLock::prepare`] first.
+    /// Allocates the lowest available page. The caller must call [`SpaceLock::prepare`] first.
     pub fn take_page(&self, group: &mut AtomicGroup, trees: &SpaceTrees) -> Attempt<PageNumber> {
         take_first(group, trees, 1)?.map(|extent| extent.last).ok_or_else(|| {
             Stop::Failed(Error::Corrupt {
@@ -98,7 +101,7 @@ impl<'a> SpaceLock<'a> {
         })
     }
 
-    /// Allocates this page if an available extent of the tree begins with it.
+    /// Allocates this page if an available extent of the tree starts with it. Returns false otherwise.
     pub fn take_first_of_extent(
         &self,
         group: &mut AtomicGroup,
@@ -111,32 +114,34 @@ impl<'a> SpaceLock<'a> {
         }
     }
 
-    /// Whether an available extent of the tree begins with this page. No latch may be held.
+    /// Returns true if an available extent of the tree starts with this page. The caller must not hold a latch.
     pub fn begins_extent(&self, trees: &SpaceTrees, page: PageNumber) -> Result<bool> {
         group::run(self.file, false, |group| Ok(extent_from(group, trees, page)?.is_some()))
     }
 
-    /// An available extent of at least `pages` pages, for which the tree grows if need be. No latch may be held.
+    /// Returns an available extent of at least `pages` pages. The tree grows if necessary. The caller must not hold a
+    /// latch.
     pub fn prepare_extent(&self, trees: &SpaceTrees, pages: u32) -> Result<Extent> {
         loop {
             match extents::search(self.file, &trees.available, FIRST, |extent| extent.count >= pages)? {
                 Some(found) => return Ok(found),
-                // A part of the new extent can become pages of the space trees. Then they need no more for long.
+                // The space trees can use a part of the new extent as pages. After that, they need no further pages
+                // for a long time.
                 None => self.grow(trees, pages)?,
             }
         }
     }
 
-    /// Makes an extent of the tree available, whose pages were in use.
+    /// Makes an extent of the tree available. Its pages were in use.
     pub fn free(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<()> {
-        // Extents for writes past the cache come from the root of the database only.
+        // Extents for writes that bypass the cache come only from the root of the database.
         if trees.parent.is_none() {
             self.file.unsettled.add(extent);
         }
         self.free_new(group, trees, extent)
     }
 
-    /// Makes an extent of the tree available, whose pages were not in use since they were added to the tree.
+    /// Makes an extent of the tree available. Its pages have not been in use since they were added to the tree.
     pub(super) fn free_new(
         &self,
         group: &mut AtomicGroup,
@@ -207,7 +212,7 @@ impl<'a> SpaceLock<'a> {
         }
     }
 
-    /// An available extent of a tree, and how many of its first pages to take.
+    /// Returns an available extent of a tree, and the number of its first pages to take.
     fn extent_to_take(&self, trees: &SpaceTrees, need: u32, wanted: u32) -> Result<Option<(Extent, u32)>> {
         let mut largest = 0;
         let found = extents::search(self.file, &trees.available, FIRST, |extent| {
@@ -217,7 +222,7 @@ impl<'a> SpaceLock<'a> {
         if let Some(found) = found {
             return Ok(Some((found, wanted)));
         }
-        // A tree that has at least half of `wanted` does not grow for the rest.
+        // A tree with an available extent of at least half of `wanted` does not grow for the rest.
         if largest < need.max(wanted / 2) {
             return Ok(None);
         }
@@ -225,8 +230,8 @@ impl<'a> SpaceLock<'a> {
         Ok(found.map(|found| (found, largest)))
     }
 
-    /// Adds an extent to the owned extents, merged with adjacent ones. If the owned-extent tree must be split, its new
-    /// pages come from the extent itself. Returns the rest of the extent.
+    /// Adds an extent to the owned extents and merges it with adjacent extents. If the owned-extent tree must be
+    /// split, its new pages are taken from the extent itself. Returns the rest of the extent.
     pub(super) fn own(&self, group: &mut AtomicGroup, trees: &SpaceTrees, extent: Extent) -> Attempt<Extent> {
         let mut merged = extent;
         let behind = extents::find(group, &trees.owned, extent.last.plus(1), |_| true)?;
@@ -266,7 +271,7 @@ impl<'a> SpaceLock<'a> {
         Ok(owned)
     }
 
-    /// The extents that a tree owns, in order.
+    /// Returns the extents that a tree owns, in order.
     pub(super) fn owned_extents(&self, trees: &SpaceTrees) -> Result<Vec<Extent>> {
         let mut all = Vec::new();
         extents::search(self.file, &trees.owned, FIRST, |extent| {

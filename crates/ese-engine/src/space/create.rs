@@ -12,12 +12,12 @@ use crate::Result;
 use crate::pages::{AtomicGroup, Shape, new_page_flags};
 use crate::transaction::SYSTEM_PROCID;
 
-/// Pages of a single extent, without its root, that the bitmap in its space header describes.
+/// Maximum number of pages, excluding the root, that the bitmap in the space header of a single extent describes.
 const BITMAP_PAGES: u32 = 32;
 
 impl SpaceLock<'_> {
-    /// Creates an empty tree of `pages` pages (3 at least: root and two space trees) inside `parent`, in a group of the
-    /// session `procid`. `before` appends the records that must come first.
+    /// Creates an empty tree inside `parent`, in a group of the session `procid`. The tree has `pages` pages, but at
+    /// least three: its root and two space trees. `before` appends the records that must come first.
     pub fn create_tree(
         &self,
         procid: u16,
@@ -50,7 +50,7 @@ impl SpaceLock<'_> {
         })
     }
 
-    /// Creates space trees for a tree that has only one extent so far.
+    /// Creates space trees for a tree that so far has only one extent.
     pub(super) fn convert(&self, owner: Shape, header: SpaceHeader) -> Result<()> {
         let parent = header.parent.unwrap_or(PageNumber::fixed(1));
         self.with_extent(SYSTEM_PROCID, parent, 2, 4, |lock, group, extent| {
@@ -141,7 +141,7 @@ pub(crate) fn create_single_root(bytes: &mut [u8], size: PageSize, record: &Crea
     debug_assert!(placed.is_ok(), "an empty page has room for 16 bytes");
 }
 
-/// Builds the page `page` of a converted tree's new extent: the root of one of its space trees.
+/// Builds the page `page` of the new extent of a converted tree: the root of one of its space trees.
 pub(crate) fn convert_root_pages<'a>(
     bytes: &'a mut [u8],
     size: PageSize,
@@ -165,7 +165,7 @@ pub(crate) fn convert_root_pages<'a>(
         (1..primary.min(BITMAP_PAGES + 1))
             .filter(|offset| record.available_bits >> (offset - 1) & 1 == 1)
             .for_each(|offset| add(tree_root.plus(offset), 1));
-        // Pages beyond the bitmap have never been used.
+        // Pages that the bitmap does not cover have never been used.
         if let Some(beyond) = primary.checked_sub(BITMAP_PAGES + 1).filter(|beyond| *beyond > 0) {
             add(tree_root.plus(BITMAP_PAGES + 1), beyond);
         }
@@ -197,7 +197,8 @@ mod tests {
     }
 
     proptest! {
-        /// Owned are both extents; available are the pages of the bitmap, those behind it, and the rest of the new extent.
+        /// The owned extents are both extents. The available extents are the free pages in the bitmap, the pages
+        /// after the bitmap, and the rest of the new extent.
         #[test]
         fn a_converted_tree_keeps_its_pages(
             available_bits: u32, primary_pages in 1..60_i32, secondary_pages in 2..9_i32,

@@ -1,7 +1,8 @@
 //! One space tree: search, insertion and removal of extents.
 //!
-//! A group keeps each page that it looks at. So [`search`] finds extents before a group begins, with one page at a time, and the
-//! group goes to the extent directly: the lock for the space trees keeps the trees as they are.
+//! A group keeps a latch on each page that it accesses. Therefore [`search`] finds extents before a group starts, one
+//! page at a time, and the group then accesses the extent directly. The lock for the space trees prevents changes in
+//! between.
 
 use ese_format::PageNumber;
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
@@ -13,10 +14,10 @@ use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
-/// No space tree is deeper.
+/// Maximum depth of a space tree.
 const MAX_DEPTH: usize = 12;
 
-/// The place of an extent in a space tree.
+/// Location of an extent in a space tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub page: PageNumber,
@@ -36,7 +37,7 @@ fn corrupt(file: &DatabaseFile, page: PageNumber, what: &str) -> Error {
     }
 }
 
-/// The pages from the root to the leaf for the extent key.
+/// Returns the pages from the root to the leaf for the extent key.
 fn path(group: &mut AtomicGroup, tree: &Shape, key: &[u8]) -> Attempt<Vec<PageNumber>> {
     let mut path = vec![tree.root];
     loop {
@@ -58,7 +59,8 @@ fn extent_at(page: &Page<'_>, line: usize) -> Option<Extent> {
     Extent::decode(&node.key_to_vec(), node.data).ok().map(|(extent, _)| extent)
 }
 
-/// First extent at or after `key` that `wanted` accepts. No latch may be held, and the caller has the lock for the space trees.
+/// Returns the first extent at or after `key` that `wanted` accepts. The caller holds the lock for the space trees,
+/// and must not hold a latch.
 pub(crate) fn search(
     file: &Arc<DatabaseFile>,
     tree: &Shape,
@@ -79,7 +81,7 @@ pub(crate) fn search(
     Err(corrupt(file, at, "the tree is too deep"))
 }
 
-/// The same from a leaf on.
+/// Continues [`search`] at a leaf.
 fn search_leaves(
     file: &Arc<DatabaseFile>,
     leaf: PageNumber,
@@ -92,7 +94,7 @@ fn search_leaves(
         let page = Page::new(&latch, file.page_size);
         for line in page.lower_bound(&key.get().to_be_bytes()).0..page.node_count() {
             let Some(extent) = extent_at(&page, line) else { continue };
-            // Links that lead in a circle come to lower extents.
+            // Damaged links that form a cycle lead to lower extents.
             if extent.last < least {
                 return Err(corrupt(file, at, "extents are not in order"));
             }
@@ -106,8 +108,8 @@ fn search_leaves(
     }
 }
 
-/// First extent at or after `key` that `wanted` accepts. The group keeps the leaves on the way, so only the first of them should
-/// have extents.
+/// Returns the first extent at or after `key` that `wanted` accepts. The group keeps a latch on all leaves that the
+/// search visits. Therefore the result should be expected in the first leaf.
 pub(crate) fn find(
     group: &mut AtomicGroup,
     tree: &Shape,
@@ -133,7 +135,7 @@ pub(crate) fn find(
     }
 }
 
-/// The extent that ends at `last`, if it is in the tree.
+/// Returns the extent that ends at `last`, if it is in the tree.
 pub(crate) fn ending_at(group: &mut AtomicGroup, tree: &Shape, last: PageNumber) -> Attempt<Option<Found>> {
     let leaf = path(group, tree, &last.get().to_be_bytes())?.pop().unwrap_or(tree.root);
     let page = group.page(leaf)?;
@@ -141,14 +143,14 @@ pub(crate) fn ending_at(group: &mut AtomicGroup, tree: &Shape, last: PageNumber)
     Ok(extent_at(&page, line).filter(|_| exact).map(|extent| Found { page: leaf, line, extent }))
 }
 
-/// The place of an extent that [`search`] has found.
+/// Returns the location of an extent that [`search`] has found.
 pub(crate) fn at(group: &mut AtomicGroup, tree: &Shape, extent: Extent) -> Attempt<Found> {
     let found = ending_at(group, tree, extent.last)?.filter(|found| found.extent == extent);
     found.ok_or_else(|| damaged(group, tree.root, "an extent that was found is not there"))
 }
 
-/// Removes an extent. If it is the only node of the leaf, it stays as a node flagged deleted, so the leaf does not
-/// become empty.
+/// Removes an extent. If it is the only node of its leaf, the node is flagged deleted instead, because the leaf must
+/// not become empty.
 pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> Attempt<()> {
     let page = group.page(found.page)?;
     if page.node_count() > 1 || page.is_root() {
@@ -158,13 +160,13 @@ pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> At
     }
 }
 
-/// Sets the size of an extent. Its last page stays the same.
+/// Sets the size of an extent. Its last page does not change.
 pub(crate) fn resize(group: &mut AtomicGroup, tree: &Shape, found: &Found, count: u32) -> Attempt<()> {
     let extent = Extent { last: found.extent.last, count };
     group.replace(tree, found.page, found.line, &extent.data())
 }
 
-/// Adds an extent. Pages for a split of the space tree come from `spare`.
+/// Adds an extent. Pages for a split of the space tree are allocated by `spare`.
 pub(crate) fn insert(
     group: &mut AtomicGroup,
     tree: &Shape,
@@ -178,8 +180,8 @@ pub(crate) fn insert(
         let page = group.page(leaf)?;
         let (line, exact) = page.lower_bound(&key);
         if exact {
-            // A node flagged deleted with the same key is replaced. Within the group, the leaf can be empty for a
-            // moment.
+            // A node with the same key that is flagged deleted is replaced. Within the group, the leaf can be
+            // temporarily empty.
             if extent_at(&page, line).is_some() {
                 return Err(damaged(group, leaf, "extent already exists"));
             }
@@ -196,8 +198,8 @@ pub(crate) fn insert(
     }
 }
 
-/// One step to make room on `path[level]`: splits this page, or the lowest ancestor that must be split first. Returns
-/// true if the incoming node has been inserted.
+/// Performs one step to make room on `path[level]`: splits this page, or the lowest ancestor that must be split
+/// first. Returns true if the incoming node has been inserted.
 fn make_room(
     group: &mut AtomicGroup,
     tree: &Shape,
@@ -212,7 +214,7 @@ fn make_room(
         split::split_root(group, tree, new)?;
         return Ok(false);
     }
-    // The allocation of the spare page can change this leaf, so the cut is chosen from its current state.
+    // The allocation of the spare page can change this leaf. Therefore the cut is chosen from its current state.
     let size = group.file.page_size;
     let page = group.page(at)?;
     let incoming = incoming.map(|new| Incoming { line: page.lower_bound(new.key).0, ..new });
@@ -230,7 +232,7 @@ fn make_room(
     Ok(insert.is_some())
 }
 
-/// A space tree of the tree with this root.
+/// Returns the shape of a space tree of `owner` with this root.
 pub(crate) fn shape(owner: &Shape, root: PageNumber) -> Shape {
     Shape { root, id: owner.id, kind: owner.kind | PageFlags::SPACE }
 }

@@ -1,7 +1,7 @@
-//! Returns available pages: those of trees to the root of the database, and those of the root to the file system.
+//! Returns available pages: pages of trees to the root of the database, and pages of the root to the file system.
 //!
-//! The pages that are returned to the file system are at the end of the file, where they are cut off, or in the middle,
-//! where they become holes. Holes stay available. While that happens, no session can allocate pages.
+//! Pages that are returned to the file system are either at the end of the file, which is truncated, or in the
+//! middle, where they become holes. Holes stay available. No session can allocate pages while this module runs.
 
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, LogRecord, ShrinkDb, TrimDb};
@@ -15,11 +15,12 @@ use crate::pages::{AtomicGroup, Attempt, Stop, group};
 use crate::storage::GivenBackPages;
 use crate::{Error, Result};
 
-/// Smallest extent that is worth a hole, or a return to the root, in bytes. File systems of Windows have holes of this size.
+/// Minimum size in bytes of an extent that is returned to the root or turned into a hole. Windows file systems use
+/// this hole size.
 const LEAST_BYTES: usize = 64 << 10;
-/// Holes of one batch of log records, after which the header is written.
+/// Maximum number of holes per batch of log records. The header is written after each batch.
 const HOLES_PER_BATCH: usize = 256;
-/// Extents that are looked at in one step, which bounds the memory.
+/// Maximum number of extents per step. This limits the memory.
 const EXTENTS_PER_STEP: usize = 1 << 14;
 
 const ROOT: PageNumber = PageNumber::fixed(1);
@@ -28,7 +29,7 @@ const ROOT: PageNumber = PageNumber::fixed(1);
 #[derive(Default)]
 struct ExtentStep {
     wanted: Vec<Extent>,
-    /// The page from which on further ones are; `None` at the end of the tree.
+    /// Page at which the next step starts. `None` at the end of the tree.
     next: Option<PageNumber>,
 }
 
@@ -37,8 +38,8 @@ impl SpaceLock<'_> {
         (LEAST_BYTES / self.file.page_size.bytes()).max(1) as u32
     }
 
-    /// Returns large available extents of a tree to the root of the database, where other trees and the file system can
-    /// have them. Returns the number of pages. The tree must not be removed meanwhile.
+    /// Returns large available extents of a tree to the root of the database. Other trees and the file system can
+    /// then use them. Returns the number of pages. The tree must not be removed during the call.
     pub fn release(&self, root: PageNumber) -> Result<u64> {
         let trees = self.existing_trees(root)?;
         let Some(trees) = trees.filter(|trees| trees.parent.is_some()) else { return Ok(0) };
@@ -55,8 +56,8 @@ impl SpaceLock<'_> {
         Ok(released)
     }
 
-    /// Returns an available extent of a tree to the root of the database, unless that would need another page. Returns the number
-    /// of pages.
+    /// Returns an available extent of a tree to the root of the database, unless this would need an additional page.
+    /// Returns the number of pages.
     fn release_extent(
         &self,
         trees: &SpaceTrees,
@@ -80,8 +81,8 @@ impl SpaceLock<'_> {
         }
     }
 
-    /// Takes an extent out of the owned extents of trees. Sets `fits` to false, and fails, if that would need another page,
-    /// or if no single owned extent has it.
+    /// Removes an extent from the owned extents of trees. If this would need an additional page, or if no single
+    /// owned extent contains it, the call sets `fits` to false and fails.
     pub(super) fn disown(
         &self,
         group: &mut AtomicGroup,
@@ -107,7 +108,7 @@ impl SpaceLock<'_> {
         Ok(())
     }
 
-    /// The next available extents of a tree from a page on.
+    /// Returns the next available extents of a tree, starting at a page.
     fn available_extents(
         &self,
         trees: &SpaceTrees,
@@ -124,12 +125,12 @@ impl SpaceLock<'_> {
         Ok(step)
     }
 
-    /// Cuts the available pages at the end of the file off. Returns the number of pages before and afterwards.
+    /// Truncates the available pages at the end of the file. Returns the number of pages before and after.
     pub fn shrink(&self) -> Result<(u32, u32)> {
         let system = self.trees(ROOT)?;
         let owned = self.owned_extents(&system)?;
         let last = group::run(self.file, false, |group| self.take_end(group, &system, &owned))?;
-        // A crash can leave pages that no tree owns.
+        // After a crash, the file can have pages that no tree owns.
         let pages = self.file.file_pages()?;
         let Some(count) = pages.checked_sub(last.get()).filter(|count| *count > 0) else {
             return Ok((pages, pages));
@@ -137,12 +138,12 @@ impl SpaceLock<'_> {
         let database = DatabaseIdInLog(self.file.log_id);
         let record = LogRecord::ShrinkDb(ShrinkDb { database, last, count });
         self.give_back(&[record], &GivenBackPages::Behind(last))?;
-        // Page images and records of earlier changes may exist, also when the file grows again.
+        // Page images and log records of earlier changes may exist, even when the file grows again.
         self.file.unsettled.add(Extent { last: last.plus(count), count });
         Ok((pages, last.get()))
     }
 
-    /// Takes the available pages at the end out of the space trees. Returns the last page that is owned then.
+    /// Removes the available pages at the end from the space trees. Returns the last page that is still owned.
     fn take_end(
         &self,
         group: &mut AtomicGroup,
@@ -173,8 +174,8 @@ impl SpaceLock<'_> {
         Ok(last)
     }
 
-    /// Makes the large available extents of the root holes, apart from those that are holes already. Returns the number of
-    /// holes and of their pages.
+    /// Turns the large available extents of the root into holes, except for those that are already holes. Returns the
+    /// number of holes and of their pages.
     pub fn trim(&self) -> Result<(u64, u64)> {
         let system = self.trees(ROOT)?;
         let (file, least) = (self.file, self.least_pages());
@@ -200,11 +201,11 @@ impl SpaceLock<'_> {
         Ok((holes, pages))
     }
 
-    /// Logs that pages are given back, and gives them back.
+    /// Logs that pages are returned to the file system, and then returns them.
     fn give_back(&self, records: &[LogRecord], pages: &GivenBackPages) -> Result<()> {
         let file = self.file;
         file.flush_before(pages)?;
-        // Until the header says that the pages are back, redo must see the records.
+        // Redo must process the records until the header states that the pages were returned.
         let pin = file.pins.pin(file.log.tail());
         let given_back = (|| {
             let mut batch = RecordBatch::new();

@@ -1,10 +1,11 @@
-//! Page ownership: each tree's owned and available extents, in two small B+-trees of the tree.
+//! Page ownership: each tree has its owned and its available extents, which are stored in two small B+-trees.
 //!
 //! Invariants:
-//! - Every page of the database has exactly one owner, and is part of a tree, part of a space tree, available, or owned
-//!   by a child tree. All changes for a group of pages are in the same atomic group, so this is true after every crash.
+//! - Every page of the database has exactly one owner. It is part of a tree, part of a space tree, available, or
+//!   owned by a child tree. All changes for a group of pages are in the same atomic group. Therefore this is true
+//!   after every crash.
 //! - Space trees are used only under the database's space lock.
-//! - Space trees need no spare pages of their own: a page for a split is taken from the extents that are being handled.
+//! - Space trees do not need reserved pages: a page for a split is taken from the extents that are being processed.
 //! - Space trees are never merged: the last node of a leaf is flagged deleted instead, as in ESE.
 
 mod allocate;

@@ -1,7 +1,7 @@
 //! Release of all pages of a tree.
 //!
-//! A crash during a bulk load can leave torn pages, which were neither logged nor protected. They must not stay in the
-//! database, even unused: a scan, a check and a backup verify every page.
+//! A crash during a bulk load can leave torn pages that were neither logged nor protected. They must not remain in
+//! the database, even if they are unused, because a scan, a check and a backup verify every page.
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,24 @@ use super::extents;
 use crate::pages::{AtomicGroup, Attempt, Shape, group};
 use crate::{Error, Result};
 
-/// Extents in one group. A group must fit into the log buffer, and a large tree has thousands of extents.
+/// Maximum number of extents per group. A group must fit into the log buffer, and a large tree has thousands of
+/// extents.
 const EXTENTS_PER_GROUP: usize = 64;
-/// Bytes of one read.
+/// Number of bytes per read.
 const READ_BYTES: usize = 1 << 20;
 
 impl SpaceLock<'_> {
-    /// Returns all pages of a tree to its parent. No session may use the tree any more. The groups belong to the session
-    /// `procid`. The last one removes the space header from the root: so redo can detect that the tree has been removed.
-    /// After a crash between two groups, the call is repeated and returns the rest.
+    /// Returns all pages of a tree to its parent. No session may use the tree any more. The groups belong to the
+    /// session `procid`.
+    ///
+    /// The last group removes the space header from the root. Redo can therefore detect that the tree has been
+    /// removed. After a crash between two groups, the call is repeated and returns the remaining pages.
     pub fn free_tree(&self, procid: u16, root: PageNumber) -> Result<()> {
         let trees = self.trees(root)?;
         let Some(parent) = trees.parent else { return Ok(()) };
         let parent = self.trees(parent)?;
         let extents = self.owned_extents(&trees)?;
-        // The pages that say what is left must stay until the end.
+        // The pages that contain the list of remaining extents must be freed last.
         let kept = self.space_pages(&trees)?;
         let is_last = |extent: &Extent| kept.range(extent.first()..=extent.last).next().is_some();
         let (last, first): (Vec<Extent>, Vec<Extent>) = extents.iter().copied().partition(is_last);
@@ -49,8 +52,8 @@ impl SpaceLock<'_> {
         })
     }
 
-    /// Overwrites pages of the tree with zeros if a crash or a failed write has torn them. Only those in the unsettled part of
-    /// the file that are not in the cache can be torn; they are read at the speed of the disk.
+    /// Overwrites pages of the tree with zeros if a crash or a failed write has torn them. Only pages in the
+    /// unsettled part of the file that are not in the cache can be torn. They are read at disk speed.
     pub fn clear_torn_pages(&self, root: PageNumber) -> Result<()> {
         let until = self.file.unsettled.until();
         let (file, size) = (self.file, self.file.page_size);
@@ -89,7 +92,7 @@ impl SpaceLock<'_> {
         Ok(())
     }
 
-    /// The root of a tree and the pages of its two space trees.
+    /// Returns the root of a tree and the pages of its two space trees.
     fn space_pages(&self, trees: &SpaceTrees) -> Result<BTreeSet<PageNumber>> {
         let mut pages = BTreeSet::new();
         group::run(self.file, false, |group| {
@@ -101,11 +104,11 @@ impl SpaceLock<'_> {
     }
 }
 
-/// Adds the pages of a space tree.
+/// Adds the pages of a space tree to `pages`.
 fn collect(group: &mut AtomicGroup, tree: &Shape, pages: &mut BTreeSet<PageNumber>) -> Attempt<()> {
     let mut pending = vec![tree.root];
     while let Some(number) = pending.pop() {
-        // Damage can make a circle.
+        // In a damaged tree, the pages can form a cycle.
         if !pages.insert(number) {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Extents whose pages may be written past the cache.
+//! Allocation of extents whose pages may be written without the cache.
 
 use ese_format::PageNumber;
 use ese_format::space::Extent;
@@ -9,9 +9,11 @@ use crate::pages::{AtomicGroup, Attempt, Shape, group};
 use crate::{Error, Result};
 
 impl SpaceLock<'_> {
-    /// Adds an extent of at most `pages` settled pages to the tree: nothing else will read or write them
-    /// (`UnsettledPages`). The tree owns them, and they are not available: the caller uses them, or returns them with
-    /// [`SpaceLock::return_settled`]. No latch may be held.
+    /// Adds an extent of at most `pages` settled pages to the tree. Only the owner will read or write settled pages
+    /// (`UnsettledPages`).
+    ///
+    /// The tree owns the pages, but they are not available: the caller uses them, or returns them with
+    /// [`SpaceLock::return_settled`]. The caller must not hold a latch.
     pub fn add_settled_extent(&self, root: PageNumber, pages: u32) -> Result<Extent> {
         let (owners, system) = self.owners(root)?;
         loop {
@@ -25,7 +27,7 @@ impl SpaceLock<'_> {
             let added = group::run(self.file, false, |group| {
                 self.take_settled(group, &system, &owners, found, pages)
             })?;
-            // Without one, a repair wrote one of the pages in between.
+            // The result is `None` if a repair has written one of the pages in between.
             if let Some(extent) = added {
                 return Ok(extent);
             }
@@ -36,9 +38,11 @@ impl SpaceLock<'_> {
         self.file.unsettled.settled_run(extent, (pages / 4).max(1), pages)
     }
 
-    /// Ends the use of pages that [`SpaceLock::add_settled_extent`] added and that were not written. The first `kept` become available
-    /// to the tree. The others go to the root of the database, where the next extent can have them, or to the tree as well, if its
-    /// owned extents would have to be split for that.
+    /// Returns pages that [`SpaceLock::add_settled_extent`] added and that were not written.
+    ///
+    /// The first `kept` pages become available to the tree. The remaining pages go to the root of the database, where
+    /// the next extent can use them. If the owned extents would have to be split for that, they become available to
+    /// the tree, too.
     pub fn return_settled(&self, root: PageNumber, extent: Extent, kept: u32) -> Result<()> {
         let (owners, system) = self.owners(root)?;
         let kept = Extent::starting_at(extent.first(), kept.min(extent.count));
@@ -61,7 +65,7 @@ impl SpaceLock<'_> {
         }
     }
 
-    /// The space trees of a tree and of those above it, and those of the root of the database.
+    /// Returns the space trees of a tree and of its ancestors, and the space trees of the root of the database.
     pub(super) fn owners(&self, root: PageNumber) -> Result<(Vec<SpaceTrees>, SpaceTrees)> {
         let mut owners = vec![self.trees(root)?];
         while let Some(parent) = owners.last().and_then(|owner| owner.parent) {
@@ -73,7 +77,8 @@ impl SpaceLock<'_> {
         }
     }
 
-    /// Takes a part of an extent from the root of the database, for the first of the `owners`, each of which is below the next one.
+    /// Takes a part of an extent from the root of the database and adds it to the first of the `owners`. Each owner
+    /// is a child of the next one in the list.
     fn take_settled(
         &self,
         group: &mut AtomicGroup,
@@ -94,7 +99,7 @@ impl SpaceLock<'_> {
     }
 }
 
-/// Takes a part of an extent out of a space tree. Pages for a split of the space tree come from `spare`.
+/// Removes a part of an extent from a space tree. Pages for a split of the space tree are allocated by `spare`.
 pub(super) fn take_part(
     group: &mut AtomicGroup,
     tree: &Shape,

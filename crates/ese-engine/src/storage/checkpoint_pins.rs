@@ -8,7 +8,7 @@ use jetcell_sync::Mutex;
 
 use crate::sharded::{ShardIndex, Sharded};
 
-/// Keeps the checkpoint at or below a position until it is released.
+/// A pin that keeps the checkpoint at or below a position until it is released.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckpointPin {
     position: LogPosition,
@@ -18,7 +18,7 @@ pub struct CheckpointPin {
 /// All checkpoint pins of an instance.
 #[derive(Debug, Default)]
 pub struct CheckpointPins {
-    /// The number of pins at each position.
+    /// Number of pins at each position.
     pinned: Sharded<Mutex<BTreeMap<LogPosition, usize>>>,
 }
 
@@ -31,13 +31,13 @@ impl CheckpointPins {
 
     /// Adds another pin at the same position. The first pin must still exist.
     pub fn pin_again(&self, pin: CheckpointPin) -> CheckpointPin {
-        // Both pins are in the same shard. So a search for the oldest pin always finds one of them, also while one
-        // replaces the other.
+        // Both pins are in the same shard. Therefore a search for the oldest pin always finds one of them, even while
+        // one replaces the other.
         *self.pinned.shard(pin.shard).lock().entry(pin.position).or_default() += 1;
         pin
     }
 
-    /// Ends a pin.
+    /// Releases a pin.
     pub fn release(&self, pin: CheckpointPin) {
         if let Entry::Occupied(mut entry) = self.pinned.shard(pin.shard).lock().entry(pin.position) {
             *entry.get_mut() -= 1;
@@ -47,7 +47,7 @@ impl CheckpointPins {
         }
     }
 
-    /// The oldest pinned position.
+    /// Returns the oldest pinned position.
     pub fn oldest(&self) -> Option<LogPosition> {
         self.pinned.iter().filter_map(|shard| shard.lock().keys().next().copied()).min()
     }

@@ -1,9 +1,12 @@
 //! The file of one attached database: header, counters, growth, and its pages in the cache.
 //!
-//! Invariants: the header on disk is never ahead of the log, and never behind what recovery needs. No page is written
-//! with changes of a generation that the header does not name yet. The header's lower marks are raised only after the
-//! pages with older changes are durable. The two copies of the header are written one after the other with a sync
-//! between them, so one of them is always intact.
+//! Invariants:
+//!
+//! - The header on disk is never ahead of the log, and always records the state that recovery needs.
+//! - No page is written with changes of a generation that the header does not name yet.
+//! - The lower marks of the header are raised only after the pages with older changes are durable.
+//! - The two copies of the header are written one after the other with a sync in between. Therefore one of them is
+//!   always intact.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -27,10 +30,10 @@ use crate::events::{EventKind, Events};
 use crate::log::{LogStream, TransactionNumbers};
 use crate::{Error, Result};
 
-/// Smallest number of pages by which a file grows.
+/// Minimum number of pages by which a file grows.
 const LEAST_EXTENSION: u32 = 16;
 
-/// The services that the files of one instance share.
+/// Services that the files of one instance share.
 #[derive(Clone)]
 pub(crate) struct FileServices {
     pub vfs: Arc<dyn Vfs>,
@@ -48,45 +51,46 @@ pub struct DatabaseFile {
     pub(crate) cache: Arc<Cache>,
     pub(crate) log: Arc<LogStream>,
     pub(crate) pins: Arc<CheckpointPins>,
-    /// Numbers for changes outside of sessions.
+    /// Transaction numbers for changes outside of sessions.
     pub(crate) numbers: Arc<CachePadded<TransactionNumbers>>,
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) events: Events,
     /// Whether the last attempt to extend the file found the disk full.
     disk_full: AtomicBool,
-    /// The id of the file in the cache.
+    /// Id of the file in the cache.
     pub file_id: FileId,
-    /// The number of the database in log records. ESE: `dbid`.
+    /// Number of the database in log records. ESE: `dbid`.
     pub log_id: u8,
     /// Path of the file.
     pub path: PathBuf,
-    /// The path by which the log names it.
+    /// Path of the file in the log.
     pub(crate) logged_path: String,
-    /// Page size of all its pages.
+    /// Page size of the database.
     pub page_size: PageSize,
-    /// Pages by which the file grows.
+    /// Number of pages by which the file grows.
     extension_pages: AtomicU32,
     pub(crate) file: Arc<dyn File>,
-    /// The wanted header. The header on disk is older only while `header_write` is held.
+    /// The current header. The header on disk is older only while `header_write` is held.
     header: Mutex<DatabaseHeader>,
-    /// Serialises writes of the header. Taken before `header`, which is never held across I/O.
+    /// Serialises writes of the header. Acquired before `header`, which is never held across I/O.
     header_write: Mutex<()>,
     mark: Arc<HeaderMark>,
-    /// How many of the newest generations the file does not need. Zero while it is being detached.
+    /// Number of the newest generations that the file does not require. Zero while it is being detached.
     waypoint_latency: AtomicU32,
-    /// Serialises changes of space trees. Taken after `Tree::structure`.
+    /// Serialises changes of space trees. Acquired after `Tree::structure`.
     pub(crate) space: Mutex<()>,
-    /// Available pages that must not be written past the cache.
+    /// Available pages that must not be written without the cache.
     pub(crate) unsettled: UnsettledPages,
     db_time: CachePadded<AtomicU64>,
     last_tree: AtomicU32,
-    /// While logs of another engine are replayed: pages can have changes up to this generation before their replay.
+    /// During replay of logs of another engine: newest generation whose changes pages can contain before that
+    /// generation is replayed.
     ahead_until: AtomicU32,
     double_write: Option<Arc<DoubleWrite>>,
     _lock: Box<dyn DirectoryLock>,
 }
 
-/// A locked database file, before [`DatabaseFile::open`].
+/// A locked database file that is not yet opened with [`DatabaseFile::open`].
 pub(crate) struct OpenedFile {
     pub path: PathBuf,
     pub logged_path: String,
@@ -98,11 +102,11 @@ pub(crate) struct OpenedFile {
 }
 
 impl DatabaseFile {
-    /// Opens a locked file for use. Its pages can be read from now on. The header on disk does not change.
+    /// Opens a locked file for use. Afterwards its pages can be read. The header on disk does not change.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
         let FileServices { vfs, cache, log, pins, numbers, events } = services;
         let OpenedFile { path, logged_path, file, lock, mut header, extension_pages, double_write } = opened;
-        // After a crash, the header can name fewer generations than the log has.
+        // After a crash, the log can have more generations than the header names.
         if header.state == DatabaseState::DirtyShutdown {
             let (generation, created) = log.named_generation();
             name_generation(&mut header, generation, created, log.waypoint_latency());
@@ -149,7 +153,7 @@ impl DatabaseFile {
         })
     }
 
-    /// Pages by which the file grows.
+    /// Returns the number of pages by which the file grows.
     pub(crate) fn extension_pages(&self) -> u32 {
         self.extension_pages.load(Ordering::Relaxed)
     }
@@ -159,27 +163,27 @@ impl DatabaseFile {
         self.extension_pages.store(pages.max(LEAST_EXTENSION), Ordering::Relaxed);
     }
 
-    /// The next database time.
+    /// Allocates the next database time.
     pub(crate) fn next_time(&self) -> DbTime {
         DbTime(self.db_time.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Records that times up to this one were used (recovery).
+    /// Records that database times up to this one are in use. Called by recovery.
     pub(crate) fn time_used(&self, time: DbTime) {
         self.db_time.fetch_max(time.0, Ordering::AcqRel);
     }
 
-    /// The highest time assigned so far.
+    /// Returns the highest database time that was allocated so far.
     pub fn db_time(&self) -> DbTime {
         DbTime(self.db_time.load(Ordering::Acquire))
     }
 
-    /// A new tree id.
+    /// Allocates a new tree id.
     pub(crate) fn next_tree_id(&self) -> TreeId {
         TreeId(self.last_tree.fetch_add(1, Ordering::AcqRel) + 1)
     }
 
-    /// Records that ids up to this one are in use (recovery).
+    /// Records that ids up to this one are in use. Called by recovery.
     pub(crate) fn tree_id_used(&self, id: TreeId) {
         self.last_tree.fetch_max(id.0, Ordering::AcqRel);
     }
@@ -188,12 +192,12 @@ impl DatabaseFile {
         PageKey { file: self.file_id, page }
     }
 
-    /// Pins a page, and reads it if it is not in the cache. No latch may be held.
+    /// Pins a page, and reads it if it is not in the cache. The caller must not hold a latch.
     pub(crate) fn pin(&self, page: PageNumber) -> Result<PinnedPage> {
         self.cache.fetch(self.page_key(page))
     }
 
-    /// Pins a page only if that needs no I/O.
+    /// Pins a page only if this needs no I/O.
     pub(crate) fn resident(&self, page: PageNumber) -> Option<PinnedPage> {
         self.cache.resident(self.page_key(page))
     }
@@ -203,24 +207,24 @@ impl DatabaseFile {
         self.cache.create(self.page_key(page))
     }
 
-    /// Length of the file in bytes.
+    /// Returns the length of the file in bytes.
     pub(crate) fn bytes(&self) -> Result<u64> {
         self.file.len().map_err(|e| Error::io(&self.path, &e))
     }
 
-    /// Number of pages in the file.
+    /// Returns the number of pages in the file.
     pub(crate) fn file_pages(&self) -> Result<u32> {
         Ok((self.bytes()? / self.page_size.bytes() as u64).saturating_sub(2).min(u64::from(u32::MAX)) as u32)
     }
 
-    /// Extends the file so that it has all pages up to `last`.
+    /// Extends the file to contain all pages up to `last`.
     pub(crate) fn grow_file(&self, last: PageNumber) -> Result<()> {
         if self.file_pages()? >= last.get() {
             return Ok(());
         }
         let len = self.page_size.offset_of(last) + self.page_size.bytes() as u64;
         let grown = self.file.grow(len).map_err(|e| Error::io(&self.path, &e));
-        // Every session that needs space fails from now on: one event is enough.
+        // From now on, every session that needs space fails. One event is sufficient.
         let full = matches!(grown, Err(Error::DiskFull { .. }));
         if !self.disk_full.swap(full, Ordering::Relaxed) && full {
             self.events.report(EventKind::DatabaseDiskFull { file: self.path.clone() });
@@ -238,13 +242,13 @@ impl DatabaseFile {
             header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
             header.clone()
         };
-        // Pages and header depend on each other: after a failure, nothing in this database may change.
+        // Pages and header depend on each other. Therefore nothing in this database may change after a failure.
         write_header(&*self.file, &header).inspect_err(|error| self.cache.fail(error.cause()))?;
         self.mark.set(&header);
         Ok(())
     }
 
-    /// The header as it would be written now.
+    /// Returns the header as it would be written now.
     pub(crate) fn header(&self) -> DatabaseHeader {
         let mut header = self.header.lock().clone();
         header.db_time = header.db_time.max(self.db_time());
@@ -252,7 +256,7 @@ impl DatabaseFile {
         header
     }
 
-    /// Records a backup in the header, unless the header has this one or a later one.
+    /// Records a backup in the header, unless the header already contains this backup or a later one.
     pub(crate) fn backed_up(&self, scope: u8, details: BackupInfo) -> Result<()> {
         let known = |header: &DatabaseHeader| match scope {
             backup_scope::FULL => header.full_backup.position >= details.position,
@@ -267,9 +271,11 @@ impl DatabaseFile {
         self.update_header(|header| note_backup(header, scope, details))
     }
 
-    /// Forgets all backups, because a restore from them could not use the logs from here on. A later full backup is
-    /// recorded as usual. The header keeps the position, for backups of a stopped instance, which no header names: the first
-    /// one since the database was attached and since the last backup is behind all of them.
+    /// Removes all backups from the header, because a restore from them could not use the logs from here on. A later
+    /// full backup is recorded as usual.
+    ///
+    /// The header keeps the position of this call, because no header records the backups of a stopped instance. The
+    /// first such position since the database was attached and since the last backup is later than all these backups.
     pub(crate) fn forget_backups(&self) -> Result<()> {
         {
             let header = self.header.lock();
@@ -279,14 +285,14 @@ impl DatabaseFile {
                 return Ok(());
             }
         }
-        // With this position, redo does not record again what it finds in the log before.
+        // This position prevents redo from recording backups again that it finds earlier in the log.
         let position = self.log.tail();
         self.update_header(|header| {
             note_backup(header, backup_scope::FULL, BackupInfo { position, ..BackupInfo::default() });
         })
     }
 
-    /// Says that the database no longer needs to be restored from the backup that it comes from.
+    /// Records that the database no longer needs to be restored from the backup that it was copied from.
     pub(crate) fn restored(&self) -> Result<()> {
         if self.header.lock().current_full_backup == BackupInfo::default() {
             return Ok(());
@@ -294,23 +300,24 @@ impl DatabaseFile {
         self.update_header(|header| header.current_full_backup = BackupInfo::default())
     }
 
-    /// Everything that was given back by records up to this position is back. [`LogPosition::MIN`]: the header does not
-    /// say.
+    /// Returns the log position up to which all pages of `ShrinkDb` and `TrimDb` records have been returned to the
+    /// file system. Returns [`LogPosition::MIN`] if the header does not contain the position.
     pub(crate) fn given_back_until(&self) -> LogPosition {
         let header = self.header.lock();
-        // Until a database is attached again, this is the position of its shutdown, which may be in another log.
+        // Until a database is attached again, this field contains the position of its shutdown, which may be in
+        // another log.
         match header.resize_position == header.consistent_position {
             true => LogPosition::MIN,
             false => header.resize_position,
         }
     }
 
-    /// Whether holes were ever punched into the file.
+    /// Returns true if holes were ever punched into the file.
     pub(crate) fn has_holes(&self) -> bool {
         self.header.lock().trim_count > 0
     }
 
-    /// The entry for the database in log headers and checkpoints.
+    /// Returns the entry for the database in log headers and checkpoints.
     pub(crate) fn attachment(&self) -> Attachment {
         let header = self.header.lock();
         let mut attachment = Attachment {
@@ -328,14 +335,16 @@ impl DatabaseFile {
         attachment
     }
 
-    /// The oldest log generation that the header names as required.
+    /// Returns the oldest log generation that the header names as required.
     pub(crate) fn oldest_log(&self) -> Generation {
         self.header.lock().gen_min_required
     }
 
-    /// Makes the header name a generation: as committed, and as required the one that is older by the waypoint latency. Must
-    /// be called before pages with changes of a generation are written that is required then: the file is consistent only after replay of that
-    /// generation.
+    /// Makes the header name `generation` as committed, and the generation that is older by the waypoint latency as
+    /// required.
+    ///
+    /// Must be called before pages are written that contain changes of the newly required generation. Afterwards, the
+    /// file is consistent only after replay of that generation.
     pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
         let latency = self.waypoint_latency.load(Ordering::Acquire);
         if self.mark.names(behind(generation, latency), generation) {
@@ -348,7 +357,8 @@ impl DatabaseFile {
         })
     }
 
-    /// Lets all pages be written: the database is being detached, and its header requires all generations from now on.
+    /// Sets the waypoint latency to zero, which allows all pages to be written. This happens when the database is
+    /// being detached. From then on, its header requires all generations.
     pub(crate) fn end_waypoint_latency(&self) -> Result<()> {
         if self.waypoint_latency.swap(0, Ordering::AcqRel) == 0 {
             return Ok(());
@@ -357,22 +367,22 @@ impl DatabaseFile {
         self.enter_generation(generation, created)
     }
 
-    /// Ends what [`DatabaseFile::end_waypoint_latency`] began, if the database stays attached.
+    /// Reverts [`DatabaseFile::end_waypoint_latency`] if the database stays attached.
     pub(crate) fn restore_waypoint_latency(&self) {
         self.waypoint_latency.store(self.log.waypoint_latency(), Ordering::Release);
     }
 
-    /// No page is written with changes behind this position.
+    /// Returns the waypoint: no page may be written with changes after this position.
     pub(crate) fn waypoint(&self) -> LogPosition {
         self.mark.end()
     }
 
-    /// Marks the database as clean, so that it needs no log. All pages must be on disk, and the detach record at
-    /// `position` must be durable.
+    /// Marks the database as clean. A clean database needs no log. All pages must be on disk, and the detach record
+    /// at `position` must be durable.
     pub(crate) fn set_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
         self.update_header(|header| {
             header.state = DatabaseState::CleanShutdown;
-            // A copy in a backup is restored when it is clean.
+            // A database from a backup is fully restored when it is clean.
             header.current_full_backup = BackupInfo::default();
             header.consistent_position = position;
             header.consistent_time = now;
@@ -388,17 +398,17 @@ impl DatabaseFile {
         })
     }
 
-    /// Says that no page has changes of generations behind this one yet.
+    /// Records that no page contains changes of generations after this one yet.
     pub(crate) fn set_ahead_until(&self, generation: Generation) {
         self.ahead_until.store(generation.0, Ordering::Relaxed);
     }
 
-    /// The newest generation of which pages can have changes before they are replayed.
+    /// Returns the newest generation whose changes pages can contain before that generation is replayed.
     pub(crate) fn ahead_until(&self) -> Generation {
         Generation(self.ahead_until.load(Ordering::Relaxed))
     }
 
-    /// Raises the format of the database. The format of a newer header stays.
+    /// Raises the format version of the database. The version of a newer header does not change.
     pub(crate) fn set_version(&self, update: u32, update_minor: u32) -> Result<()> {
         let newer = (update, update_minor);
         let is_older = |header: &DatabaseHeader| (header.update, header.update_minor) < newer;
@@ -408,15 +418,15 @@ impl DatabaseFile {
         self.update_header(|header| (header.update, header.update_minor) = newer)
     }
 
-    /// Removes the side file. A clean database needs no page images. A failure does no harm: the next attachment
-    /// removes the images first.
+    /// Removes the side file. A clean database needs no page images. A failure is harmless, because the next
+    /// attachment removes the images first.
     pub(crate) fn remove_side_file(&self) {
         if self.double_write.is_some() {
             let _ = self.vfs.remove(&double_write::path_of(&self.path));
         }
     }
 
-    /// Raises the oldest required generation. All pages with changes below `checkpoint` must be durable.
+    /// Raises the oldest required generation. All pages with changes before `checkpoint` must be durable.
     pub(crate) fn advance_checkpoint(&self, checkpoint: LogPosition) -> Result<()> {
         let (dirty, oldest) = {
             let header = self.header.lock();
@@ -434,7 +444,7 @@ impl DatabaseFile {
     }
 }
 
-/// The kinds of backup in headers and in log records.
+/// Kinds of backup in headers and log records.
 pub(crate) mod backup_scope {
     pub const FULL: u8 = 1;
     pub const INCREMENTAL: u8 = 2;
@@ -442,7 +452,7 @@ pub(crate) mod backup_scope {
     pub const DIFFERENTIAL: u8 = 6;
 }
 
-/// Records a backup in a header. The backups that a full one replaces are forgotten.
+/// Records a backup in a header. A full backup removes the backups that it replaces.
 pub(crate) fn note_backup(header: &mut DatabaseHeader, scope: u8, details: BackupInfo) {
     match scope {
         backup_scope::FULL => {
@@ -457,12 +467,13 @@ pub(crate) fn note_backup(header: &mut DatabaseHeader, scope: u8, details: Backu
     }
 }
 
-/// The generation that is older by `latency` generations.
+/// Returns the generation that is older by `latency` generations.
 fn behind(generation: Generation, latency: u32) -> Generation {
     Generation(generation.0.saturating_sub(latency))
 }
 
-/// Raises the upper marks of the header to an existing generation, and to the one that is older by `latency` generations.
+/// Raises the upper marks of the header: the committed mark to an existing generation, and the required mark to the
+/// generation that is older by `latency` generations.
 fn name_generation(header: &mut DatabaseHeader, generation: Generation, created: LogTime, latency: u32) {
     if header.gen_max_committed < generation {
         header.gen_max_committed_time = created;

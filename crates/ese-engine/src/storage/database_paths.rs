@@ -1,4 +1,4 @@
-//! Where the databases of a log are, if they are not at the paths that the log names.
+//! Locations of the databases of a log, if they differ from the paths in the log.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ use jetcell_vfs::{FileName, OpenMode, Vfs};
 
 use super::header::read_header;
 
-/// Where recovery looks for the databases that a log names. A log that was moved, or that Windows wrote, names paths
-/// that do not exist here.
+/// Locations at which recovery searches for the databases that a log names. The paths in a log do not exist on this
+/// system if the log was moved or was written by Windows.
 #[derive(Clone, Debug, Default)]
 pub struct DatabasePaths {
     placed: Vec<(Signature, PathBuf)>,
@@ -18,29 +18,29 @@ pub struct DatabasePaths {
 }
 
 impl DatabasePaths {
-    /// The database with this signature is at `path`, whatever the log calls it.
+    /// Sets the path of the database with this signature, regardless of its path in the log.
     pub fn place(&mut self, signature: Signature, path: impl Into<PathBuf>) {
         self.placed.push((signature, path.into()));
     }
 
-    /// The database that the log calls `logged` is at `path`. Case is ignored, as Windows does. `logged` may also be the
-    /// directory of databases; `path` is a directory then. ESE: `eseutil /r` with `/n`.
+    /// Sets the path of the database whose path in the log is `logged`. Case is ignored, as in Windows. If `logged`
+    /// is a directory that contains databases, `path` is a directory, too. ESE: `eseutil /r` with `/n`.
     pub fn rename(&mut self, logged: &str, path: impl Into<PathBuf>) {
         self.renamed.push((logged.trim_end_matches(['\\', '/']).to_string(), path.into()));
     }
 
-    /// Databases can also be in this directory, under the file names in the log. A new database is created in the first
-    /// such directory. With such a directory, no database is found at the path in the log.
+    /// Adds a directory that can contain databases under the file names in the log. A new database is created in the
+    /// first such directory. If at least one directory is added, the paths in the log are not used.
     pub fn search(&mut self, directory: impl Into<PathBuf>) {
         self.directories.push(directory.into());
     }
 
-    /// Whether the paths in the log are used as they are.
+    /// Returns true if the paths in the log are used without changes.
     pub fn is_empty(&self) -> bool {
         self.placed.is_empty() && self.renamed.is_empty() && self.directories.is_empty()
     }
 
-    /// The path of the database that the log calls `logged`.
+    /// Returns the path of the database whose path in the log is `logged`.
     pub(crate) fn resolve(&self, vfs: &dyn Vfs, logged: &str, signature: Signature) -> PathBuf {
         if let Some((_, path)) = self.placed.iter().find(|(placed, _)| *placed == signature) {
             return path.clone();
@@ -58,7 +58,7 @@ impl DatabasePaths {
         if self.directories.is_empty() {
             return PathBuf::from(logged);
         }
-        // A log is not trusted: it must not lead out of the directories.
+        // A log is not trusted. A name in the log must not lead to a file outside the directories.
         let name = FileName::new(file_name(logged)).or_else(|_| FileName::new("unnamed.edb"));
         let Ok(name) = name else { return PathBuf::from(logged) };
         let found = self.directories.iter().flat_map(|directory| named(vfs, directory, &name));
@@ -75,19 +75,19 @@ impl DatabasePaths {
     }
 }
 
-/// The file name of a path of Windows or Unix.
+/// Returns the file name of a Windows or Unix path.
 pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit(['\\', '/']).next().unwrap_or(path)
 }
 
-/// The part of `path` behind the directory `directory`.
+/// Returns the part of `path` after the directory `directory`.
 fn inside<'a>(path: &'a str, directory: &str) -> Option<&'a str> {
     let start = path.get(..directory.len())?;
     let rest = path.get(directory.len()..)?;
     start.eq_ignore_ascii_case(directory).then(|| rest.strip_prefix(['\\', '/'])).flatten()
 }
 
-/// The files with this name in a directory, whatever the case of their letters.
+/// Returns the files with this name in a directory, ignoring case.
 fn named(vfs: &dyn Vfs, directory: &Path, name: &str) -> Vec<PathBuf> {
     let is_named = |path: &PathBuf| {
         path.file_name().is_some_and(|found| found.to_string_lossy().eq_ignore_ascii_case(name))
@@ -98,7 +98,7 @@ fn named(vfs: &dyn Vfs, directory: &Path, name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The header of a database file; `None` if it has no readable one.
+/// Returns the header of a database file, or `None` if it has no readable header.
 fn header_of(vfs: &dyn Vfs, path: &Path) -> Option<DatabaseHeader> {
     let file = vfs.open(path, OpenMode::Read).ok()?;
     read_header(&*file).ok().map(|(header, _)| header)

@@ -1,8 +1,8 @@
-//! Double write: each page image is written to a side file, durably, before it is written in place.
+//! Double write: each page image is made durable in a side file before it is written in place.
 //!
-//! ESE relies on the device to write a page as a whole. A power cut in the middle of a 32 KiB write can then damage a page
-//! that redo cannot rebuild. With the double write, recovery restores a torn page from the side file before redo starts.
-//! The cost is a second, sequential write of every page. InnoDB: the doublewrite buffer.
+//! ESE relies on the device to write a page atomically. A power cut during a 32 KiB write can then damage a page in a
+//! way that redo cannot repair. With the double write, recovery restores a torn page from the side file before redo
+//! starts. The cost is a second, sequential write of every page. InnoDB: the doublewrite buffer.
 //!
 //! ```text
 //! <database>.jdw (data.edb.jdw), a ring of batches that starts over at 0 when the next one does not fit:
@@ -13,15 +13,16 @@
 //! Invariants:
 //! - The images of a batch are durable before any of its pages is written in place.
 //! - A batch is overwritten only after its pages were written in place and the database file was synced.
-//! - An image is used only if its XXH3 hash matches. ESE's checksum is linear, and a tear through repeated content can pass
-//!   it. So a torn or stale batch does no harm. Of several good images of a page, recovery uses the one with the highest
-//!   dbtime, and only if the page in the database is damaged or not newer.
-//! - An image is used only if the log has its changes. An operator can restore a database and its logs from an older copy
-//!   and leave the side file. Each batch records up to where the log was durable when the batch was made. A page is
-//!   written only when the log is durable up to its last change, so no image has later changes. A crash never shortens
-//!   the durable log, so a log that ends before that position has another history.
-//! - After recovery restored the torn pages, it removes all images. So when another history becomes as long as the old one,
-//!   no image of the old one is left.
+//! - An image is used only if its XXH3 hash matches. ESE's checksum is linear, and a tear through repeated content
+//!   can pass it. A torn or stale batch is therefore harmless. If a page has several valid images, recovery uses the
+//!   one with the highest dbtime, and only if the page in the database is damaged or not newer.
+//! - An image is used only if the log contains its changes. An operator can restore a database and its logs from an
+//!   older copy without removing the side file. Each batch records the position up to which the log was durable when
+//!   the batch was created. A page is written only when the log is durable up to its last change, so no image
+//!   contains later changes. A crash never shortens the durable log. Therefore a log that ends before that position
+//!   belongs to a different history.
+//! - After recovery has restored the torn pages, it removes all images. When a different history reaches the length
+//!   of the old one, no image of the old history remains.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,17 +38,17 @@ use twox_hash::XxHash3_64;
 use crate::{Error, Result};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcelD2");
-/// Magic of batches of an earlier version, which had no log signature. Its files were named without the extension of
-/// the database.
+/// Magic number of batches of an earlier version. These batches had no log signature, and the files were named
+/// without the extension of the database.
 const OLD_MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
 const DESCRIPTOR: usize = 4096;
-/// Page numbers that fit a descriptor.
+/// Maximum number of pages in a batch. Their page numbers fit into a descriptor.
 const MAX_BATCH: usize = (DESCRIPTOR - ENTRIES) / ENTRY;
 const COUNT: usize = 72;
 const OLD_COUNT: usize = 36;
 const ENTRIES: usize = COUNT + 4;
 const ENTRY: usize = 12;
-/// Bytes of the ring.
+/// Size of the ring in bytes.
 const RING: u64 = 8 << 20;
 
 /// The side file of one database.
@@ -63,14 +64,14 @@ pub(crate) struct DoubleWrite {
 
 struct State {
     next: u64,
-    /// A batch is being written, or its pages are being written in place.
+    /// Whether a batch is being written, or its pages are being written in place.
     busy: bool,
-    /// The first failure of a write or sync.
+    /// First failure of a write or sync.
     failed: Option<String>,
 }
 
-/// A batch whose pages are being written in place. The next batch waits until this is dropped. Must not be dropped
-/// while `state` is locked.
+/// A batch whose pages are being written in place. The next batch waits until this value is dropped. It must not be
+/// dropped while `state` is locked.
 pub(crate) struct ActiveBatch(Arc<DoubleWrite>);
 
 impl Drop for ActiveBatch {
@@ -80,15 +81,16 @@ impl Drop for ActiveBatch {
     }
 }
 
-/// Path of the side file. It contains the whole name of the database, because two databases can differ in the extension
-/// only.
+/// Returns the path of the side file. It contains the full name of the database, because two databases can differ
+/// only in their extension.
 pub(crate) fn path_of(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(".jdw");
     path.into()
 }
 
-/// The side file, if it exists, and a side file of an earlier version. Other files with such names are not included.
+/// Returns the paths of the side file and of a side file of an earlier version, if they exist. Other files with these
+/// names are not included.
 fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
     let magic = |path: &Path| {
         let failed = |e: std::io::Error| Error::io(path, &e);
@@ -103,26 +105,28 @@ fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
         Ok(start.first_chunk().map(|magic| u64::from_le_bytes(*magic)))
     };
     let (side, old) = (path_of(database), database.with_extension("jdw"));
-    // Zero: no batch was written yet.
+    // Zero means that no batch was written yet.
     let is_ours = matches!(magic(&side)?, Some(MAGIC | OLD_MAGIC | 0));
     let is_old = old != side && magic(&old)? == Some(OLD_MAGIC);
     Ok([(side, is_ours), (old, is_old)].into_iter().filter_map(|(path, is)| is.then_some(path)).collect())
 }
 
-/// Removes the side file, durably. Must be used only for a database that is clean or whose torn pages were restored:
-/// all its pages are intact. An operator can replace it later by an older copy, for which the images would be wrong.
+/// Removes the side file durably. May be called only if all pages of the database are intact: the database is clean,
+/// or its torn pages were restored. The images must not remain, because an operator can later replace the database by
+/// an older copy, for which they would be wrong.
 pub(crate) fn discard(vfs: &dyn Vfs, database: &Path) -> Result<()> {
     for side in side_files(vfs, database)? {
         vfs.remove(&side).map_err(|e| Error::io(&side, &e))?;
     }
-    // Also if the file does not exist: an earlier removal may not be durable yet.
+    // The directory is synced even if the file does not exist, because an earlier removal may not be durable yet.
     let directory = database.parent().unwrap_or(Path::new("."));
     vfs.sync_directory(directory).map_err(|e| Error::io(directory, &e))
 }
 
 impl DoubleWrite {
-    /// Creates the side file, for pages whose changes are in the log with this signature. Call [`discard`] first: if
-    /// the file still exists after that, it is not a side file, and the call fails.
+    /// Creates the side file for pages whose changes are in the log with this signature. The caller must call
+    /// [`discard`] first. If a file with this name still exists after that, it is not a side file, and the call
+    /// fails.
     pub fn create(
         vfs: &dyn Vfs,
         path: &Path,
@@ -147,15 +151,15 @@ impl DoubleWrite {
         }))
     }
 
-    /// Largest number of pages in one batch.
+    /// Returns the maximum number of pages in one batch.
     pub fn batch_limit(&self) -> usize {
         MAX_BATCH.min((RING as usize - DESCRIPTOR) / self.page_size.bytes())
     }
 
     /// Makes sealed page images durable in the side file. The caller then writes the pages in place and drops the
-    /// result. The log must be durable up to `durable`, which covers every change of the pages.
+    /// result. The log must be durable up to `durable`, and this position must cover every change of the pages.
     ///
-    /// After a failure nothing is retried: every later call and every waiting call fails.
+    /// After a failure, nothing is retried: every later call and every waiting call fails.
     pub fn protect(
         self: &Arc<Self>,
         pages: &[(PageNumber, &[u8])],
@@ -167,12 +171,12 @@ impl DoubleWrite {
                 self.released.wait(&mut state);
             }
             if let Some(cause) = &state.failed {
-                // One thread is woken at a time. It wakes the next one.
+                // Only one thread is woken at a time. It then wakes the next thread.
                 self.released.notify_one();
                 return Err(Error::ReadOnly(cause.clone()));
             }
             state.busy = true;
-            // Created before anything can fail, because its drop wakes the next thread in any case.
+            // The batch is created before anything can fail, because dropping it wakes the next thread in any case.
             (ActiveBatch(self.clone()), state.next)
         };
         // No other thread can proceed while `busy` is set.
@@ -186,7 +190,7 @@ impl DoubleWrite {
         Ok(batch)
     }
 
-    /// Writes a batch at an offset, or at 0 if it does not fit there. Returns the end of the batch.
+    /// Writes a batch at an offset, or at offset 0 if it does not fit there. Returns the end of the batch.
     fn write(&self, mut at: u64, pages: &[(PageNumber, &[u8])], durable: LogPosition) -> Result<u64> {
         let size = self.page_size.bytes();
         let len = DESCRIPTOR + pages.len() * size;
@@ -216,8 +220,10 @@ impl DoubleWrite {
 }
 
 /// Restores torn pages of a database from its side file. Returns the number of restored pages. Runs before redo, on a
-/// dirty database. The log with this signature ends at `until`. Images of another log, and images with changes after
-/// the end of the log, are not used.
+/// dirty database.
+///
+/// The log with this signature ends at `until`. Images of another log, and images with changes after the end of the
+/// log, are not used.
 pub(crate) fn restore(
     vfs: &dyn Vfs,
     path: &Path,
@@ -240,7 +246,7 @@ fn position_in(descriptor: &[u8]) -> LogPosition {
     LogPosition::from_u64(u64::from_le_bytes(descriptor[64..COUNT].try_into().unwrap_or_default()))
 }
 
-/// Restores torn pages from the batches of one side file for which `known` is true.
+/// Restores torn pages from those batches of one side file for which `known` returns true.
 fn restore_from(
     vfs: &dyn Vfs,
     side: &Path,
@@ -250,7 +256,8 @@ fn restore_from(
 ) -> Result<usize> {
     let failed = |e: std::io::Error| Error::io(side, &e);
     let file = vfs.open(side, OpenMode::Write).map_err(failed)?;
-    // The images of a process that was killed may not be durable yet, and the write of an image in place can be torn.
+    // If the process was killed, its images may not be durable yet. They must be durable now, because writing an
+    // image in place can tear the page.
     file.sync(IoReason::Other).map_err(failed)?;
     let images = images_in(&*file, known, header).map_err(failed)?;
     let database_failed = |e: std::io::Error| Error::io(database.path(), &e);
@@ -274,25 +281,26 @@ fn restore_from(
     Ok(restored)
 }
 
-/// The state of a page that was about to be written in place.
+/// State of a page that was about to be written in place.
 pub(crate) struct PageImage {
     pub bytes: IoBuffer,
     time: u64,
 }
 
 impl PageImage {
-    /// Whether recovery would replace the stored page by this image. Corrects flipped bits of the stored page.
+    /// Returns true if recovery would replace the stored page by this image. Corrects flipped bits in `stored`.
     pub fn replaces(&self, stored: &mut [u8], size: PageSize, page: PageNumber) -> bool {
         let verdict = verify_page(stored, size, page);
-        // ESE's checksum is linear: a tear between two states that differ little can pass it. The first sector has the
-        // dbtime of the state that was being written. An image of that state, or of a later one, is as good or better.
+        // ESE's checksum is linear and may not detect a tear between two similar states. The first sector contains
+        // the dbtime of the state that was being written. An image of that state, or of a later state, is at least as
+        // good.
         let newer = Page::new(stored, size).db_time().0 > self.time;
         verdict != PageIntegrity::Zero
             && !(verdict == PageIntegrity::Good && (newer || stored[..] == self.bytes[..]))
     }
 }
 
-/// The newest images of a database whose log with this signature ends at `until`, without any change.
+/// Returns the newest images of a database whose log with this signature ends at `until`. Nothing is changed.
 pub(crate) fn page_images(
     vfs: &dyn Vfs,
     path: &Path,
@@ -310,7 +318,7 @@ pub(crate) fn page_images(
     Ok(images)
 }
 
-/// The newest good image of each page, from the batches of a side file for which `known` is true.
+/// Returns the newest valid image of each page, from those batches of a side file for which `known` returns true.
 fn images_in(
     file: &dyn File,
     known: impl Fn(&[u8]) -> bool,
@@ -320,7 +328,8 @@ fn images_in(
     let size = header.page_size.bytes();
     let mut newest: BTreeMap<PageNumber, PageImage> = BTreeMap::new();
     let mut descriptor = IoBuffer::zeroed(DESCRIPTOR);
-    // Batches of the current and of the previous round can overlap at any block, so a batch can begin at each block.
+    // Batches of the current and of the previous round can overlap at any block. Therefore every block is checked for
+    // the start of a batch.
     let mut at = 0;
     while at + DESCRIPTOR as u64 <= len {
         file.read_at(at, &mut descriptor, IoReason::DatabaseRead)?;

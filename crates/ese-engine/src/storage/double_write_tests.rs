@@ -1,4 +1,4 @@
-//! Restore of torn pages from a side file, and failures of the side file.
+//! Tests of restoring torn pages from a side file, and of failures of the side file.
 
 use super::*;
 use ese_format::checksum::seal_page;
@@ -20,7 +20,7 @@ fn image(time: u64, fill: u8) -> Vec<u8> {
     bytes
 }
 
-/// The durable end of the log when the images are made.
+/// Durable end of the log when the images are created.
 const DURABLE: LogPosition = LogPosition::new(3, 9, 40);
 
 fn signature(random: u32) -> Signature {
@@ -37,7 +37,7 @@ fn write(file: &dyn File, offset: u64, bytes: &[u8]) {
     file.write_at(offset, &buffer, IoReason::Other).unwrap();
 }
 
-/// A database with one page.
+/// Creates a database with one page.
 fn database(stored: &[u8]) -> (SimVfs, &'static Path, Arc<dyn File>) {
     let (vfs, path) = (SimVfs::new(), Path::new("/data.edb"));
     let file = vfs.open(path, OpenMode::CreateNew).unwrap();
@@ -45,8 +45,8 @@ fn database(stored: &[u8]) -> (SimVfs, &'static Path, Arc<dyn File>) {
     (vfs, path, file)
 }
 
-/// Runs recovery of torn pages after a crash. The log with this signature ends at `until`. Returns the number of
-/// restored pages, and the page.
+/// Restores torn pages as recovery does after a crash. The log with this signature ends at `until`. Returns the
+/// number of restored pages, and the page.
 fn after(vfs: &SimVfs, path: &Path, log: Signature, until: LogPosition) -> (usize, Vec<u8>) {
     let file = vfs.open(path, OpenMode::Write).unwrap();
     let count = restore(vfs, path, &*file, &header(), log, until).unwrap();
@@ -55,7 +55,7 @@ fn after(vfs: &SimVfs, path: &Path, log: Signature, until: LogPosition) -> (usiz
     (count, found.to_vec())
 }
 
-/// Like [`after`], for a page that was `stored`. `damage` changes the image that was written last.
+/// Runs [`after`] for a page whose stored content is `stored`. `damage` changes the image that was written last.
 fn restored(stored: &[u8], written: &[u8], damage: impl Fn(&mut [u8])) -> (usize, Vec<u8>) {
     let (vfs, path, file) = database(stored);
     let side = DoubleWrite::create(&vfs, path, file, &header(), signature(8)).unwrap();
@@ -85,7 +85,7 @@ fn a_torn_image_is_not_used_although_its_checksum_matches() {
     assert_eq!(restored(&old, &new, tear), (0, old));
 }
 
-/// The log lacks changes if an operator restored an older copy, or if it is another log.
+/// The log lacks changes if an operator has restored an older copy, or if it is a different log.
 #[test]
 fn an_image_is_used_only_if_the_log_has_its_changes() {
     let (old, new) = (image(10, 1), image(20, 2));
@@ -144,8 +144,8 @@ fn the_name_of_a_side_file_is_durable_after_its_creator_was_killed() {
     }
 }
 
-/// A thread that waits for the previous batch must get an error, too, and soon, because no later thread wakes it. A
-/// failed sync is not retried: a second sync can succeed although the device has dropped pages.
+/// A thread that waits for the previous batch must also get an error without delay, because no later thread wakes it.
+/// A failed sync is not retried: a second sync can succeed although the device has dropped pages.
 #[test]
 fn a_failure_ends_all_waits_and_is_not_retried() {
     let full = RING as usize / (DESCRIPTOR + SIZE.bytes());

@@ -1,8 +1,9 @@
-//! Returns pages to the file system: cuts off the end of the file, or punches holes into it.
+//! Returns pages to the file system: truncates the file, or punches holes into it.
 //!
-//! Doing and redo share this code. The order is: space trees, all changes of the pages, log record, file, header. The
-//! header has the position behind the last record whose pages were given back; the pages can be in use again only when
-//! that is durable. So redo gives back what a crash may have torn, and never what is in use.
+//! Normal operation and redo share this code. The order of the steps is: space trees, all changes of the pages, log
+//! record, file, header. The header stores the end of the last record whose pages were returned. The pages can be
+//! used again only when this position is durable. Therefore redo returns pages that a crash may have torn, and never
+//! returns pages that are in use.
 
 use ese_format::space::Extent;
 use ese_format::{LogPosition, LogTime, PageNumber};
@@ -11,17 +12,17 @@ use jetcell_vfs::IoReason;
 use super::DatabaseFile;
 use crate::{Error, Result};
 
-/// The pages that are given back.
+/// Pages that are returned to the file system.
 #[derive(Clone, Debug)]
 pub(crate) enum GivenBackPages {
-    /// All pages behind this one.
+    /// All pages after this one.
     Behind(PageNumber),
-    /// The pages of these extents, which are in order.
+    /// The pages of these extents, which are sorted.
     Holes(Vec<Extent>),
 }
 
 impl GivenBackPages {
-    /// Whether a page is one of them.
+    /// Returns true if the page is one of these pages.
     pub fn contains(&self, page: PageNumber) -> bool {
         match self {
             GivenBackPages::Behind(last) => page > *last,
@@ -32,7 +33,7 @@ impl GivenBackPages {
         }
     }
 
-    /// Their first and last pages.
+    /// Returns the first and last pages of the ranges.
     fn ranges(&self) -> Vec<(u32, u32)> {
         match self {
             GivenBackPages::Behind(last) => vec![(last.get().saturating_add(1), u32::MAX)],
@@ -44,19 +45,22 @@ impl GivenBackPages {
 }
 
 impl DatabaseFile {
-    /// Writes the last changes of pages that are to be given back, and syncs the file.
+    /// Writes the last changes of pages that will be returned to the file system, and syncs the file.
     pub(crate) fn flush_before(&self, pages: &GivenBackPages) -> Result<()> {
         self.cache.flush_pages(self.file_id, |page| pages.contains(page))
     }
 
-    /// Gives pages back. They belong to no tree, or are available, and nothing else can make use of them meanwhile. The
-    /// record of that ends at `end`, up to where the log is durable. After a failure nothing in this database may change.
+    /// Returns pages to the file system. The pages must belong to no tree, or be available, and nothing else may use
+    /// them during the call.
+    ///
+    /// The log record of the operation ends at `end`, and the log is durable up to this position. After a failure,
+    /// nothing in this database may change.
     pub(crate) fn give_back(&self, pages: &GivenBackPages, end: LogPosition) -> Result<()> {
         self.change_file(pages, end).inspect_err(|error| self.cache.fail(error.cause()))
     }
 
-    /// Redo of [`DatabaseFile::give_back`], by the record from `start` to `end`. Changes of the pages by earlier records
-    /// do not matter any more.
+    /// Repeats [`DatabaseFile::give_back`] for the log record from `start` to `end`. Changes of the pages by earlier
+    /// records are no longer needed.
     pub(crate) fn redo_giving_back(
         &self,
         pages: &GivenBackPages,
@@ -64,7 +68,7 @@ impl DatabaseFile {
         end: LogPosition,
     ) -> Result<()> {
         let until = self.given_back_until();
-        // As ESE: pages of a database that does not say how far it is may have later content.
+        // As in ESE: if the header does not contain the position, the pages may have later content.
         let unknown = until == LogPosition::MIN && start.generation <= self.ahead_until();
         match until >= end || unknown {
             true => self.forget(pages),
@@ -109,7 +113,7 @@ impl DatabaseFile {
         })
     }
 
-    /// Fails if the file system cannot punch holes. Changes nothing.
+    /// Fails if the file system cannot punch holes. Does not change the file.
     pub(crate) fn check_holes(&self) -> Result<()> {
         let failed = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::Unsupported => Error::Usage(format!(
@@ -122,8 +126,8 @@ impl DatabaseFile {
         self.file.punch_hole(end, self.page_size.bytes() as u64).map_err(failed)
     }
 
-    /// Gives an extent that may have holes its blocks again. Otherwise a write of one of its pages, which must not fail,
-    /// could find the disk full.
+    /// Allocates the blocks of an extent that may contain holes. Otherwise, a write of one of its pages could find
+    /// the disk full, and such a write must not fail.
     pub(crate) fn fill_holes(&self, extent: &Extent) -> Result<()> {
         if !self.has_holes() {
             return Ok(());

@@ -8,13 +8,13 @@ use jetcell_vfs::{File, IoBuffer, IoReason};
 
 use crate::{Error, Result};
 
-/// Writes both header copies, with a sync after each, so that after a crash at least one is intact.
+/// Writes both header copies, with a sync after each. Therefore at least one copy is intact after a crash.
 pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
     (0..2).try_for_each(|copy| write_header_copy(file, header, copy))
 }
 
-/// Repairs a damaged shadow copy before anything else is written. Otherwise, a crash during the next write of the first
-/// copy would leave no good copy.
+/// Repairs a damaged shadow copy before anything else is written. Otherwise, a crash during the next write of the
+/// first copy would leave no valid copy.
 pub(crate) fn mend_shadow(file: &dyn File, header: &DatabaseHeader, copies: HeaderCopies) -> Result<()> {
     match copies {
         HeaderCopies::FirstOnly => write_header_copy(file, header, 1),
@@ -30,7 +30,7 @@ fn write_header_copy(file: &dyn File, header: &DatabaseHeader, copy: u64) -> Res
     file.sync(IoReason::DatabaseHeader).map_err(failed)
 }
 
-/// Reads the header of a database file from a good copy. Also returns which copies are good.
+/// Reads the header of a database file from a valid copy. Also returns which copies are valid.
 pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopies)> {
     let path = file.path().to_path_buf();
     let len = file.len().map_err(|e| Error::io(&path, &e))?;
@@ -54,16 +54,18 @@ pub(crate) fn read_header(file: &dyn File) -> Result<(DatabaseHeader, HeaderCopi
 const NO_HEADER: &str = "there is no database header: its creation was interrupted, or the header was overwritten; delete the file \
                          if it was never in use, or restore it from a backup";
 
-/// The end of the message about a database that was never complete.
+/// Last part of the error message for a database whose creation was never completed.
 pub(crate) const CREATION_INTERRUPTED: &str = "its creation was interrupted; delete it and create it again";
 
-/// Smallest unit that a device writes as a whole.
+/// Size in bytes of the smallest unit that a device writes atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// Returns true if no header was ever written completely, where no copy is good: the shadow or the first sector is all zeros.
+/// Returns true if no header was ever written completely: the shadow or the first sector consists of zeros. May be
+/// called only if no copy is valid.
 ///
-/// A crash during the creation of a database leaves such a file, but a database whose header was overwritten looks the same.
-/// Therefore only the owner can decide to delete it. The shadow of a complete database is never all zeros.
+/// A crash during the creation of a database leaves such a file, but a database whose header was overwritten looks
+/// the same. Therefore only the owner can decide to delete it. The shadow of a complete database never consists of
+/// zeros.
 fn lacks_header(start: &[u8]) -> bool {
     let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
     match DatabaseHeader::stored_page_size(start) {
@@ -72,10 +74,10 @@ fn lacks_header(start: &[u8]) -> bool {
     }
 }
 
-/// The newest format update whose log records redo knows.
+/// Newest format update whose log records can be redone.
 const NEWEST_UPDATE: u32 = 0x12C;
 
-/// Rejects formats that the engine cannot write, or with `to_recover` those that it cannot redo.
+/// Rejects formats that the engine cannot write. With `to_recover`, rejects formats that it cannot redo.
 pub(crate) fn check_format(
     path: &Path,
     header: &DatabaseHeader,

@@ -1,4 +1,4 @@
-//! The policy for torn page writes.
+//! Policy for protection against torn page writes.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use jetcell_vfs::{File, Vfs};
 use super::double_write::DoubleWrite;
 use crate::Result;
 
-/// The protection of a database against torn pages: a power cut can interrupt the write of a page.
+/// Protection of a database against torn pages. A page is torn if a power cut interrupts its write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TornPageProtection {
-    /// No protection: the device must write each page as a whole. ESE relies on this.
+    /// No protection: the device must write each page atomically. ESE relies on this.
     Off,
-    /// Each page is written twice: first to a side file, durably, then in place. InnoDB: the doublewrite buffer.
+    /// Each page is written twice: first durably to a side file, then in place. InnoDB: the doublewrite buffer.
     DoubleWrite,
 }
 
 impl TornPageProtection {
-    /// Creates the side file, if the policy needs one. The caller must have removed an old side file with
+    /// Creates the side file if the policy needs one. The caller must have removed an old side file with
     /// [`double_write::discard`](super::double_write::discard).
     pub(crate) fn create(
         self,

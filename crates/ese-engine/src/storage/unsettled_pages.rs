@@ -1,8 +1,9 @@
-//! Pages that a write past the cache must not use yet.
+//! Tracks pages that must not yet be written without the cache.
 //!
-//! A page that was in use since the database was attached can still have a frame in the cache, an image in the side file of
-//! torn-page protection, and records that redo would apply to it. All other available pages are settled: nothing but their
-//! owner will read or write them, so they may be written without a log record.
+//! A page that was in use since the database was attached can still have a frame in the cache, or an image in the
+//! side file of torn-page protection. The log can still contain records that redo would apply to it. All other
+//! available pages are settled: only their owner will read or write them, so they may be written without a log
+//! record.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +11,24 @@ use ese_format::PageNumber;
 use ese_format::space::Extent;
 use jetcell_sync::Mutex;
 
-/// Extents that are remembered: a few MiB, in a file of any size.
+/// Maximum number of extents that are remembered. They use a few MiB, regardless of the file size.
 const MOST_EXTENTS: usize = 1 << 16;
 
-/// The available pages of one database that are not settled. With too many extents, all pages up to one in the middle of them
-/// count as not settled.
+/// The available pages of one database that are not settled. If there are too many extents, all pages up to the
+/// middle extent are treated as not settled.
 #[derive(Default)]
 pub(crate) struct UnsettledPages(Mutex<Unsettled>);
 
 #[derive(Default)]
 struct Unsettled {
-    /// All pages up to this one.
+    /// Last page of the part of the file in which all pages are treated as not settled.
     until: u32,
-    /// First and last pages of extents, which do not overlap.
+    /// First and last pages of extents that do not overlap.
     extents: BTreeMap<u32, u32>,
 }
 
 impl UnsettledPages {
-    /// The pages of this extent were in use.
+    /// Adds an extent whose pages were in use.
     pub fn add(&self, extent: Extent) {
         let mut state = self.0.lock();
         if extent.last.get() <= state.until {
@@ -35,7 +36,7 @@ impl UnsettledPages {
         }
         let extents = &mut state.extents;
         let (mut first, mut last) = (extent.first().get(), extent.last.get());
-        // An extent that overlaps or touches it begins at most one page behind it.
+        // An extent that overlaps or touches the new one starts at most one page after it.
         while let Some((&other, &end)) = extents.range(..=last.saturating_add(1)).next_back()
             && end.saturating_add(1) >= first
         {
@@ -49,17 +50,17 @@ impl UnsettledPages {
         }
     }
 
-    /// Any page up to this one may have been in use.
+    /// Treats all pages up to this one as not settled, because they may have been in use.
     pub fn add_all_until(&self, last: u32) {
         self.0.lock().add_all_until(last);
     }
 
-    /// The last page of which it is unknown whether it was in use.
+    /// Returns the last page of the part of the file for which it is unknown whether pages were in use.
     pub fn until(&self) -> u32 {
         self.0.lock().until
     }
 
-    /// The first run of settled pages in `extent`: at least `least`, and at most `most`.
+    /// Returns the first run of at least `least` settled pages in `extent`. The result has at most `most` pages.
     pub fn settled_run(&self, extent: &Extent, least: u32, most: u32) -> Option<Extent> {
         let state = self.0.lock();
         let last = extent.last.get();
@@ -126,7 +127,7 @@ mod tests {
         }
     }
 
-    /// As after the removal of every second page of a huge file.
+    /// Simulates the state after every second page of a huge file was freed.
     #[test]
     fn too_many_extents_become_one_part_of_the_file() {
         let pages = UnsettledPages::default();

@@ -1,4 +1,4 @@
-//! The conditions for page writes of a database, for the cache: the log, the header, and the double write.
+//! Conditions that the cache checks before it writes pages of a database: the log, the header, and the double write.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicU32, Ordering};
@@ -12,8 +12,8 @@ use crate::Result;
 use crate::cache::{ProtectedBatch, TornPageGuard, WriteAhead};
 use crate::log::LogStream;
 
-/// The newest generations that the header on disk names as required, and as possibly committed. All generations are
-/// covered while the database is not in use.
+/// The newest generations that the header on disk names as required and as possibly committed. While the database is
+/// not in use, all generations are covered.
 pub(super) struct HeaderMark {
     required: AtomicU32,
     committed: AtomicU32,
@@ -39,30 +39,30 @@ impl HeaderMark {
         self.required.store(required, Ordering::Release);
     }
 
-    /// Whether the header on disk names these generations.
+    /// Returns true if the header on disk names these generations.
     pub fn names(&self, required: Generation, committed: Generation) -> bool {
         self.required.load(Ordering::Acquire) >= required.0
             && self.committed.load(Ordering::Acquire) >= committed.0
     }
 
-    /// The end of the records of the newest generation that is named as required.
+    /// Returns the end of the records of the newest generation that the header names as required.
     pub fn end(&self) -> LogPosition {
         let next = self.required.load(Ordering::Acquire).saturating_add(1);
         LogPosition { generation: Generation(next), segment: 1, offset: RECORDS_AT as u16 }
     }
 }
 
-/// Why a generation is ended before its file is full.
+/// Reason that is logged when a generation is closed before its file is full.
 const WAYPOINT: &str = "pages must be written that newer generations changed";
 
-/// Answers the cache whether it may write pages of a database.
+/// Write-ahead interface that determines when the cache may write pages of a database.
 pub(super) struct WriteGuard {
     pub log: Arc<LogStream>,
     pub mark: Arc<HeaderMark>,
     pub double_write: Option<DoubleWriteGuard>,
 }
 
-/// Protects page writes with a double write.
+/// Protects page writes with the double-write file.
 pub(super) struct DoubleWriteGuard {
     pub log: Arc<LogStream>,
     pub mark: Arc<HeaderMark>,

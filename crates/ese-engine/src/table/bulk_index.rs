@@ -1,4 +1,4 @@
-//! The bulk load of a new index of a table that has records.
+//! Bulk load of a new index on a table that already has records.
 
 use ese_format::TreeId;
 use ese_format::catalog::Index;
@@ -11,7 +11,7 @@ use crate::btree::Tree;
 use crate::transaction::ActiveTransaction;
 use crate::{Error, Result};
 
-/// How far the load is: records that were read, bytes of their entries, and pages of the index.
+/// Progress of the load: number of records that were read, bytes of their entries, and pages of the index.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct IndexProgress {
     pub records: u64,
@@ -19,11 +19,11 @@ pub(crate) struct IndexProgress {
     pub pages: u64,
 }
 
-/// Records between two questions whether to go on.
+/// Number of records between two calls that check whether the load is cancelled.
 const RECORDS_PER_QUESTION: u64 = 1000;
 
-/// Creates a secondary index of a table that no session has open: its entries are sorted, and become full pages that are
-/// not logged. Returns the table's tree, and how many records and pages there were.
+/// Creates a secondary index on a table that no session has open. Its entries are sorted and written as full pages
+/// that are not logged. Returns the table's tree, and the number of records and pages.
 pub(crate) fn create_index_in_bulk(
     session: &mut ActiveTransaction,
     tables: &OpenTables,
@@ -39,7 +39,8 @@ pub(crate) fn create_index_in_bulk(
             goes_on(now)
         });
         if filled.is_err() {
-            // A power failure behind the rollback must not tear the pages: no code would look at them again.
+            // The pages must be durable, because a power failure after the rollback could tear them, and no code
+            // would check them again.
             let _ = tree.file.cache.sync_file(tree.file.file_id);
         }
         filled

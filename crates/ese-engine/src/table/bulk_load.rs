@@ -16,41 +16,41 @@ use crate::bulk::{BuiltTree, NodeSorter, Transfers, TreeBuilder, link};
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
-/// Memory, writes and density of a load.
+/// Settings of a load: memory, writes, and density.
 #[derive(Clone)]
 pub(crate) struct LoadSettings {
-    /// How full pages become, in percent. `None`: as the table or the index says.
+    /// Percentage to which pages are filled. `None`: the density of the table or index.
     pub density: Option<u32>,
-    /// Bytes of the sorts of all indexes together.
+    /// Memory in bytes for the sorts of all indexes together.
     pub sort_bytes: usize,
     pub transfers: Transfers,
 }
 
-/// The bulk load of a new table that no other session sees.
+/// Bulk load of a new table that is not visible to other sessions.
 pub(crate) struct TableLoad {
     state: Arc<TableState>,
     settings: LoadSettings,
     records: TreeBuilder,
     long_values: Option<TreeBuilder>,
-    /// One sort for each secondary index.
+    /// One sorter per secondary index.
     entries: Vec<NodeSorter>,
     row: Vec<u8>,
     keys: RowKeys,
     pub rows: u64,
-    /// Why the load cannot be completed.
+    /// The error because of which the load cannot be completed.
     failed: Option<Error>,
 }
 
-/// The keys of the current row: the primary one, and those of each index.
+/// Keys of the current row: the primary key, and the keys of each index.
 #[derive(Default)]
 struct RowKeys {
     keys: KeyList,
-    /// Number of keys up to the primary one, and up to those of each index.
+    /// Cumulative number of keys: up to the primary key, and then up to the keys of each index.
     ends: Vec<usize>,
 }
 
 impl RowKeys {
-    /// Takes the keys of a row in place of those of the row before.
+    /// Replaces the keys by those of another row.
     fn make(&mut self, state: &TableState, record: &Record<'_>, long_values: &LongValues<'_>) -> Result<()> {
         let (schema, mut source) = (&state.schema, |id: LongValueId| long_values.get(id));
         self.keys.clear();
@@ -77,7 +77,7 @@ impl RowKeys {
         self.keys.keys(0..1).next().unwrap_or_default()
     }
 
-    /// Adds the entries of the row to the sort of each index.
+    /// Adds the entries of the row to the sorter of each index.
     fn add_entries(&self, sorters: &mut [NodeSorter]) -> Result<()> {
         let primary = self.primary();
         for (sorter, of_index) in sorters.iter_mut().zip(self.ends.windows(2)) {
@@ -96,7 +96,7 @@ impl<'v> LongValues<'v> {
         self.0.iter().find(|(other, _)| *other == id).map(|(_, value)| value.to_vec())
     }
 
-    /// Gives a value its number. Its nodes are added when the record is.
+    /// Assigns a number to a value. Its nodes are added together with the record.
     fn store(&mut self, state: &TableState, value: Cow<'v, [u8]>) -> Result<LongValueId> {
         if value.len() > i32::MAX as usize {
             return Err(Error::Usage("a value has at most 2147483647 bytes".to_string()));
@@ -108,7 +108,7 @@ impl<'v> LongValues<'v> {
         Ok(id)
     }
 
-    /// Adds the nodes of the values. Their numbers ascend, so the nodes are in order.
+    /// Adds the nodes of the values. The numbers of the values are ascending, so the nodes are in order.
     fn append_to(&self, builder: &mut TreeBuilder, chunk_size: usize) -> Result<()> {
         for (id, value) in &self.0 {
             let mut key = id.root_key();
@@ -146,17 +146,17 @@ impl TableLoad {
         }
     }
 
-    /// Pages so far.
+    /// Returns the number of pages built so far.
     pub fn pages(&self) -> u64 {
         self.records.pages() + self.long_values.as_ref().map_or(0, TreeBuilder::pages)
     }
 
-    /// Bytes of the entries of indexes.
+    /// Returns the number of bytes of all index entries.
     pub fn entry_bytes(&self) -> u64 {
         self.entries.iter().map(|sorter| sorter.bytes).sum()
     }
 
-    /// Adds a row. A row that is refused leaves the load as it was.
+    /// Adds a row. If the row is rejected, the load is unchanged.
     pub fn push(&mut self, row: &[(ColumnId, Value)]) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -167,7 +167,7 @@ impl TableLoad {
         new_record(state, &values, &mut self.row, &mut long_values, LongValues::store)?;
         chosen.into_iter().for_each(|value| state.increment_used(value));
         self.keys.make(state, &Record::new(&self.row, state.tree.file.page_size), &long_values)?;
-        // Only this call can refuse the row.
+        // Only this call can reject the row.
         match self.records.append(self.keys.primary(), &self.row) {
             Err(refused @ (Error::OutOfOrder | Error::KeyDuplicate)) => return Err(refused),
             added => added.and_then(|()| {
@@ -177,14 +177,15 @@ impl TableLoad {
                 self.keys.add_entries(&mut self.entries)
             }),
         }
-        // A part of the row may be in the trees.
+        // After an error, a part of the row may already be in the trees.
         .inspect_err(|error| self.failed = Some(error.clone()))?;
         self.rows += 1;
         Ok(())
     }
 
-    /// Builds the indexes, makes all pages durable, and makes them a part of the trees. `goes_on` is asked from time to time,
-    /// with the number of pages, until the load can no longer be stopped.
+    /// Builds the indexes, makes all pages durable, and links them to the trees. `goes_on` is called periodically
+    /// with the number of rows and pages, until the load can no longer be cancelled. If it returns false, the load is
+    /// cancelled.
     pub fn complete(mut self, goes_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
         self.failed.take().map_or(Ok(()), Err)?;
         let mut built: Vec<BuiltTree> = Vec::new();
@@ -208,7 +209,7 @@ impl TableLoad {
     }
 }
 
-/// Builds an index of these entries. Asks `goes_on` whenever a page is full.
+/// Builds an index from these entries. Calls `goes_on` with the number of pages whenever a page is full.
 pub(super) fn build_index(
     tree: &Arc<Tree>,
     density: u32,
@@ -230,7 +231,7 @@ pub(super) fn build_index(
     builder.complete()
 }
 
-/// Makes the pages that were built durable, and then a part of their trees.
+/// Makes the built pages durable, and then links them to their trees.
 pub(super) fn make_visible(file: &DatabaseFile, built: &[BuiltTree]) -> Result<()> {
     if built.iter().any(|tree| tree.written.is_some()) {
         file.cache.sync_file(file.file_id)?;
@@ -239,7 +240,8 @@ pub(super) fn make_visible(file: &DatabaseFile, built: &[BuiltTree]) -> Result<(
     built.iter().try_for_each(link)
 }
 
-/// Sorts the entries of an index in `memory` bytes, and in a temporary file beside the database.
+/// Creates a sorter for the entries of an index. The sorter uses `memory` bytes, and a temporary file in the
+/// directory of the database.
 pub(super) fn sorter(tree: &Tree, memory: usize, settings: &LoadSettings) -> NodeSorter {
     let mut name = tree.file.path.clone().into_os_string();
     name.push(format!(".{}.sort", tree.id.0));

@@ -12,7 +12,7 @@ use crate::catalog::SYSTEM_ROOT;
 use crate::transaction::ActiveTransaction;
 use crate::{Error, Result};
 
-/// Creates a table with its indexes; returns its tree.
+/// Creates a table with its indexes. Returns its tree.
 pub(crate) fn create_table(
     session: &mut ActiveTransaction,
     tables: &OpenTables,
@@ -35,7 +35,7 @@ pub(crate) fn create_table(
         }
         schema.indexes.sort_by_key(|index| index.tree);
         if schema.columns.iter().any(|column| column.kind.is_long()) {
-            // Created now, in this transaction. A long-value tree that this transaction created later would be
+            // The tree is created now, in this transaction. If the transaction created it later, it would be
             // invisible to the transactions of other sessions.
             let tree = trees.create_tree(session.changes()?, tree.root, PageFlags::LONG_VALUE, SMALL_TREE)?;
             schema.long_values = Some((tree.id, tree.root));
@@ -54,8 +54,8 @@ pub(crate) fn create_table(
     })
 }
 
-/// Creates a secondary index of a table that no session has open. `fill` enters the records into the new tree. Returns the
-/// table's tree.
+/// Creates a secondary index on a table that no session has open. `fill` adds the entries of all records to the new
+/// tree. Returns the table's tree.
 pub(crate) fn create_index(
     session: &mut ActiveTransaction,
     tables: &OpenTables,
@@ -86,7 +86,7 @@ pub(crate) fn create_index(
         schema.indexes.push(index);
         TableState::new(system, schema)
     })?;
-    // Only after the statement: its commit can fail, and then the index does not exist.
+    // This must follow the statement, because its commit can fail. The index does not exist then.
     let id = changed.schema.tree;
     tables.changed(id, Arc::new(changed));
     Ok(id)

@@ -1,4 +1,4 @@
-//! The definition of a new table as the program gives it, and the schema that follows from it.
+//! Definition of a new table as specified by the program, and the schema that is derived from it.
 
 use ese_format::catalog::{Index, IndexFlags, KeySegment, TableSchema};
 use ese_format::key::{DEFAULT_KEY_MOST, exact_key_limit, max_key_limit};
@@ -8,28 +8,28 @@ use ese_format::{PageNumber, PageSize, TreeId};
 use crate::btree::DENSITIES;
 use crate::{Error, Result};
 
-/// A table to create.
+/// Definition of a table to create.
 #[derive(Clone, Debug, Default)]
 pub struct TableDefinition {
     /// Name: up to 64 ASCII characters, unique without regard to case.
     pub name: String,
-    /// Columns.
+    /// Columns of the table.
     pub columns: Vec<ColumnDefinition>,
-    /// Indexes; at most one is primary. Without a primary index, records are in order of insertion.
+    /// Indexes of the table. At most one of them is primary. Without a primary index, records are in insertion order.
     pub indexes: Vec<IndexDefinition>,
     /// Number of pages to reserve; at least 3.
     pub pages: u32,
-    /// Values of long columns of up to this many bytes stay in the record if it has space; by default up to 1023 bytes.
-    /// ESE: `cbSeparateLV`.
+    /// Maximum length in bytes of values in long columns that stay in the record, if the record has space. The
+    /// default is 1023. ESE: `cbSeparateLV`.
     #[doc(alias = "cbSeparateLV")]
     pub separate_from: Option<u32>,
-    /// How full inserts in key order make a page, in percent, 20 to 100; the rest of the page takes later records
-    /// without a split. 80 by default. ESE: `ulDensity`.
+    /// Percentage of a page that inserts in key order fill, from 20 to 100. The rest of the page has room for later
+    /// records without a split. The default is 80. ESE: `ulDensity`.
     #[doc(alias = "ulDensity")]
     pub density: Option<u32>,
 }
 
-/// A column to create.
+/// Definition of a column to create.
 #[derive(Clone, Debug)]
 pub struct ColumnDefinition {
     /// Name: up to 64 ASCII characters, unique in the table without regard to case.
@@ -38,36 +38,36 @@ pub struct ColumnDefinition {
     pub kind: ColumnType,
     /// Maximum length of binary and text values in bytes; 0 means the maximum of the type.
     pub size: u32,
-    /// Flags.
+    /// Flags of the column.
     pub flags: ColumnFlags,
-    /// Code page of text.
+    /// Code page of text values.
     pub code_page: CodePage,
-    /// Default: raw value of the column in records that do not set it.
+    /// Default value, in raw form, for records that do not set the column.
     pub default: Option<Vec<u8>>,
 }
 
-/// An index to create.
+/// Definition of an index to create.
 #[derive(Clone, Debug)]
 pub struct IndexDefinition {
     /// Name: up to 64 ASCII characters, unique in the table without regard to case.
     pub name: String,
-    /// Whether the index is primary, that is, the order of the table itself.
+    /// Whether the index is primary, which means that it is the order of the table itself.
     pub primary: bool,
-    /// Whether a second record with the same key is refused. Primary indexes always refuse it.
+    /// Whether a second record with the same key is rejected. Primary indexes always reject it.
     pub unique: bool,
-    /// Key columns, each with whether larger values come first.
+    /// Key columns, each with a flag for descending order.
     pub columns: Vec<(String, bool)>,
 }
 
 impl ColumnDefinition {
-    /// A column that may be null. Text is in Windows-1252.
+    /// Creates a nullable column. Text is stored in Windows-1252.
     pub fn new(name: &str, kind: ColumnType) -> ColumnDefinition {
         let code_page = if kind.is_text() { CodePage::WESTERN } else { CodePage::NONE };
         let flags = ColumnFlags::empty();
         ColumnDefinition { name: name.to_string(), kind, size: 0, flags, code_page, default: None }
     }
 
-    /// Sets the flags.
+    /// Adds these flags to the column.
     pub fn with_flags(mut self, flags: ColumnFlags) -> ColumnDefinition {
         self.flags |= flags;
         self
@@ -75,7 +75,7 @@ impl ColumnDefinition {
 }
 
 impl IndexDefinition {
-    /// An index on ascending columns.
+    /// Creates an index on ascending columns.
     pub fn new(name: &str, columns: &[&str]) -> IndexDefinition {
         let columns = columns.iter().map(|column| (column.to_string(), false)).collect();
         IndexDefinition { name: name.to_string(), primary: false, unique: false, columns }
@@ -87,7 +87,7 @@ impl IndexDefinition {
         self
     }
 
-    /// Makes the index refuse duplicate keys.
+    /// Makes the index reject duplicate keys.
     pub fn unique(mut self) -> IndexDefinition {
         self.unique = true;
         self
@@ -98,11 +98,11 @@ impl IndexDefinition {
 const LONGEST_SHORT_VALUE: u32 = 255;
 /// Maximum number of columns in an index.
 const MAX_SEGMENTS: usize = 16;
-/// Maximum length of a name.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 64;
 
 impl TableDefinition {
-    /// The schema, without trees.
+    /// Returns the schema of the table. Its trees are not assigned yet.
     pub(crate) fn schema(&self, size: PageSize) -> Result<TableSchema> {
         check_name(&self.name, std::iter::empty())?;
         let mut schema = TableSchema::new(&self.name, TreeId(0), PageNumber::fixed(1));
@@ -141,8 +141,8 @@ impl TableDefinition {
 }
 
 impl ColumnDefinition {
-    /// Assigns the next number of the storage class that suits the column. If that class is full, the column becomes a
-    /// tagged one.
+    /// Returns the column with the next free number of the storage class that suits it. If that class is full, the
+    /// column becomes a tagged column.
     fn column(&self, next: &mut [u16; 3]) -> Result<Column> {
         let [fixed, variable, tagged] = next;
         let sparse = self.kind.is_long() || self.flags.contains(ColumnFlags::MULTI_VALUED);
@@ -186,7 +186,7 @@ impl ColumnDefinition {
 }
 
 impl IndexDefinition {
-    /// The index, without a tree.
+    /// Returns the index. Its tree is not assigned yet.
     pub(crate) fn index(&self, table: &TableSchema, size: PageSize) -> Result<Index> {
         check_name(&self.name, table.indexes.iter().map(|other| &*other.name))?;
         let usage = |what: String| Error::Usage(format!("index {:?}: {what}", self.name));

@@ -55,7 +55,7 @@ pub(super) fn read(state: &TableState, view: &View, id: LongValueId, limit: usiz
     Ok(value)
 }
 
-/// Removes one reference to a value. Removes the value with its last reference.
+/// Removes one reference to a value. If it was the last reference, removes the value.
 pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: LongValueId) -> Result<()> {
     let tree = tree(state)?;
     let root = root(tree, &session.view(), id)?;
@@ -79,8 +79,8 @@ pub(super) fn remove(session: &mut ActiveTransaction, state: &TableState, id: Lo
     Ok(())
 }
 
-/// The long-value tree of a table. If the table has none, creates it in a separate transaction, because other sessions
-/// will use it.
+/// Returns the long-value tree of a table. If the table has none, creates it in a separate transaction, because other
+/// sessions will use it, too.
 fn long_value_tree(session: &ActiveTransaction, state: &TableState) -> Result<Arc<Tree>> {
     if let Some(tree) = state.long_values.get() {
         return Ok(tree.clone());

@@ -6,9 +6,9 @@
 //!  long-value tree     u32 BE id [| u32 BE offset]        -> root or chunk
 //! ```
 //!
-//! Invariants: a record, its index entries and its long values change together; a statement that fails is rolled back
-//! to its begin. A long value belongs to one record. Not implemented: several values in one column (they are kept, and
-//! the first one is read), tuple indexes, escrow columns, version columns.
+//! Invariants: a record, its index entries and its long values change together. A statement that fails is rolled back
+//! to its start. A long value belongs to exactly one record. Not implemented: several values in one column (they are
+//! preserved, and the first one is read), tuple indexes, escrow columns, version columns.
 
 mod bulk_index;
 mod bulk_load;

@@ -1,10 +1,10 @@
-//! The tables of a database that are in use, and which sessions may open them.
+//! Tracks the tables of a database that are in use, and decides which sessions may open them.
 //!
-//! The key is the tree id, which is never reused. The state of a table is what the newest view sees.
+//! The key is the tree id, which is never reused. The state of a table corresponds to the newest view.
 //!
 //! Invariants: while a session changes the definition of a table, no other session can open the table until that
-//! transaction has ended; nor can a session whose snapshot is older than the commit of the change. The entry that
-//! records these changes is removed only with the table.
+//! transaction has ended. A session whose snapshot is older than the commit of the change cannot open the table
+//! either. The entry that records these changes is removed only with the table.
 
 use jetcell_sync::Arc;
 use std::collections::HashMap;
@@ -17,18 +17,18 @@ use crate::catalog::SystemTables;
 use crate::transaction::{CommitNumber, Services, Transaction, View};
 use crate::{Error, Result};
 
-/// The tables of a database that are in use. ESE: the hash of `FCB`s.
+/// Tables of a database that are in use. ESE: the hash of `FCB`s.
 pub(crate) struct OpenTables {
     pub system: Arc<SystemTables>,
     tables: Mutex<HashMap<TreeId, Entry>>,
 }
 
 struct Entry {
-    /// If the state is no longer valid, the next session that opens the table replaces it.
+    /// State of the table. If it is no longer valid, the next session that opens the table replaces it.
     state: Arc<TableState>,
-    /// The transaction that last changed the definition, or is changing it.
+    /// Transaction that last changed the definition, or is changing it.
     altered_by: Option<Arc<Transaction>>,
-    /// The last commit of a change before that one; 0: none since the database was attached.
+    /// Commit number of the last change before that transaction. 0: no change since the database was attached.
     altered_in: CommitNumber,
 }
 
@@ -37,9 +37,9 @@ impl Entry {
         Entry { state, altered_by: None, altered_in: 0 }
     }
 
-    /// Fails while another session changes the definition, and for snapshots older than its last change. Such a
-    /// snapshot does not see the entries of a new index, and changes made without an index would be missing from the
-    /// index.
+    /// Fails while another session changes the definition, and for snapshots that are older than its last change. The
+    /// entries of a new index are not visible in such a snapshot, and changes made without the index would be missing
+    /// from it.
     fn check(&self, view: &View) -> Result<()> {
         let rolled_back = |by: &Transaction| !by.is_running() && by.committed().is_none();
         let settled = self.altered_by.as_ref().is_none_or(|by| view.sees(by) || rolled_back(by));
@@ -61,7 +61,7 @@ impl OpenTables {
         OpenTables { system, tables: Mutex::default() }
     }
 
-    /// The table with this name, if `view` sees the table and its current definition.
+    /// Opens the table with this name. The table and its current definition must be visible in `view`.
     pub fn open(&self, services: &Services, view: &View, name: &str) -> Result<Arc<TableState>> {
         let path = || self.system.trees.file.path.display();
         let missing = || Error::Usage(format!("{}: there is no table {name:?}", path()));
@@ -72,10 +72,11 @@ impl OpenTables {
         };
         match self.known(id, view) {
             Ok(Some(state)) => Ok(state),
-            // All sessions will share this state, so it is made from the latest view and not from an old snapshot.
+            // All sessions will share this state. Therefore it is created from the latest view and not from an old
+            // snapshot.
             Ok(None) => self.enter(id, make(&View { own: view.own.clone(), ..View::latest() })?, view),
-            // A change that could not be rolled back would block the table forever. No session can change anything now,
-            // so the session gets a state of its own.
+            // A change that could not be rolled back would block the table forever. In this case, no session can
+            // change anything any more, so the session gets a private state.
             Err(_) if services.check_writable().is_err() => make(view),
             Err(error) => Err(error),
         }
@@ -88,8 +89,9 @@ impl OpenTables {
         Ok(Some(entry.state.clone()).filter(|state| state.check().is_ok()))
     }
 
-    /// Enters a state that was made because [`OpenTables::known`] found none, unless another session has entered one
-    /// since. A transaction that changed the definition since then is not visible to `view`.
+    /// Adds a state that was created because [`OpenTables::known`] found none. If another session has added one in
+    /// the meantime, that state is returned instead. A transaction that has changed the definition in the meantime is
+    /// not visible in `view`.
     fn enter(&self, id: TreeId, state: Arc<TableState>, view: &View) -> Result<Arc<TableState>> {
         let mut tables = self.tables.lock();
         let entry = tables.entry(id).or_insert_with(|| Entry::new(state.clone()));
@@ -124,15 +126,15 @@ impl OpenTables {
         }
     }
 
-    /// Invalidates the state because a change of the definition is about to be rolled back: no session may use what the
-    /// change made. The table stays reserved until the transaction has ended.
+    /// Invalidates the state before a change of the definition is rolled back, because no session may use the results
+    /// of the change. The table stays reserved until the transaction has ended.
     pub fn roll_back_change(&self, id: TreeId) {
         if let Some(entry) = self.tables.lock().get(&id) {
             entry.state.set_gone();
         }
     }
 
-    /// Invalidates and removes the state because the creation of the table is about to be rolled back.
+    /// Invalidates and removes the state before the creation of the table is rolled back.
     pub fn roll_back_creation(&self, id: TreeId) {
         if let Some(entry) = self.tables.lock().remove(&id) {
             entry.state.set_gone();

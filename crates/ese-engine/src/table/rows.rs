@@ -1,4 +1,4 @@
-//! Statements: insert, replace and delete records together with their index entries and long values.
+//! Statements that insert, replace and delete records together with their index entries and long values.
 
 use jetcell_sync::Arc;
 use smallvec::SmallVec;
@@ -20,12 +20,12 @@ use crate::btree::{Bookmark, Target, Tree, TreeCursor};
 use crate::transaction::{ActiveTransaction, View};
 use crate::{Error, Result};
 
-/// Values up to this length stay in the record, unless the table sets another limit.
+/// Maximum length of long values that stay in the record, unless the table sets another limit.
 const INTRINSIC: usize = 1023;
 /// Maximum number of bytes that a separated value leaves in the record.
 const REFERENCE_LEN: usize = 8;
 
-/// Inserts a record; returns its bookmark.
+/// Inserts a record. Returns its bookmark.
 pub(crate) fn insert(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -60,11 +60,12 @@ pub(crate) fn insert(
             session.row = bytes;
             Ok(state.tree.bookmark_of_key(key))
         })
-        // Only after success: a statement that failed has not used the value.
+        // This is done only after success, because a failed statement has not used the value.
         .inspect(|_| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
-/// The values of a new record, with that of the auto-increment column, and the latter if the program chose it.
+/// Returns the values of a new record, including the value of the auto-increment column. Also returns that value if
+/// the program has chosen it.
 pub(super) fn new_values<'t>(
     state: &'t TableState,
     row: &'t [(ColumnId, Value)],
@@ -80,8 +81,8 @@ pub(super) fn new_values<'t>(
     Ok((values, chosen))
 }
 
-/// A new record of a table that nothing else changes, in place of the contents of `record`. Passes long values to `store`,
-/// which gives them numbers.
+/// Builds a new record in `record`, replacing its contents. Nothing else may change the table. Long values are passed
+/// to `store`, which assigns their numbers.
 pub(super) fn new_record<'v, S>(
     state: &'v TableState,
     values: &'v [RawValue<'_>],
@@ -94,7 +95,7 @@ pub(super) fn new_record<'v, S>(
     build(with, state, &mut builder, values, None, store, record)
 }
 
-/// Changes columns of a record; `before` is what the session sees of it.
+/// Changes columns of a record. `before` is the record as it is visible to the session.
 pub(crate) fn replace(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -136,7 +137,7 @@ pub(crate) fn replace(
                     ));
                 }
             }
-            // The old keys need the long values that are removed below.
+            // The old keys are computed here, because they need the long values that are removed below.
             let old = touched.iter().map(|entry| keys(state, &entry.index, &before, &view));
             let old: Vec<Keys> = old.collect::<Result<_>>()?;
             state.tree.replace(session.changes()?, bookmark, &bytes)?;
@@ -155,7 +156,7 @@ pub(crate) fn replace(
         .inspect(|()| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
-/// Deletes a record; `before` is what the session sees of it.
+/// Deletes a record. `before` is the record as it is visible to the session.
 pub(crate) fn delete(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -179,12 +180,12 @@ pub(crate) fn delete(
     })
 }
 
-/// The record with this bookmark.
+/// Returns the record with this bookmark.
 pub(crate) fn fetch(state: &TableState, view: &View, bookmark: &Bookmark) -> Result<Vec<u8>> {
     state.tree.get(view, bookmark.bytes(), <[u8]>::to_vec)?.ok_or(Error::RecordNotFound)
 }
 
-/// One value of a record; the first one if the column has several.
+/// Returns one value of a record. If the column has several values, returns the first one.
 pub(crate) fn read(state: &TableState, view: &View, record: &Record<'_>, column: &Column) -> Result<Value> {
     let inflate = |stored: &[u8]| {
         compression::decompress(stored, compression::MAX_INTRINSIC).map_err(|e| damaged(state, &e))
@@ -209,7 +210,7 @@ pub(crate) fn read(state: &TableState, view: &View, record: &Record<'_>, column:
     }
 }
 
-/// Enters all records of a table into a new index. No other session can change the table meanwhile.
+/// Adds entries for all records of a table to a new index. No other session can change the table during this time.
 pub(crate) fn fill_index(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -221,11 +222,11 @@ pub(crate) fn fill_index(
     })
 }
 
-/// Takes the keys that a record has in an index, and the record's own key.
+/// Callback that receives the keys of a record in an index, and the record's own key.
 type EnterKeys<'a> = dyn FnMut(&mut ActiveTransaction, &[Key], &[u8]) -> Result<()> + 'a;
 
-/// Passes the keys that each record of a table has in an index, and the record's own key, to `enter`. No other session can
-/// change the table meanwhile.
+/// Calls `enter` for each record of a table, with the keys of the record in an index and the record's own key. No
+/// other session can change the table during this time.
 pub(super) fn for_each_record(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -245,7 +246,7 @@ pub(super) fn for_each_record(
     Ok(())
 }
 
-/// Fails if a transaction that `view` does not see has changed records.
+/// Fails if a transaction that is not visible in `view` has changed records.
 fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
     let mut leaf = tree.leaf_for_read(Target::First)?;
     loop {
@@ -268,11 +269,11 @@ fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
     }
 }
 
-/// A column and the bytes of its value; `None` is null.
+/// A column and the bytes of its value. `None` is null.
 pub(super) type RawValue<'t> = (&'t Column, Option<Cow<'t, [u8]>>);
 pub(super) type RawValues<'t> = SmallVec<[RawValue<'t>; 4]>;
 
-/// The value that the program chose for the auto-increment column.
+/// Returns the value that the program has chosen for the auto-increment column, if any.
 fn chosen_increment(state: &TableState, values: &[RawValue<'_>]) -> Result<Option<i64>> {
     let Some(column) = state.increment_column() else { return Ok(None) };
     match values.iter().find(|(other, _)| other.id == column.id) {
@@ -285,7 +286,7 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
     row.iter()
         .enumerate()
         .map(|(at, (id, value))| {
-            // The record could refer to only one of two long values, and the other would be lost.
+            // The record could refer to only one of the two long values, and the other value would be lost.
             if row[..at].iter().any(|(other, _)| other == id) {
                 return Err(Error::Usage(format!("column {id} is given twice")));
             }
@@ -306,17 +307,18 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
         .collect()
 }
 
-/// The longest record of the table.
+/// Returns the maximum length of a record of the table.
 fn limit(state: &TableState) -> usize {
     record_limit(state.tree.file.page_size, state.schema.key_most())
 }
 
-/// Values from this length on are separated from the record, even if the record is short.
+/// Returns the length above which long values are separated from the record, even if the record is short.
 fn intrinsic_most(state: &TableState) -> usize {
     state.schema.separate_from.map_or(INTRINSIC, |from| from as usize)
 }
 
-/// Replaces the contents of `bytes` by the record with these values, if all of them stay in it. `false` if not.
+/// Replaces the contents of `bytes` by the record with these values if all of them stay in the record. Returns false
+/// otherwise.
 fn build_whole<'v>(
     state: &TableState,
     builder: &RecordBuilder<'v>,
@@ -338,8 +340,8 @@ fn build_whole<'v>(
     }
 }
 
-/// Replaces the contents of `bytes` by the record with these values. Values that are long, or do not fit into the record, go
-/// into the long-value tree: `store` gets them, and `with`.
+/// Replaces the contents of `bytes` by the record with these values. Values that are long, or that do not fit into
+/// the record, are stored in the long-value tree by calling `store`, which also gets `with`.
 fn build<'v, S>(
     with: &mut S,
     state: &TableState,
@@ -395,7 +397,8 @@ fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &View) -> 
     index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
 }
 
-/// Long values for keys. Their first bytes are enough.
+/// Returns a function that reads the long values for keys. It reads only their first bytes, which are sufficient for
+/// a key.
 fn source(state: &TableState, view: &View, index: &Index) -> impl FnMut(LongValueId) -> Option<Vec<u8>> {
     let limit = index.key_limits().key + 1;
     move |id| long_values::read(state, view, id, limit).ok()

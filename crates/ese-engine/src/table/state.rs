@@ -1,4 +1,4 @@
-//! The state of a table that all sessions share: schema, trees, and the next numbers to assign.
+//! State of a table that all sessions share: schema, trees, and the next numbers to assign.
 
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::long_value::{LongValueId, LongValueKey};
@@ -12,18 +12,18 @@ use crate::catalog::SystemTables;
 use crate::transaction::View;
 use crate::{Error, Result};
 
-/// A table in use. ESE: `FCB` and `TDB`.
+/// State of a table in use. ESE: `FCB` and `TDB`.
 #[doc(alias = "TDB")]
 pub(crate) struct TableState {
-    /// The catalog that has the definition.
+    /// The catalog that contains the definition.
     pub system: Arc<SystemTables>,
-    /// Definition.
+    /// Definition of the table.
     pub schema: TableSchema,
-    /// Records.
+    /// Tree of the records.
     pub tree: Arc<Tree>,
     /// Secondary indexes.
     pub indexes: Vec<IndexState>,
-    /// The tree of long values, if it exists.
+    /// Tree of the long values, if it exists.
     pub long_values: OnceLock<Arc<Tree>>,
     last_long_value: Mutex<Option<u64>>,
     last_row: Mutex<Option<u32>>,
@@ -70,19 +70,19 @@ impl TableState {
         })
     }
 
-    /// Marks the state as invalid: its definition has been rolled back or changed.
+    /// Marks the state as invalid, because its definition has been rolled back or changed.
     pub fn set_gone(&self) {
         self.gone.store(true, Ordering::Release);
     }
 
-    /// Continues the numbers of another state of the same table, because records that are not committed may have them.
+    /// Continues the numbering of another state of the same table, because uncommitted records may use these numbers.
     pub fn continue_numbers(&self, other: &TableState) {
         *self.last_long_value.lock() = *other.last_long_value.lock();
         *self.last_row.lock() = *other.last_row.lock();
         *self.last_increment.lock() = *other.last_increment.lock();
     }
 
-    /// Fails if the state is invalid and its trees may no longer be used.
+    /// Fails if the state is invalid, which means that its trees must no longer be used.
     pub fn check(&self) -> Result<()> {
         match self.gone.load(Ordering::Acquire) {
             true => Err(Error::Usage(format!(
@@ -93,7 +93,7 @@ impl TableState {
         }
     }
 
-    /// The next long-value number.
+    /// Allocates the next long-value number.
     pub fn next_long_value(&self, tree: &Arc<Tree>) -> Result<LongValueId> {
         let mut last = self.last_long_value.lock();
         let before = match *last {
@@ -111,7 +111,7 @@ impl TableState {
         Ok(id)
     }
 
-    /// The key of a new record in a table without a primary index.
+    /// Allocates the key of a new record in a table without a primary index.
     pub fn next_row(&self) -> Result<[u8; 4]> {
         let mut last = self.last_row.lock();
         let before = match *last {
@@ -128,12 +128,12 @@ impl TableState {
         Ok(next.to_be_bytes())
     }
 
-    /// The auto-increment column.
+    /// Returns the auto-increment column, if the table has one.
     pub fn increment_column(&self) -> Option<&Column> {
         self.schema.columns.iter().find(|column| column.flags.contains(ColumnFlags::AUTO_INCREMENT))
     }
 
-    /// The next value of the auto-increment column, raw.
+    /// Allocates the next value of the auto-increment column, in raw form.
     pub fn next_increment(&self, column: &Column) -> Result<Vec<u8>> {
         let mut last = self.last_increment.lock();
         let before = match *last {
@@ -149,8 +149,10 @@ impl TableState {
         Ok(bytes[..column.stored_size().min(8)].to_vec())
     }
 
-    /// Decodes a raw value of the auto-increment column that the program chose. To be called before a record gets the
-    /// value, because this determines the highest value in use. That is possible only while all records are committed.
+    /// Decodes a raw value that the program has chosen for the auto-increment column.
+    ///
+    /// Must be called before a record gets the value, because this call determines the highest value in use. The
+    /// highest value can be determined only while all records are committed.
     pub fn chosen_increment(&self, column: &Column, raw: &[u8]) -> Result<i64> {
         let mut last = self.last_increment.lock();
         if last.is_none() {
@@ -159,14 +161,14 @@ impl TableState {
         Ok(number(column.kind, raw))
     }
 
-    /// Notes that a record has this value of the auto-increment column. Later values are higher.
+    /// Records that a record uses this value of the auto-increment column. Later values are higher.
     pub fn increment_used(&self, value: i64) {
         let mut last = self.last_increment.lock();
         *last = last.max(Some(value));
     }
 
-    /// Finds the highest value: in the index that starts with the column, otherwise in all records. To be called before
-    /// a session has used the table, so that all records are committed.
+    /// Finds the highest value of the column: in an index that starts with the column if there is one, otherwise in
+    /// all records. Must be called before a session has used the table, because all records must be committed.
     fn highest_increment(&self, column: &Column) -> Result<i64> {
         let starts = |index: &&Index| index.segments.first().is_some_and(|one| one.column == column.id);
         if let Some(index) = self.schema.indexes.iter().find(starts) {
@@ -222,7 +224,7 @@ enum Edge {
     Last,
 }
 
-/// The first or last key in a tree, of committed and uncommitted records.
+/// Returns the first or last key in a tree, including the keys of uncommitted records.
 fn edge_key(tree: &Arc<Tree>, edge: Edge) -> Result<Option<Vec<u8>>> {
     {
         let leaf = tree.leaf_for_read(if edge == Edge::First { Target::First } else { Target::Last })?;

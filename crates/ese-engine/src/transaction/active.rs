@@ -1,8 +1,8 @@
 //! The transaction of one session: its levels, its changes, and the records it has logged so far.
 //!
-//! Invariants: Begin records are logged with the first change, so a transaction that only reads logs nothing. The
-//! checkpoint stays at or before the Begin record, from before this record is logged until the commit record is durable
-//! and the transaction's deletions are cleaned up.
+//! Invariants: Begin records are logged with the first change, so a read-only transaction logs nothing. The
+//! checkpoint stays at or before the Begin record, from before this record is logged until the commit record is
+//! durable and the transaction's deletions are cleaned up.
 
 use jetcell_sync::Arc;
 
@@ -15,16 +15,17 @@ use crate::log::RecordBatch;
 use crate::storage::CheckpointPin;
 use crate::{Error, Result};
 
-/// Deepest nesting. ESE: `levelMax`.
+/// Maximum nesting depth of transactions. ESE: `levelMax`.
 const MAX_LEVEL: u8 = 7;
 
 /// The services that transactions need from the layers above them: undo in the trees that they changed, and cleanup.
 pub(crate) trait TransactionHost: Send + Sync {
-    /// The services that all transactions of the instance share.
+    /// Returns the services that all transactions of the instance share.
     fn services(&self) -> &Arc<Services>;
     /// Undoes one change.
     fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()>;
-    /// Waits until `transaction` may make a change although the version store is nearly full. No latch may be held.
+    /// Waits until `transaction` may make a change although the version store is nearly full. The caller must not
+    /// hold a latch.
     fn make_room(&self, transaction: &Transaction) -> Result<()>;
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Undoing {
 pub struct ActiveTransaction {
     host: Arc<dyn TransactionHost>,
     context: ChangeContext,
-    /// Memory for one row, while no statement uses it.
+    /// Buffer for one row, while no statement uses it.
     pub(crate) row: Vec<u8>,
 }
 
@@ -54,7 +55,7 @@ impl ActiveTransaction {
         ActiveTransaction { host, context, row: Vec::new() }
     }
 
-    /// Continues a transaction that a crash interrupted, so that recovery can roll it back.
+    /// Continues a transaction that a crash interrupted. Recovery can then roll it back.
     pub(crate) fn resumed(
         host: Arc<dyn TransactionHost>,
         procid: u16,
@@ -76,29 +77,31 @@ impl ActiveTransaction {
         resumed
     }
 
-    /// A new transaction context on the same instance, with another session number.
+    /// Creates a new transaction context on the same instance, with another session number.
     pub(crate) fn another(&self, procid: u16) -> ActiveTransaction {
         ActiveTransaction::new(self.host.clone(), procid)
     }
 
-    /// The services that all transactions of the instance share.
+    /// Returns the services that all transactions of the instance share.
     pub(crate) fn services(&self) -> &Arc<Services> {
         &self.context.services
     }
 
-    /// Nesting depth; 0 outside a transaction. The level of a failed statement is not counted.
+    /// Returns the nesting depth; 0 outside of a transaction. The level of a failed statement is not counted.
     pub fn level(&self) -> u8 {
         self.context.running.as_ref().map_or(0, |running| running.level - running.failed_statements)
     }
 
-    /// What the session can see now.
+    /// Returns the current view of the session.
     pub fn view(&self) -> View {
         self.context.view()
     }
 
-    /// Grants the right to make the next change, if the instance accepts changes and the version store has room.
-    /// Callers must call this before anything that can conflict: a session that conflicts with a change that could not
-    /// be rolled back would retry endlessly. May wait. No latch may be held.
+    /// Grants the right to make the next change, if the instance accepts changes and the version store has room. May
+    /// wait. The caller must not hold a latch.
+    ///
+    /// Call this before any operation that can conflict. Otherwise, a session that conflicts with a change that could
+    /// not be rolled back would retry endlessly.
     pub(crate) fn changes(&mut self) -> Result<&mut ChangeContext> {
         let services = &self.context.services;
         services.check_writable()?;
@@ -110,7 +113,7 @@ impl ActiveTransaction {
         Ok(&mut self.context)
     }
 
-    /// Begins a transaction, or a nested one that can be rolled back on its own.
+    /// Begins a transaction, or a nested transaction that can be rolled back separately.
     pub fn begin(&mut self) -> Result<()> {
         match &mut self.context.running {
             None => {
@@ -127,9 +130,10 @@ impl ActiveTransaction {
         Ok(())
     }
 
-    /// Commits the innermost level. At the outermost level, all changes become visible. Returns the end of the commit
-    /// record, which is the commit id: the commit is durable when the log is durable up to there. `None` if there was
-    /// nothing to log.
+    /// Commits the innermost level. Committing the outermost level makes all changes visible.
+    ///
+    /// Returns the end of the commit record, which is the commit id: the commit is durable when the log is durable up
+    /// to this position. Returns `None` if there was nothing to log.
     pub fn commit(&mut self) -> Result<Option<LogPosition>> {
         let ChangeContext { services, procid, running: slot, records: batch } = &mut self.context;
         let procid = *procid;
@@ -167,9 +171,11 @@ impl ActiveTransaction {
         Ok(end)
     }
 
-    /// Undoes everything since the innermost begin. After an error (the log failed, or a page cannot be read) the level
-    /// still exists, partly undone. Only a further rollback is possible in it then. If the transaction is dropped in
-    /// this state, the instance refuses further changes, and recovery does the rollback.
+    /// Undoes all changes since the innermost `begin`.
+    ///
+    /// After an error (the log failed, or a page cannot be read) the level still exists and is partly undone. Then
+    /// only a further rollback is possible. If the transaction is dropped in this state, the instance refuses further
+    /// changes, and recovery completes the rollback.
     pub fn rollback(&mut self) -> Result<()> {
         while self.context.running.as_ref().is_some_and(|running| running.failed_statements > 0) {
             self.rollback_level()?;
@@ -178,7 +184,7 @@ impl ActiveTransaction {
         self.rollback_level()
     }
 
-    /// Runs a change that must be atomic; `nested` if it has more than one step.
+    /// Runs an atomic change. `nested` must be set if the change has more than one step.
     pub(crate) fn statement<T>(
         &mut self,
         nested: bool,
@@ -196,7 +202,7 @@ impl ActiveTransaction {
         done
     }
 
-    /// Fails outside a transaction.
+    /// Returns an error outside of a transaction.
     pub(crate) fn check_begun(&self) -> Result<()> {
         match self.level() {
             0 => Err(Error::Usage("changes need a transaction; begin one".to_string())),
@@ -204,8 +210,8 @@ impl ActiveTransaction {
         }
     }
 
-    /// Rolls back the level of a statement that failed. If this fails too, the next rollback does it: the caller did
-    /// not begin the level, so the caller need not roll it back separately.
+    /// Rolls back the level of a failed statement. If this fails too, the next rollback repeats it. The caller did
+    /// not begin the level, so the caller does not need to roll it back separately.
     pub(crate) fn rollback_statement(&mut self) -> Result<()> {
         let result = self.rollback();
         if result.is_err() {
@@ -238,8 +244,8 @@ impl ActiveTransaction {
         }
         let undone_inserts = running.partial_rollback.take().unwrap_or_default();
         let outermost = running.level == 1;
-        // Undone inserts leave nodes flagged deleted. Cleanup removes them when no snapshot needs the state before
-        // them.
+        // Undone inserts leave nodes that are flagged deleted. Cleanup removes these nodes when no snapshot needs
+        // their earlier state.
         let pin = if outermost { running.pin.take() } else { None };
         let own_pin = match (pin, running.pin) {
             (None, Some(pin)) if !undone_inserts.is_empty() => Some(services.pins.pin_again(pin)),
@@ -270,8 +276,8 @@ impl Drop for ActiveTransaction {
     fn drop(&mut self) {
         while self.context.running.is_some() {
             if let Err(error) = self.rollback() {
-                // Recovery rolls back the rest, so its pin stays. The failure must be recorded before the transaction
-                // ends. Otherwise a shutdown would wait for the pin.
+                // Recovery rolls back the remaining changes, so the pin of the transaction stays. The failure must be
+                // recorded before the transaction ends. Otherwise a shutdown would wait for the pin.
                 let services = &self.context.services;
                 services.fail(format!("a transaction could not be rolled back: {}", error.cause()));
                 if let Some(running) = self.context.running.take() {

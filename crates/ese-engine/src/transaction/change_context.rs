@@ -9,22 +9,22 @@ use super::{Services, Transaction, UndoEntry, View};
 use crate::Result;
 use crate::log::RecordBatch;
 
-/// The right of one transaction to change trees. See [`ActiveTransaction::changes`](super::ActiveTransaction::changes).
+/// Right of one transaction to change trees. See [`ActiveTransaction::changes`](super::ActiveTransaction::changes).
 pub struct ChangeContext {
     pub(super) services: Arc<Services>,
     pub(super) procid: u16,
     pub(super) running: Option<Running>,
-    /// Memory for the records of one change.
+    /// Buffer for the log records of one change.
     pub(super) records: RecordBatch,
 }
 
 impl ChangeContext {
-    /// Session number in log records.
+    /// Returns the session number for log records.
     pub fn procid(&self) -> u16 {
         self.procid
     }
 
-    /// What the transaction can see now.
+    /// Returns the current view of the transaction.
     pub fn view(&self) -> View {
         match &self.running {
             Some(running) => {
@@ -34,7 +34,8 @@ impl ChangeContext {
         }
     }
 
-    /// The record that must precede the transaction's next change, if any, and the transaction and level of the change.
+    /// Returns the record that must precede the transaction's next change, if any, and the transaction and level of
+    /// the change.
     pub(crate) fn prologue(&mut self) -> Result<(Option<LogRecord>, Arc<Transaction>, u8)> {
         let procid = self.procid;
         let services = &self.services;
@@ -56,14 +57,14 @@ impl ChangeContext {
         Ok((record, running.transaction.clone(), running.level))
     }
 
-    /// A batch for the records of the next change, with its prologue.
+    /// Returns an empty batch for the records of the next change, with its prologue.
     pub(crate) fn records(&mut self, prologue: Option<LogRecord>) -> &mut RecordBatch {
         self.records.clear();
         prologue.iter().for_each(|record| self.records.push(record));
         &mut self.records
     }
 
-    /// Must be called when the change, and the prologue before it, are in the log.
+    /// Records a change in the undo list. Must be called when the change and its prologue are in the log.
     pub(crate) fn changed(&mut self, entry: UndoEntry) {
         if let Some(running) = &mut self.running {
             running.logged_level = running.level;

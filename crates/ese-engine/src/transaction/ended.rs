@@ -1,4 +1,4 @@
-//! Transactions that have ended and whose history is not removed yet.
+//! Ended transactions whose history is not removed yet.
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -12,15 +12,16 @@ use crate::cache::FileId;
 use crate::sharded::Sharded;
 use crate::storage::{CheckpointPin, CheckpointPins};
 
-/// What cleanup needs of an ended transaction.
+/// State of an ended transaction that cleanup needs.
 pub(crate) struct EndedTransaction {
-    /// The history can be removed when the oldest snapshot is above this number.
+    /// Commit number of the transaction. Its history can be removed when the oldest snapshot is greater than this
+    /// number.
     pub number: CommitNumber,
-    /// The end of its last record.
+    /// End of the transaction's last record.
     pub end: LogPosition,
-    /// Keeps the checkpoint before its first record.
+    /// Pin that keeps the checkpoint before the transaction's first record.
     pub pin: Option<CheckpointPin>,
-    /// Its changes. Cleanup starts with the last one.
+    /// Changes of the transaction. Cleanup starts with the last one.
     pub changes: Vec<UndoEntry>,
     /// Whether cleanup has nodes to remove.
     pub has_deleted_nodes: bool,
@@ -38,19 +39,18 @@ impl EndedTransaction {
     }
 }
 
-/// Ended transactions in the order in which they ended.
+/// Queue of ended transactions, in the order in which they ended.
 #[derive(Default)]
 pub struct EndedTransactions {
-    /// Transactions that ended recently, in a shard per thread.
+    /// Transactions that ended recently, with one shard per thread.
     arrivals: Sharded<Mutex<Vec<EndedTransaction>>>,
     waiting: Mutex<VecDeque<EndedTransaction>>,
     /// Pins of transactions that are cleaned up, each with the position up to which the log must be durable before the
     /// release.
     pinned: Mutex<VecDeque<(LogPosition, CheckpointPin)>>,
-    /// Held by the thread that cleans up. One thread at a time keeps the order.
+    /// Held by the thread that cleans up. Cleanup in one thread at a time preserves the order.
     cleaning: Mutex<()>,
-    /// The snapshot of a running transaction. Other threads have waited for the end of this transaction without
-    /// success.
+    /// Snapshot of a running transaction. Other threads have waited for the end of this transaction without success.
     awaited_in_vain: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ impl EndedTransactions {
         self.arrivals.shard(self.arrivals.own_shard()).lock().push(ended);
     }
 
-    /// All ended transactions, in order.
+    /// Returns all ended transactions, in order.
     pub(crate) fn waiting(&self) -> MutexGuard<'_, VecDeque<EndedTransaction>> {
         let mut waiting = self.waiting.lock();
         let mut arrived: Vec<EndedTransaction> = Vec::new();
@@ -71,12 +71,12 @@ impl EndedTransactions {
         waiting
     }
 
-    /// Prevents cleanup while the result is not dropped.
+    /// Prevents cleanup until the result is dropped.
     pub(crate) fn pause(&self) -> MutexGuard<'_, ()> {
         self.cleaning.lock()
     }
 
-    /// Like [`EndedTransactions::pause`], but `None` if cleanup is running.
+    /// Prevents cleanup like [`EndedTransactions::pause`], but returns `None` if cleanup is running.
     pub(crate) fn try_pause(&self) -> Option<MutexGuard<'_, ()>> {
         self.cleaning.try_lock()
     }
@@ -87,15 +87,15 @@ impl EndedTransactions {
         self.pinned.lock().clear();
     }
 
-    /// Drops the entries for a database that is no longer in use, or was clean at this point of the log. Their
-    /// before-images are not needed any more.
+    /// Drops the entries for a database that is no longer in use, or that was clean at this position of the log.
+    /// Their before-images are no longer needed.
     pub(crate) fn forget(&self, file: FileId, pins: &CheckpointPins) {
         // The condition never fails.
         let _ = self.retain(pins, |change| Ok(change.file() != file));
     }
 
-    /// Drops the changes that `is_needed` does not want, and releases the pins of transactions without changes. The
-    /// before-images of dropped changes are not needed any more.
+    /// Drops the changes for which `is_needed` returns false, and releases the pins of transactions without changes.
+    /// The before-images of dropped changes are no longer needed.
     pub(crate) fn retain(
         &self,
         pins: &CheckpointPins,
@@ -126,17 +126,18 @@ impl EndedTransactions {
         outcome
     }
 
-    /// Transactions that wait for other transactions to end, or for the log to become durable.
+    /// Returns the number of transactions that wait for other transactions to end, or for the log to become durable.
     pub fn len(&self) -> usize {
         self.waiting().len() + self.pinned.lock().len()
     }
 
-    /// Whether all history was removed. Pins may be left until the waypoint has passed the end of that.
+    /// Returns whether all history was removed. Pins may remain until the waypoint has passed the end of the
+    /// removals.
     pub fn is_cleaned(&self) -> bool {
         self.waiting().is_empty()
     }
 
-    /// Whether no transaction waits.
+    /// Returns whether no transaction waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -149,18 +150,18 @@ impl EndedTransactions {
         waiting.drain(..count).collect()
     }
 
-    /// Puts transactions back in front of the others.
+    /// Returns transactions to the front of the queue.
     pub(crate) fn put_back(&self, taken: Vec<EndedTransaction>) {
         let mut waiting = self.waiting();
         taken.into_iter().rev().for_each(|ended| waiting.push_front(ended));
     }
 
-    /// Keeps a pin until the log is durable up to `end`.
+    /// Retains a pin until the log is durable up to `end`.
     pub(crate) fn keep_pin(&self, pin: CheckpointPin, end: LogPosition) {
         self.pinned.lock().push_back((end, pin));
     }
 
-    /// Releases kept pins for which the log is durable; returns how many.
+    /// Releases retained pins for which the log is durable. Returns the number of released pins.
     pub(crate) fn release_kept(&self, pins: &CheckpointPins, durable: LogPosition) -> usize {
         let mut pinned = self.pinned.lock();
         let before = pinned.len();
@@ -174,7 +175,7 @@ impl EndedTransactions {
         before - pinned.len()
     }
 
-    /// Whether other threads have waited without success for the end of the transaction with this snapshot.
+    /// Returns whether other threads have waited without success for the end of the transaction with this snapshot.
     pub(crate) fn was_awaited_in_vain(&self, snapshot: CommitNumber) -> bool {
         self.awaited_in_vain.load(Ordering::Relaxed) == snapshot
     }

@@ -1,10 +1,10 @@
 //! Transactions: identities, snapshots, versions of changed nodes, and undo entries for rollback.
 //!
-//! A change adds a [`Version`] to the [`VersionStore`], keyed by tree and bookmark. The version stays until no running
-//! transaction can need the state before it. Nodes with versions have the Versioned flag, so readers of other nodes
-//! need not search the version store. ESE: RCE, version buckets.
+//! A change adds a [`Version`] to the [`VersionStore`], keyed by tree and bookmark. The version stays until no
+//! running transaction can need the state before it. Nodes with versions have the Versioned flag, so readers of other
+//! nodes need not search the version store. ESE: RCE, version buckets.
 //!
-//! This layer is below the trees. An [`UndoEntry`] identifies its tree by value, and [`TransactionHost`] finds the
+//! This layer is below the trees. An [`UndoEntry`] identifies its tree by value, and a [`TransactionHost`] finds the
 //! tree. A tree changes nodes through a [`ChangeContext`], which belongs to an [`ActiveTransaction`].
 
 mod active;
@@ -34,5 +34,5 @@ pub use version_store::VersionStore;
 /// Session number of changes that do not belong to a session: splits, merges, space.
 pub(crate) const SYSTEM_PROCID: u16 = 0;
 
-/// The first session number of the engine's own transactions in databases. User sessions have lower numbers.
+/// First session number of the engine's own transactions in databases. User sessions have lower numbers.
 pub(crate) const FIRST_OWN_PROCID: u16 = 0xfff0;

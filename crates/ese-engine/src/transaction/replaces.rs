@@ -1,4 +1,5 @@
-//! Replaces of running transactions, in the order of their nodes. A tree uses them to reserve page space for undo.
+//! Replace operations of running transactions, in the order of their nodes. A tree uses them to reserve page space
+//! for undo.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering::{self, Equal};
@@ -12,10 +13,10 @@ use jetcell_sync::{Arc, Mutex};
 use super::Version;
 use crate::cache::FileId;
 
-/// The sort key: tree, bookmark and version number.
+/// Sort key: tree, bookmark and version number.
 type Place<'a> = ((FileId, PageNumber), &'a [u8], u32);
 
-/// A value with a sort key: an entry, or a bound of a search.
+/// A value that has a sort key: an entry, or a bound of a search.
 trait Placed {
     fn place(&self) -> Place<'_>;
 }
@@ -66,11 +67,11 @@ macro_rules! ordered_by_place {
 
 ordered_by_place!(dyn Placed + '_, Entry);
 
-/// All replaces of running transactions.
+/// Replace operations of all running transactions.
 #[derive(Default)]
 pub(super) struct Replaces {
     entries: Mutex<BTreeSet<Entry>>,
-    /// The number of replaces. Zero can be detected without the lock.
+    /// Number of replace operations. Readers can detect zero without the lock.
     count: AtomicUsize,
 }
 
@@ -94,7 +95,7 @@ impl Replaces {
         self.count.load(atomic::Ordering::Acquire) == 0
     }
 
-    /// The replaces in a tree with a bookmark from `first` to `last`, in order.
+    /// Returns the replaces in a tree with a bookmark from `first` to `last`, in order.
     pub fn between(
         &self,
         tree: (FileId, PageNumber),

@@ -6,21 +6,21 @@ use super::{Transaction, UndoEntry};
 use crate::storage::CheckpointPin;
 use crate::{Error, Result};
 
-/// A transaction that has begun.
+/// State of a transaction that has begun.
 pub(super) struct Running {
     pub transaction: Arc<Transaction>,
     pub level: u8,
-    /// Levels whose Begin record is in the log.
+    /// Number of levels whose Begin record is in the log.
     pub logged_level: u8,
     pub pin: Option<CheckpointPin>,
-    /// The changes, in order.
+    /// Changes of the transaction, in order.
     pub undo: Vec<UndoEntry>,
-    /// Length of `undo` at the begin of each level.
+    /// Length of `undo` at the start of each level.
     pub savepoints: Vec<usize>,
-    /// The inserts that a rollback has undone, from its begin until it succeeds. After a failure, the rollback can only
-    /// be repeated, and the repetition needs them.
+    /// Inserts that a rollback has undone, from its start until it succeeds. After a failure, the rollback can only
+    /// be repeated, and the repetition needs these entries.
     pub partial_rollback: Option<Vec<UndoEntry>>,
-    /// How many of the innermost levels belong to failed statements that could not be rolled back. The caller did not
+    /// Number of innermost levels that belong to failed statements that could not be rolled back. The caller did not
     /// begin these levels, so the next rollback rolls them back first.
     pub failed_statements: u8,
 }
@@ -39,7 +39,7 @@ impl Running {
         }
     }
 
-    /// Fails after a failed rollback: a transaction that is partly undone must not be committed.
+    /// Returns an error after a failed rollback, because a transaction that is partly undone must not be committed.
     pub fn check_whole(&self) -> Result<()> {
         match self.partial_rollback {
             None => Ok(()),

@@ -17,9 +17,9 @@ use crate::{Error, Result};
 /// Cache, log, versions and transactions of one instance.
 #[repr(align(128))]
 pub struct Services {
-    /// The file system of the instance.
+    /// File system of the instance.
     pub vfs: Arc<dyn Vfs>,
-    /// Where events are reported.
+    /// Reporter of events.
     pub(crate) events: Events,
     /// Page cache; may be shared with other instances.
     pub cache: Arc<Cache>,
@@ -31,13 +31,14 @@ pub struct Services {
     pub transactions: TransactionTable,
     /// Ended transactions whose history is not removed yet.
     pub ended: EndedTransactions,
-    /// A backup is running, or the instance is frozen. Until it ends, no database is attached or detached, and no bulk load
-    /// begins.
+    /// Whether a backup is running or the instance is frozen. Until it ends, no database is attached or detached, and
+    /// no bulk load begins.
     pub(crate) backup_running: AtomicBool,
-    /// Bulk loads that have not ended. No backup begins meanwhile: it would have some of the pages only.
+    /// Number of running bulk loads. While it is not zero, no backup begins, because the backup would contain only
+    /// some of the pages.
     pub(crate) bulk_loads: AtomicUsize,
     log: OnceLock<Arc<LogStream>>,
-    /// Why the instance refuses changes, if it does.
+    /// Reason why the instance refuses changes, if it does.
     failed: OnceLock<String>,
 }
 
@@ -63,7 +64,7 @@ impl Services {
         }
     }
 
-    /// The log. It is opened before a database is attached.
+    /// Returns the log. It is opened before a database is attached.
     pub fn log(&self) -> &Arc<LogStream> {
         self.log.get().expect("the log is open before a database is attached")
     }
@@ -72,7 +73,7 @@ impl Services {
         assert!(self.log.set(log).is_ok(), "the log is opened once");
     }
 
-    /// The part of the services that a database file needs.
+    /// Returns the subset of the services that a database file needs.
     pub(crate) fn for_files(&self) -> FileServices {
         FileServices {
             numbers: self.transactions.numbers(),
@@ -84,8 +85,8 @@ impl Services {
         }
     }
 
-    /// Appends records of the engine itself. On a full disk it uses the reserve logs. Returns where the records start
-    /// and end.
+    /// Appends records of the engine itself. If the disk is full, uses the reserve logs. Returns the start and the
+    /// end of the records.
     pub(crate) fn append(&self, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
         let mut batch = RecordBatch::new();
         records.iter().for_each(|record| batch.push(record));
@@ -93,8 +94,8 @@ impl Services {
         Ok((appended.start, appended.end))
     }
 
-    /// Fails with [`Error::ReadOnly`] if a transaction could not be rolled back, or if the cache failed. Callers must
-    /// check this before changes.
+    /// Returns [`Error::ReadOnly`] if a transaction could not be rolled back, or if the cache failed. Call this
+    /// before changes.
     pub fn check_writable(&self) -> Result<()> {
         match self.failed.get() {
             Some(what) => Err(Error::ReadOnly(what.clone())),
@@ -102,8 +103,8 @@ impl Services {
         }
     }
 
-    /// Refuses further changes, because only recovery can undo the rest of a transaction. Other instances with the same
-    /// cache continue. The first reason is kept.
+    /// Makes the instance refuse further changes, because only recovery can undo the rest of a transaction. Other
+    /// instances with the same cache continue. If this is called repeatedly, the first reason is kept.
     pub(crate) fn fail(&self, what: String) {
         let _ = self.failed.set(what);
     }

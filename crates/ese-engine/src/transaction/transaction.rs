@@ -10,30 +10,30 @@ use jetcell_sync::Mutex;
 use crate::log::TransactionNumbers;
 use crate::sharded::{ShardIndex, Sharded};
 
-/// The number of a commit in commit order. A snapshot sees all smaller numbers. ESE: `TRX`.
+/// Number of a commit in commit order. A snapshot sees all smaller numbers. ESE: `TRX`.
 #[doc(alias = "TRX")]
 pub type CommitNumber = u64;
 
 const ROLLED_BACK: u64 = u64::MAX;
 
-/// Identity of one outermost transaction, shared by all its versions: a single store commits all of them.
+/// Identity of one outermost transaction. All its versions share it, so a single atomic store commits all of them.
 #[derive(Debug)]
 pub struct Transaction {
-    /// The session, as log records name it.
+    /// Session number in log records.
     pub procid: u16,
-    /// Snapshot: commits with a smaller number are visible.
+    /// Snapshot of the transaction: commits with a smaller number are visible.
     pub snapshot: CommitNumber,
-    /// The number of its entry in the table. Not above the snapshot.
+    /// Number of the transaction's entry in the table. It is not greater than the snapshot.
     entered: CommitNumber,
-    /// The shard of its entry in the table.
+    /// Shard of the transaction's entry in the table.
     shard: ShardIndex,
     outcome: AtomicU64,
-    /// The end of the commit record.
+    /// End of the commit record.
     end: AtomicU64,
 }
 
 impl Transaction {
-    /// A running transaction.
+    /// Creates a running transaction.
     pub fn new(procid: u16, snapshot: CommitNumber) -> Arc<Transaction> {
         Arc::new(Transaction::running(procid, snapshot))
     }
@@ -49,7 +49,7 @@ impl Transaction {
         }
     }
 
-    /// The commit number, if committed.
+    /// Returns the commit number, or `None` if the transaction is not committed.
     pub fn committed(&self) -> Option<CommitNumber> {
         match self.outcome.load(Ordering::Acquire) {
             0 | ROLLED_BACK => None,
@@ -57,12 +57,13 @@ impl Transaction {
         }
     }
 
-    /// Whether the transaction is neither committed nor rolled back.
+    /// Returns whether the transaction is neither committed nor rolled back.
     pub fn is_running(&self) -> bool {
         self.outcome.load(Ordering::Acquire) == 0
     }
 
-    /// The commit survives a crash if the log is durable up to here. The smallest position if not committed.
+    /// Returns the position up to which the log must be durable for the commit to survive a crash. Returns the
+    /// smallest position if the transaction is not committed.
     pub fn commit_end(&self) -> LogPosition {
         match self.committed() {
             Some(_) => LogPosition::from_u64(self.end.load(Ordering::Acquire)),
@@ -82,22 +83,22 @@ impl Transaction {
     }
 }
 
-/// What a reader can see: its own changes, and commits before its snapshot.
+/// Set of changes that a reader can see: its own changes, and the commits before its snapshot.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// The reader's own transaction, if it has one.
+    /// Transaction of the reader, if it has one.
     pub own: Option<Arc<Transaction>>,
-    /// Commits below this number are visible.
+    /// Snapshot of the reader: commits below this number are visible.
     pub snapshot: CommitNumber,
 }
 
 impl View {
-    /// A view that sees all commits, past and future. For background work that needs the newest state.
+    /// Returns a view that sees all commits, past and future. It is for background work that needs the newest state.
     pub fn latest() -> View {
         View { own: None, snapshot: ROLLED_BACK - 1 }
     }
 
-    /// Whether a change by `transaction` is visible.
+    /// Returns whether a change by `transaction` is visible.
     pub fn sees(&self, transaction: &Arc<Transaction>) -> bool {
         if self.own.as_ref().is_some_and(|own| Arc::ptr_eq(own, transaction)) {
             return true;
@@ -106,16 +107,17 @@ impl View {
     }
 }
 
-/// One shard of the running transactions.
+/// One shard of the table of running transactions.
 #[derive(Debug, Default)]
 struct Running {
     snapshots: Vec<CommitNumber>,
 }
 
-/// All running transactions of an instance.
+/// Table of all running transactions of an instance.
 ///
-/// Invariant: a commit gets its number, its place in the log and its effect in one step. So commit order equals log
-/// order, a prefix of the log is a prefix of the commits, and a snapshot sees each commit completely or not at all.
+/// Invariant: a commit gets its number, its position in the log and its effect in one atomic step. Therefore commit
+/// order equals log order, a prefix of the log is a prefix of the commits, and a snapshot sees each commit completely
+/// or not at all.
 #[derive(Debug, Default)]
 pub struct TransactionTable {
     running: Sharded<Mutex<Running>>,
@@ -123,33 +125,35 @@ pub struct TransactionTable {
 }
 
 impl TransactionTable {
-    /// Begins a transaction with a snapshot of now. Its number is used once, so it also identifies the transaction.
+    /// Begins a transaction with a snapshot of the current state. Each snapshot number is used only once, so it also
+    /// identifies the transaction.
     pub fn begin(&self, procid: u16) -> Arc<Transaction> {
-        // The entry is added before the snapshot is taken. So a search for the oldest snapshot either finds the entry,
-        // or had read the current number before: its result is not above this snapshot.
+        // The entry is added before the snapshot is taken. Therefore a search for the oldest snapshot either finds
+        // the entry, or has read the current number before the entry was added. In both cases its result is not
+        // greater than this snapshot.
         let (shard, entered) = (self.running.own_shard(), self.now());
         self.running.shard(shard).lock().snapshots.push(entered);
         let snapshot = self.numbers.take(1);
         Arc::new(Transaction { shard, entered, ..Transaction::running(procid, snapshot) })
     }
 
-    /// The number of the next commit. It is also the snapshot of a reader that starts now.
+    /// Returns the number of the next commit, which is also the snapshot of a reader that starts now.
     pub fn now(&self) -> CommitNumber {
         self.numbers.next()
     }
 
-    /// The numbers, for changes outside of sessions.
+    /// Returns the transaction numbers, for changes outside of sessions.
     pub(crate) fn numbers(&self) -> Arc<CachePadded<TransactionNumbers>> {
         self.numbers.clone()
     }
 
-    /// Continues the numbers after recovery.
+    /// Sets the number of the next commit after recovery.
     pub fn continue_from(&self, next: CommitNumber) {
         self.numbers.continue_from(next);
     }
 
-    /// Commits. `log` gets the commit number, appends the commit record, and returns where the record ends. It is
-    /// called in commit order and must not wait, because no other transaction can begin meanwhile.
+    /// Commits a transaction. `log` gets the commit number, appends the commit record, and returns the end of the
+    /// record. It is called in commit order and must not wait, because no other transaction can begin while it runs.
     pub fn commit<E>(
         &self,
         transaction: &Transaction,
@@ -163,7 +167,7 @@ impl TransactionTable {
         Ok((number, end))
     }
 
-    /// Removes a transaction that committed or rolled back.
+    /// Removes a committed or rolled-back transaction from the table.
     pub fn end(&self, transaction: &Transaction) {
         let snapshots = &mut self.running.shard(transaction.shard).lock().snapshots;
         if let Some(place) = snapshots.iter().position(|entered| *entered == transaction.entered) {
@@ -171,19 +175,20 @@ impl TransactionTable {
         }
     }
 
-    /// Whether any transaction runs.
+    /// Returns whether any transaction is running.
     pub fn any_running(&self) -> bool {
         self.running.iter().any(|shard| !shard.lock().snapshots.is_empty())
     }
 
-    /// All running snapshots see the commits below this number, so none of them needs the states before these commits.
+    /// Returns the oldest running snapshot. All running snapshots see the commits below this number, and do not need
+    /// the states before these commits.
     pub fn oldest_snapshot(&self) -> CommitNumber {
         let now = self.now();
         let oldest = |shard: &Mutex<Running>| shard.lock().snapshots.iter().min().copied();
         self.running.iter().filter_map(oldest).min().map_or(now, |oldest| oldest.min(now))
     }
 
-    /// Whether no other running transaction began earlier.
+    /// Returns whether no other running transaction began earlier.
     pub fn is_oldest(&self, transaction: &Transaction) -> bool {
         transaction.entered <= self.oldest_snapshot()
     }
@@ -233,7 +238,8 @@ mod tests {
         jetcell_sync::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(session))));
     }
 
-    /// A page with a change must not be written before the log is durable up to here.
+    /// Checks that the end of the commit is the end of its record. A page with a change must not be written before
+    /// the log is durable up to this position.
     #[test]
     fn a_commit_ends_behind_its_record() {
         let table = TransactionTable::default();

@@ -1,4 +1,4 @@
-//! The entries that a rollback undoes, and that the cleanup of an ended transaction reads.
+//! Undo entries, which are used by rollbacks and by the cleanup of ended transactions.
 
 use jetcell_sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::cache::FileId;
 /// tree cannot be mistaken for an entry of another tree.
 #[derive(Clone)]
 pub(crate) enum UndoEntry {
-    /// A node of the tree with this id changed. The version has the file and the root page.
+    /// A node of the tree with this id was changed. The version contains the file and the root page.
     Node(TreeId, Arc<Version>),
     /// The tree with this root page was created.
     Tree(FileId, PageNumber),
 }
 
 impl UndoEntry {
-    /// The version that the change created.
+    /// Returns the version that the change created.
     pub fn version(&self) -> Option<&Arc<Version>> {
         match self {
             UndoEntry::Node(_, version) => Some(version),
@@ -26,7 +26,7 @@ impl UndoEntry {
         }
     }
 
-    /// The database file.
+    /// Returns the id of the database file.
     pub fn file(&self) -> FileId {
         match self {
             UndoEntry::Node(_, version) => version.tree.0,
@@ -34,11 +34,11 @@ impl UndoEntry {
         }
     }
 
-    /// Whether the change has left a node flagged deleted, given that its transaction has ended.
+    /// Returns whether the change has left a node that is flagged deleted, given that its transaction has ended.
     pub fn leaves_deleted_node(&self) -> bool {
         self.version().is_some_and(|version| match version.change {
             Change::FlagDelete => true,
-            // The rollback of an insert flags the node deleted.
+            // The rollback of an insert flags the node as deleted.
             Change::Insert => version.is_settled(),
             Change::Replace { .. } | Change::ReplaceUnknown => false,
         })

@@ -1,4 +1,4 @@
-//! One change of one node, and the state of the node before it.
+//! A change of one node, and the state of the node before the change.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -9,16 +9,16 @@ use jetcell_sync::Mutex;
 use super::Transaction;
 use crate::cache::FileId;
 
-/// What a change did to its node.
+/// Effect of a change on its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The record was inserted. The insert can reuse a node that was flagged deleted.
     Insert,
     /// The record was flagged deleted.
     FlagDelete,
-    /// The data was replaced. `before` is the old data.
+    /// The data was replaced.
     Replace {
-        /// Data before the change.
+        /// Data of the node before the change.
         before: Box<[u8]>,
     },
     /// Recovery only: a replace whose before-image has not been read from the log yet.
@@ -29,29 +29,29 @@ pub enum Change {
 #[doc(alias = "RCE")]
 #[derive(Debug)]
 pub struct Version {
-    /// Tree, by its database and root page.
+    /// Tree that contains the node, identified by its database and root page.
     pub tree: (FileId, PageNumber),
-    /// Key, with the data appended in non-unique trees.
+    /// Key of the node. In non-unique trees the data is appended.
     pub bookmark: Box<[u8]>,
-    /// Length of the key in the bookmark.
+    /// Length of the key in the bookmark, in bytes.
     pub key_len: usize,
-    /// The transaction that made the change.
+    /// Transaction that made the change.
     pub transaction: Arc<Transaction>,
-    /// Connects the log records about this change. ESE: `rceid`.
+    /// Number that connects the log records about this change. ESE: `rceid`.
     pub id: u32,
     /// Transaction level of the change.
     pub level: u8,
-    /// The change itself.
+    /// Kind of the change.
     pub change: Change,
-    /// True if the version was removed from its chain: the change was undone, or no snapshot needs the state before it.
-    /// Then the before-image need not be logged any more.
+    /// Whether the version was removed from its chain: the change was undone, or no snapshot needs the state before
+    /// it. In both cases the before-image no longer needs to be logged.
     pub settled: AtomicBool,
-    /// Where the deferred before-image was logged, if it was.
+    /// Position at which the deferred before-image was logged, if it was.
     pub undo_logged: Mutex<Option<LogPosition>>,
 }
 
 impl Version {
-    /// Whether the change was undone, or was removed as history.
+    /// Returns whether the change was undone, or was removed as history.
     pub fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
     }

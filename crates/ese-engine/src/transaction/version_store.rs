@@ -1,8 +1,8 @@
-//! The version store: for each changed node the chain of its versions, newest last.
+//! The version store, which maps each changed node to the chain of its versions, newest last.
 //!
-//! Invariants: a chain is changed only under the write latch of the node's page. So for a reader that holds the page
-//! latch, node and chain agree. The bytes never exceed the limit. A version is removed from its chain when its change
-//! is undone, or when no snapshot needs the state before it.
+//! Invariants: a chain is changed only under the write latch of the node's page. Therefore a reader that holds the
+//! page latch sees a node and a chain that match. The size of the store never exceeds the limit. A version is removed
+//! from its chain when its change is undone, or when no snapshot needs the state before it.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -21,17 +21,17 @@ use crate::sharded::Sharded;
 use crate::splitmix::BuildSplitMixHasher;
 use crate::{Error, Result};
 
-/// The state of a node for one reader.
+/// State of a node for one reader.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// Whether the record exists for the reader.
     pub exists: bool,
-    /// If set, the data is this version's before-image, not the data on the page.
+    /// If set, the version whose before-image replaces the data on the page.
     pub before: Option<Arc<Version>>,
 }
 
 impl Resolved {
-    /// The data for the reader, given the data on the page.
+    /// Returns the data for the reader, given the data on the page.
     pub fn data<'a>(&'a self, stored: &'a [u8]) -> &'a [u8] {
         match self.before.as_deref().map(|version| &version.change) {
             Some(Change::Replace { before }) => before,
@@ -43,7 +43,7 @@ impl Resolved {
 const SHARDS: usize = 64;
 type Chains = HashMap<u64, Chain, BuildSplitMixHasher>;
 
-/// The changes of nodes with the same hash. This is nearly always one node with one change.
+/// Versions of the nodes that have the same hash. This is nearly always one node with one change.
 struct Chain {
     oldest: Arc<Version>,
     newer: Vec<Arc<Version>>,
@@ -58,18 +58,19 @@ impl Chain {
 #[derive(Default)]
 struct Shard {
     chains: Mutex<Chains>,
-    /// The number of versions. Zero can be detected without the lock.
+    /// Number of versions. Readers can detect zero without the lock.
     count: AtomicUsize,
 }
 
 impl Shard {
-    /// The chains, locked for reading; `None` if there are none.
+    /// Locks the chains and returns them, or returns `None` if there are no chains.
     fn chains(&self) -> Option<MutexGuard<'_, Chains>> {
         (self.count.load(Ordering::Acquire) > 0).then(|| self.chains.lock())
     }
 }
 
-/// Bytes in use. Each thread counts in its own shard, and publishes its count when it is large enough.
+/// Counter of bytes in use. Each thread counts in its own shard, and adds its count to the shared sum when the count
+/// is large enough.
 #[derive(Default)]
 struct Bytes {
     published: CachePadded<AtomicIsize>,
@@ -91,19 +92,19 @@ impl Bytes {
     }
 }
 
-/// All versions of an instance.
+/// Store of all versions of an instance.
 pub struct VersionStore {
     shards: Vec<CachePadded<Shard>>,
     replaces: CachePadded<Replaces>,
     bytes: Bytes,
     limit: usize,
-    /// Bytes that a thread may count without adding them to the shared sum.
+    /// Number of bytes that a thread may count before it adds them to the shared sum.
     grain: usize,
     next_id: CachePadded<AtomicU32>,
 }
 
 impl VersionStore {
-    /// A store that holds at most `limit` bytes.
+    /// Creates a store with a maximum size of `limit` bytes.
     pub fn new(limit: usize) -> VersionStore {
         VersionStore {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
@@ -115,28 +116,29 @@ impl VersionStore {
         }
     }
 
-    /// Bytes in use.
+    /// Returns the number of bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes.sum()
     }
 
-    /// A number for the next change.
+    /// Returns a number for the next change.
     pub fn next_id(&self) -> u32 {
         match self.next_id.fetch_add(1, Ordering::Relaxed) {
-            // The numbers wrap. 0 means that there is no version.
+            // The numbers wrap around. 0 means that there is no version.
             0 => self.next_id(),
             id => id,
         }
     }
 
-    /// Continues behind `id`, the newest number used before a crash; 0 if there is none.
+    /// Continues the numbering after `id`, the newest number that was used before a crash, or 0 if there was none.
     pub fn ids_used(&self, id: u32) {
         if id != 0 {
             self.next_id.store(id.wrapping_add(1), Ordering::Relaxed);
         }
     }
 
-    /// Fails if another change would exceed the limit. Undo needs no room, so a rollback never fails here.
+    /// Returns an error if another change would exceed the limit. Undo needs no room, so this never makes a rollback
+    /// fail.
     pub fn check_room(&self) -> Result<()> {
         match self.holds(self.limit) {
             true => Err(self.full()),
@@ -144,23 +146,23 @@ impl VersionStore {
         }
     }
 
-    /// The error for a session that must not change anything because the store is full.
+    /// Returns the error for a session that must not change anything because the store is full.
     pub(crate) fn full(&self) -> Error {
         Error::VersionStoreFull { limit_bytes: self.limit }
     }
 
-    /// Whether the remaining room is not much more than the oldest transaction can need to end.
+    /// Returns whether the remaining room is not much more than the oldest transaction may need to end.
     pub fn is_nearly_full(&self) -> bool {
         self.holds(self.limit - self.limit / 16)
     }
 
     fn holds(&self, bytes: usize) -> bool {
-        // The shared sum can be too low or too high by what threads have not added yet.
+        // The shared sum can be too low or too high by the bytes that threads have not added yet.
         let published = self.bytes.published.load(Ordering::Relaxed).max(0) as usize;
         published >= bytes - bytes / 16 && self.bytes() >= bytes
     }
 
-    /// Adds a change as the newest version of its node. The caller holds the page's write latch.
+    /// Adds a change as the newest version of its node. The caller must hold the page's write latch.
     pub fn add(&self, version: Arc<Version>) {
         self.bytes.add(version.bytes() as isize, self.grain as isize);
         if let Change::Replace { .. } = &version.change {
@@ -176,7 +178,8 @@ impl VersionStore {
         shard.count.store(chains.len(), Ordering::Release);
     }
 
-    /// Removes a version that was undone or is history. If it was undone, the caller holds the page's write latch.
+    /// Removes a version that was undone or that no snapshot needs. If it was undone, the caller must hold the page's
+    /// write latch.
     pub fn remove(&self, version: &Arc<Version>) {
         version.settled.store(true, Ordering::Release);
         let hash = hash_of(version.tree, &version.bookmark);
@@ -201,7 +204,8 @@ impl VersionStore {
         }
     }
 
-    /// Releases the reserve for the undo of these changes, because they are committed or undone.
+    /// Releases the space that is reserved for the undo of these changes, because the changes are committed or
+    /// undone.
     pub fn end_replaces<'a>(&self, versions: impl Iterator<Item = &'a Arc<Version>>) {
         let mut replaced =
             versions.filter(|version| matches!(version.change, Change::Replace { .. })).peekable();
@@ -210,14 +214,14 @@ impl VersionStore {
         }
     }
 
-    /// The newest version of a node that is still in the store.
+    /// Returns the newest version of a node that is still in the store.
     pub fn newest(&self, tree: (FileId, PageNumber), bookmark: &[u8]) -> Option<Arc<Version>> {
         let hash = hash_of(tree, bookmark);
         let chains = self.shard(hash).chains()?;
         chains.get(&hash)?.newest_first().find(|version| version.is_for(tree, bookmark)).cloned()
     }
 
-    /// The state of the node for `view`, given the state on the page.
+    /// Returns the state of the node for `view`, given the state on the page.
     pub fn resolve(
         &self,
         tree: (FileId, PageNumber),
@@ -242,13 +246,14 @@ impl VersionStore {
         state
     }
 
-    /// Whether `view` must not change the node, because a transaction that it does not see changed the node first.
+    /// Returns whether `view` must not change the node, because a transaction that the view does not see changed the
+    /// node first.
     pub fn conflicts(&self, tree: (FileId, PageNumber), bookmark: &[u8], view: &View) -> bool {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }
 
-    /// The longest data that the undo of replaces by running transactions can restore, for each such node with a
-    /// bookmark from `first` to `last`.
+    /// Returns the length of the longest data that the undo of replaces by running transactions can restore. There is
+    /// one result for each such node with a bookmark from `first` to `last`.
     pub fn undo_lengths(
         &self,
         tree: (FileId, PageNumber),
@@ -269,7 +274,7 @@ impl VersionStore {
         lengths
     }
 
-    /// Whether a running transaction has replaced data.
+    /// Returns whether a running transaction has replaced data.
     pub fn has_replaces(&self) -> bool {
         !self.replaces.is_empty()
     }

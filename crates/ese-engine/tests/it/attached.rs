@@ -1,4 +1,5 @@
-//! Threads that create, attach and detach databases at the same time; attachments that fail; repeated detaches.
+//! Tests of threads that create, attach and detach databases concurrently, of attachments that fail, and of repeated
+//! detaches.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,11 +17,12 @@ use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{DATABASES, Rows, create, create_one, open, options, rows, work};
 
-/// Long enough for another thread to reach the gate, unless the engine serialises the two calls.
+/// Timeout at the gate. It is long enough for another thread to reach the gate, unless the engine serialises the two
+/// calls.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A disk with a gate. A call that has chosen an id, logged nothing yet and is about to open a side file waits at the
-/// gate for a second call.
+/// A disk with a gate. A call that has chosen an id, has not logged anything yet, and is about to open a side file,
+/// waits at the gate for a second call.
 struct Gated {
     disk: SimVfs,
     /// Number of calls that have reached the gate.
@@ -33,7 +35,7 @@ impl Gated {
         let mut arrived = self.arrived.lock();
         *arrived += 1;
         self.changed.notify_all();
-        // If the wait times out, no second call came this far at the same time, as it should be.
+        // If the wait times out, no second call reached this point concurrently, which is the correct behavior.
         self.changed.wait_while_for(&mut arrived, |arrived| *arrived < 2, PATIENCE);
     }
 }
@@ -50,7 +52,7 @@ impl VfsLayer for Gated {
     }
 }
 
-/// The results of two threads that attach or create a database at the same time, each under its own path.
+/// Runs two threads that attach or create a database concurrently, each with one of the paths. Returns their results.
 fn at_once(
     instance: &Instance,
     paths: [&str; 2],
@@ -123,8 +125,8 @@ fn has_rows(disk: &SimVfs, models: &[Rows; 2]) {
     }
 }
 
-/// Once the log has the attach record, recovery assigns the id to that database, whether the attachment was completed
-/// or not.
+/// Once the log contains the attach record, recovery assigns the id to that database, whether or not the attachment
+/// was completed.
 #[test]
 fn the_log_id_of_a_failed_attachment_is_not_reused() {
     let disk = SimVfs::new();
@@ -158,7 +160,7 @@ fn the_log_id_of_a_failed_attachment_is_not_reused() {
     assert!(matches!(other, Err(Error::ReadOnly(_))), "the other database got the id of the first one");
     let created = instance.create_database(Path::new("/db/four.edb"), &CreateOptions::default());
     assert!(matches!(created, Err(Error::ReadOnly(_))) && !disk.exists(Path::new("/db/four.edb")).unwrap());
-    // Databases that are attached already can still be read.
+    // Databases that are already attached can still be read.
     assert!(Arc::ptr_eq(&attach("/db/three.edb").unwrap(), &third));
 }
 

@@ -1,4 +1,5 @@
-//! Bulk loads of indexes: the index has the entries that inserts would make, and it is there completely or not at all.
+//! Tests of bulk loads of indexes: the index has the entries that inserts would create, and it exists either
+//! completely or not at all.
 
 use std::path::Path;
 
@@ -34,7 +35,7 @@ fn change(session: &mut Session, db: &Arc<Database>, rows: i32) -> Result<()> {
     Ok(())
 }
 
-/// The ids of the rows in the order of an index.
+/// Returns the ids of the rows in the order of an index.
 fn in_order(session: &mut Session, db: &Arc<Database>, index: &str) -> Vec<Value> {
     let mut table = session.open_table(db, "T").unwrap();
     let [id, ..] = columns(|name| table.column(name));
@@ -99,7 +100,7 @@ fn an_index_that_cannot_be_loaded_leaves_nothing() {
     load(&mut session, &db, "T", 4000).unwrap();
     let before = disk.contents(Path::new(DB)).unwrap().len();
     for round in 0..6 {
-        // In the middle of the records, of the pages, and at the end.
+        // Cancels while records are read, while pages are filled, and at the end.
         let mut left = [1, 2, 4, 5, 30, 40][round];
         let goes_on = |_: &_| {
             left -= 1;
@@ -120,7 +121,7 @@ fn an_index_that_cannot_be_loaded_leaves_nothing() {
     assert!(session.bulk_create_index(&db, "T", &by_code("Loaded"), options()).is_err(), "no nesting");
     session.commit(CommitMode::Lazy).unwrap();
 
-    // The space of the attempts is used again after an orderly shutdown.
+    // The space of the failed attempts is reused after a shutdown.
     drop((session, db));
     instance.shutdown().unwrap();
     drop(instance);
@@ -154,10 +155,10 @@ fn an_index_and_backups_exclude_each_other() {
     check(&disk);
 }
 
-/// Rows of the table that gets an index.
+/// Number of rows of the table that gets an index.
 const ROWS: i32 = 900;
 
-/// A disk with a table that has only its primary index.
+/// Creates a disk with a table that has only its primary index.
 fn without_index() -> SimVfs {
     let disk = SimVfs::new();
     let (instance, db) = create(&disk, PageSize::KIB_4);
@@ -173,7 +174,7 @@ fn without_index() -> SimVfs {
     disk
 }
 
-/// Loads an index, which `is_done` says when it is acknowledged, and changes the table behind that.
+/// Loads an index, sets `is_done` when the load is acknowledged, and then changes the table.
 fn history(disk: &SimVfs, is_done: &mut bool) -> Result<()> {
     let instance = open(disk, PageSize::KIB_4)?;
     let db = instance.attach(Path::new(DB), 64)?;
@@ -186,7 +187,8 @@ fn history(disk: &SimVfs, is_done: &mut bool) -> Result<()> {
     instance.shutdown()
 }
 
-/// Power cuts and kills at any write: the index has an entry for every row, or it is missing because it was not acknowledged.
+/// Checks power cuts and process kills at any write. Afterwards, either the index has an entry for every row, or the
+/// index is missing because it was not acknowledged.
 #[test]
 fn an_index_survives_cuts_completely_or_not_at_all() {
     let base = without_index();

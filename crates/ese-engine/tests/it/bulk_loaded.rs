@@ -1,4 +1,5 @@
-//! Bulk loads: the loaded table equals its rows, a load is there completely or not at all, and its space is used again.
+//! Tests of bulk loads: the loaded table equals its rows, a load exists either completely or not at all, and its
+//! space is reused.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -57,7 +58,7 @@ pub(crate) fn definition(name: &str) -> TableDefinition {
     }
 }
 
-/// Small writes, so that a small table has many of them.
+/// Options with small writes. Even a small table is therefore written with many writes.
 pub(crate) fn options() -> BulkLoadOptions {
     BulkLoadOptions { transfer_bytes: 32 << 10, ..BulkLoadOptions::default() }
 }
@@ -75,7 +76,7 @@ pub(crate) fn noise(seed: u32, len: usize) -> Vec<u8> {
     (0..len).map(step).collect()
 }
 
-/// Row `id`: every third one is long, and one in fifty has several chunks.
+/// Values of row `id`. Every third row is long, and one in fifty has several chunks.
 pub(crate) fn values(columns: [ColumnId; 4], id: i32) -> Vec<(ColumnId, Value)> {
     let seed = id as u32;
     let len = if id % 50 == 0 {
@@ -103,7 +104,7 @@ pub(crate) fn load(session: &mut Session, db: &Arc<Database>, name: &str, rows: 
     load.finish().map(|_| ())
 }
 
-/// With the option, the first pass that zeroes has hardly anything to do.
+/// Checks that the first pass that zeroes has almost nothing to do if the load option is set.
 #[test]
 fn pages_that_are_zeroed_when_they_are_loaded_are_not_written_again() {
     for size in SIZES {
@@ -139,7 +140,7 @@ fn pages_that_are_zeroed_when_they_are_loaded_are_not_written_again() {
     }
 }
 
-/// The rows by id, and the number of entries of each index in order.
+/// Returns the rows by id, and the number of entries of each index in order.
 pub(crate) fn rows(
     session: &mut Session,
     db: &Arc<Database>,
@@ -266,7 +267,7 @@ fn refused_rows_change_nothing() {
     let mut load = session.bulk_load(&db, &definition("T"), no_room).unwrap();
     let columns = columns(|name| load.column(name));
     push_all(&mut load, (0..300).map(|number| number * 2)).unwrap();
-    // 57 is long: its value must not stay behind.
+    // Row 57 is long. Its long value must not remain in the table.
     assert!(matches!(load.push(&values(columns, 57)), Err(Error::OutOfOrder)));
     assert!(matches!(load.push(&values(columns, 598)), Err(Error::KeyDuplicate)));
     assert!(matches!(load.push(&[(ColumnId(250), Value::Long(1))]), Err(Error::Usage(_))));
@@ -314,7 +315,7 @@ fn a_load_that_is_not_finished_leaves_nothing() {
     drop(instance);
     check(&disk);
 
-    // The space of the loads before is used again: a clean database has no page in use that it does not own.
+    // The space of the earlier loads is reused: in a clean database, every page in use has an owner.
     let before = disk.contents(Path::new(DB)).unwrap().len();
     let instance = open(&disk, PageSize::KIB_4).unwrap();
     let db = instance.attach(Path::new(DB), 64).unwrap();
@@ -331,8 +332,8 @@ pub(crate) fn load_and_compare(session: &mut Session, db: &Arc<Database>, count:
     assert!(rows(session, db, "T") == expected(db, session, "T", count));
 }
 
-/// Loads two tables, with ordinary changes of another one before, between and behind, and with checkpoints and background work in the
-/// middle of the loads. `done` has what was acknowledged: the database, and the tables.
+/// Loads two tables. Another table is changed normally before, between and after the loads, and checkpoints and
+/// background work run during the loads. `done` receives what was acknowledged: the database, and the tables.
 fn history(disk: &SimVfs, done: &mut Vec<&'static str>) -> Result<()> {
     let instance = open(disk, PageSize::KIB_4)?;
     let db = match instance.attach(Path::new(DB), 64) {
@@ -376,8 +377,8 @@ fn history(disk: &SimVfs, done: &mut Vec<&'static str>) -> Result<()> {
     instance.shutdown()
 }
 
-/// Power cuts and kills at any write: each table is there completely or not at all, completely if its load was acknowledged; what
-/// committed before is there, and the database takes the same load again.
+/// Checks power cuts and process kills at any write. Each table exists either completely or not at all; if its load
+/// was acknowledged, it exists. Earlier commits are not lost, and the database accepts the same load again.
 #[test]
 fn a_load_survives_cuts_completely_or_not_at_all() {
     let whole = SimVfs::new();
@@ -420,7 +421,7 @@ fn a_load_survives_cuts_completely_or_not_at_all() {
     assert!(lost > 20 && kept > 20, "{lost} loads lost, {kept} kept");
 }
 
-/// Redo on a copy from before the load must not go on without its pages.
+/// Redo on a copy from before the load must not continue without the pages of the load.
 #[test]
 fn an_older_copy_cannot_be_recovered_past_a_load() {
     let disk = SimVfs::new();
@@ -430,7 +431,7 @@ fn an_older_copy_cannot_be_recovered_past_a_load() {
     load(&mut session, &db, "T", 400).unwrap();
     drop((session, db));
     let mut older = disk.process_kill().contents(Path::new(DB)).unwrap();
-    // The header is the newer one, so that the logs fit; the pages are older.
+    // The header is newer, so it matches the logs. The pages are older.
     older.truncate(old.len());
     older[2 * 4096..].copy_from_slice(&old[2 * 4096..]);
     older.resize(disk.process_kill().contents(Path::new(DB)).unwrap().len(), 0);
@@ -438,7 +439,7 @@ fn an_older_copy_cannot_be_recovered_past_a_load() {
         let disk = disk.process_kill();
         let mut pages = older.clone();
         if !zeroed {
-            // Pages of an earlier life: good, and older.
+            // Pages from an earlier use of the space: they are valid, but older.
             let donor = old[2 * 4096 + 12 * 4096..][..4096].to_vec();
             for (index, page) in pages.chunks_exact_mut(4096).enumerate().skip(2) {
                 if page.iter().all(|byte| *byte == 0) {
@@ -489,7 +490,8 @@ fn backups_and_loads_exclude_each_other_and_a_load_asks_for_a_full_backup() {
     assert_eq!(refused.map(|error| error.jet_code()), Some(-505));
     drop(running);
 
-    // Redo finds the backups from before the load in the log, and must not count on them.
+    // Redo finds the records of backups from before the load in the log. These backups must not be the base of later
+    // ones.
     let crashed = disk.process_kill();
     let again = open(&crashed, PageSize::KIB_4).unwrap();
     assert_eq!(again.begin_backup(BackupKind::Incremental).err().map(|error| error.jet_code()), Some(-560));
@@ -518,7 +520,7 @@ fn a_full_disk_and_a_failed_write_end_a_load_and_nothing_else() {
         let mut failing = session.bulk_load(&db, &definition("T"), options()).unwrap();
         if !full {
             push_all(&mut failing, 0..600).unwrap();
-            // It leaves a torn page, which the check below must not find.
+            // The fault leaves a torn page, which the check below must not find.
             let torn = Fault::new(FaultTarget::Write, FaultEffect::Torn(5 * 1024));
             faults.inject(torn.for_reason(IoReason::BulkLoad));
         }

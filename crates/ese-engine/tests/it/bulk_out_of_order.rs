@@ -1,4 +1,4 @@
-//! Rows out of order in a bulk load.
+//! Tests of rows out of order in a bulk load.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::bulk_loaded::{
     values,
 };
 
-/// Among full pages of the load, with values of all lengths, until there is no room for them.
+/// Inserts rows with values of all lengths between full pages of the load, until their memory is full.
 #[test]
 fn rows_out_of_order_are_inserted_at_the_end_or_refused() {
     for size in SIZES {
@@ -35,7 +35,7 @@ fn rows_out_of_order_are_inserted_at_the_end_or_refused() {
         }
         let out_of_order = model.len() as u64 - 800;
         assert!(refused > 100 && out_of_order > 200, "{refused} refused, {out_of_order} kept");
-        // The order goes on behind the last row that was in order.
+        // The load continues after the last row that was in order.
         push_all(&mut load, (800..900).map(|number| number * 2)).unwrap();
         model.extend((800..900).map(|number| (number * 2, values(columns, number * 2))));
         let expected = (model.len() as u64, out_of_order);
@@ -44,7 +44,7 @@ fn rows_out_of_order_are_inserted_at_the_end_or_refused() {
         assert_eq!((done.rows, done.out_of_order), expected);
         assert!(rows(&mut session, &db, "T") == model, "{size:?}");
         drop((session, db));
-        // All of it is durable.
+        // All rows are durable.
         let disk = disk.crash(1, CrashOptions::default());
         let instance = open(&disk, size).unwrap();
         let db = instance.attach(Path::new(DB), 64).unwrap();

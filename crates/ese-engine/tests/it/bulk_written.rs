@@ -1,4 +1,5 @@
-//! What a bulk load writes: each page once, in large transfers, and little log; and the file of a sort that exceeds its memory.
+//! Tests of the writes of a bulk load: each page is written once, in large transfers, and little is logged. Also
+//! tests the file of a sort that exceeds its memory.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use jetcell_vfs::{CountedVfs, IoOperation, IoReason, IoSnapshot, SimVfs, Vfs};
 use crate::bulk_loaded::{DB, check, noise, open_on};
 
 const PAGE: u64 = 8192;
-/// Bytes of a code, which is the key of an index.
+/// Length in bytes of a code, which is the key of an index.
 const CODE: usize = 200;
 
 struct Loaded {
@@ -23,12 +24,12 @@ struct Loaded {
     instance: Arc<Instance>,
     db: Arc<Database>,
     done: BulkLoadProgress,
-    /// Bytes of the entries of the index before it was built.
+    /// Number of bytes of the index entries before the index was built.
     entry_bytes: u64,
     io: IoSnapshot,
 }
 
-/// Loads rows with a code and 300 bytes, and counts the I/O of that.
+/// Loads rows with a code and 300 further bytes, and counts the I/O of the load.
 fn load(rows: u32, options: BulkLoadOptions) -> Loaded {
     let disk = SimVfs::new();
     let files = Arc::new(CountedVfs::new(Arc::new(disk.clone())));
@@ -67,7 +68,8 @@ fn load(rows: u32, options: BulkLoadOptions) -> Loaded {
     Loaded { disk, files, instance, db, done, entry_bytes, io }
 }
 
-/// The record of an extent must be durable before its pages are written, and the extents of a small tree are few transfers each.
+/// The record of an extent must be durable before the pages of the extent are written. The extents of a small tree
+/// need only a few transfers each.
 #[test]
 fn one_sync_of_the_log_does_for_several_extents() {
     let transfer_bytes = 64 << 10;
@@ -75,7 +77,7 @@ fn one_sync_of_the_log_does_for_several_extents() {
     let written = io.get(IoReason::BulkLoad, IoOperation::Write);
     assert!(written.operations >= 16, "{written:?}");
     let syncs = io.get(IoReason::LogWrite, IoOperation::Write).operations;
-    // One for each extent would be ten.
+    // One sync per extent would be ten syncs.
     assert!(syncs <= 7, "{syncs} syncs");
 }
 
@@ -87,11 +89,11 @@ fn each_page_is_written_once_in_large_transfers_and_little_is_logged() {
     let writes = io.get(IoReason::BulkLoad, IoOperation::Write);
     assert_eq!(writes.bytes, done.pages * PAGE, "each page once");
     assert!(writes.bytes > 12 << 20, "{writes:?}");
-    // The last transfer of an extent, of a level and of a tree can be shorter.
+    // The last transfer of an extent, of a level and of a tree may be shorter.
     let whole = writes.bytes / transfer_bytes as u64;
     assert!(writes.operations <= whole * 5 / 4 + 4, "{} transfers for {whole}", writes.operations);
     assert_eq!(io.get(IoReason::BulkLoad, IoOperation::Read).bytes, 0, "the sort fits the memory");
-    // Catalog and roots are read once, and so is the space from which extents come. Of the new pages, none is read.
+    // The catalog, the roots, and the space from which extents are allocated are read once. No new page is read.
     let reads = |io: &IoSnapshot| io.total(&[IoReason::DatabaseRead, IoReason::Preread], IoOperation::Read);
     let of_one_row = reads(&load(1, BulkLoadOptions::default()).io).operations;
     assert!(reads(&io).operations <= of_one_row + 1, "{} reads", reads(&io).operations);
@@ -111,7 +113,7 @@ fn trees_keep_no_pages_that_a_load_did_not_use() {
     let Loaded { instance, db, done, .. } = load(20_000, BulkLoadOptions::default());
     assert!(done.pages > 1000, "{} pages", done.pages);
     let report = instance.shrink(&db).unwrap();
-    // What tables of the catalog have for their growth.
+    // These pages are the reserve for the growth of catalog tables.
     assert!(report.released < 20, "{report:?}");
 }
 
@@ -122,13 +124,14 @@ fn entries_that_exceed_the_memory_are_sorted_in_a_file() {
         load(ROWS, BulkLoadOptions { sort_bytes: 2 << 20, ..BulkLoadOptions::default() });
     let read = io.get(IoReason::BulkLoad, IoOperation::Read);
     let written = io.get(IoReason::BulkLoad, IoOperation::Write).bytes - done.pages * PAGE;
-    // Each entry has four bytes of lengths. A run is at most as long as the memory, of which a part is for places.
+    // Each entry has four bytes of lengths. A run is at most as long as the memory, part of which stores the offsets
+    // of entries.
     let stored = entry_bytes + 4 * u64::from(ROWS);
     let runs = stored.div_ceil(1 << 20);
     assert!(runs >= 4, "{runs} runs");
     let blocks = 4096 * 2 * runs;
     assert!((stored..=stored + blocks).contains(&written), "{written} bytes of runs for {stored}");
-    // The last read of a run can end in the next one.
+    // The last read of a run can extend into the next run.
     let most = stored + runs * (256 << 10);
     assert!((stored..=most).contains(&read.bytes), "{} bytes read of {stored}", read.bytes);
     assert!(read.operations >= runs, "each run is read by itself: {} reads", read.operations);

@@ -1,4 +1,4 @@
-//! What sessions see while another session changes a definition, and after that change was rolled back.
+//! Tests of the view of other sessions while a session changes a definition, and after that change was rolled back.
 
 use ese_engine::{ColumnDefinition, CommitMode, Error, IndexDefinition, Session, Table, TableDefinition};
 use ese_format::PageSize;
@@ -6,11 +6,11 @@ use ese_format::record::{ColumnFlags, ColumnId, ColumnType, Value};
 
 use super::tables::{AttachedDatabase, in_transaction};
 
-/// The first column of variable size and the first column of fixed size.
+/// Id of the first column of variable size. The next constant is the first column of fixed size.
 const NAME: ColumnId = ColumnId(128);
 const NUMBER: ColumnId = ColumnId(1);
 
-/// A table without indexes: a name and an auto-increment number.
+/// Returns the definition of a table without indexes, with a name and an auto-increment number.
 fn definition() -> TableDefinition {
     let number = ColumnDefinition::new("Number", ColumnType::Long).with_flags(ColumnFlags::AUTO_INCREMENT);
     TableDefinition {
@@ -24,7 +24,7 @@ fn by_name(index: &str) -> IndexDefinition {
     IndexDefinition::new(index, &["Name"])
 }
 
-/// An instance with a database that has the table.
+/// Creates an instance with a database that contains the table.
 fn attached() -> AttachedDatabase {
     let attached = AttachedDatabase::new(PageSize::KIB_4);
     let mut s = attached.instance.session();
@@ -156,7 +156,7 @@ fn a_definition_change_does_not_reuse_numbers() {
     (0..2).for_each(|_| insert(&mut other, &mut table));
     drop(table);
 
-    // Refused, because the other transaction is still open.
+    // This is refused because the other transaction is still open.
     s.begin().unwrap();
     let refused = s.create_index(&attached.db, "Log", &by_name("Refused"));
     assert!(matches!(refused, Err(Error::WriteConflict)), "{refused:?}");
@@ -167,7 +167,7 @@ fn a_definition_change_does_not_reuse_numbers() {
     other.commit(CommitMode::Lazy).unwrap();
     drop(table);
 
-    // The same within one transaction.
+    // Repeat the test within one transaction.
     s.begin().unwrap();
     let next = |s: &mut Session| {
         let mut table = open(s, &attached);

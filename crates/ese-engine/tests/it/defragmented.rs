@@ -1,4 +1,5 @@
-//! Online defragmentation of a database in use: pages are freed, nothing is lost, and a pass resumes where it stopped.
+//! Tests of online defragmentation of a database in use: pages are freed, nothing is lost, and a pass resumes at the
+//! position where it stopped.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,14 +17,14 @@ use super::maintained::{Heard, check, open};
 use super::recovered::{DATABASES, SIZE, create_one};
 
 const ROWS: i32 = 2000;
-/// Bytes of a value: some rows fit a page.
+/// Length of a value in bytes. Several rows fit into a page.
 const BYTES: usize = 300;
 
 fn stays(row: &i32) -> bool {
     row % 5 < 2
 }
 
-/// Bytes that nothing compresses.
+/// Returns bytes that cannot be compressed.
 fn body(row: i32) -> Value {
     let mut state = row as u32 + 1;
     let next = |_| {
@@ -39,7 +40,8 @@ fn one_pass() -> DefragOptions {
     DefragOptions { single_pass: true, keep_progress: true, ..DefragOptions::default() }
 }
 
-/// A database with pages that cleanup leaves as they are, and that fit in one with their neighbours: of five rows, two stay.
+/// Creates a database with sparse pages that cleanup does not merge, but that fit into one page with their
+/// neighbours. Two of every five rows remain.
 fn sparse(disk: &SimVfs, heard: &Arc<Heard>) -> (Arc<Instance>, Arc<Database>) {
     let instance = open(disk, heard);
     let db = create_one(&instance, DATABASES[0]);
@@ -83,7 +85,7 @@ fn run(instance: &Arc<Instance>, db: &Arc<Database>, options: DefragOptions) {
     panic!("{:?}", db.defrag_progress());
 }
 
-/// The rows that are there, each with its value.
+/// Checks the values of all existing rows, and returns the rows.
 fn rows(instance: &Arc<Instance>, db: &Arc<Database>) -> Vec<i32> {
     let mut session = instance.session();
     let mut table = session.open_table(db, "t").unwrap();
@@ -113,7 +115,7 @@ fn a_pass_frees_the_pages_of_a_sparse_database() {
     assert_eq!((progress.passes, progress.skipped, progress.partial_merges), (1, 0, 0), "{progress:?}");
     assert_eq!(progress.pass.advice(), Some(WindowAdvice::MustGrow));
     assert_eq!(rows(&instance, &db), kept());
-    // Nothing is left to do, and the sums go on.
+    // Nothing remains to be done. The totals continue to grow.
     run(&instance, &db, one_pass());
     let again = db.defrag_progress();
     assert!(again.pass.pages_freed <= 2, "{again:?}");
@@ -190,7 +192,7 @@ fn a_pass_resumes_after_a_stop_and_after_a_crash() {
     assert_eq!((report.invocations, report.total.passes), (2, 1));
     assert_eq!(completed.describe(Default::default()).id, Some(703));
     assert!(report.pages_freed > resumed.pages_freed && report.pages_freed > 30, "{report:?}");
-    // The resumed pass did not begin again: it saw what was left only.
+    // The resumed pass did not start from the beginning: it visited only the remaining pages.
     assert!(db.defrag_progress().pages_visited < report.pages_visited, "{report:?}");
     assert_eq!(rows(&instance, &db), kept());
     drop(db);
@@ -249,7 +251,7 @@ fn it_waits_while_a_backup_runs_and_refuses_impossible_settings() {
     assert!(matches!(refused, Err(Error::Usage(_))));
 }
 
-/// Without a limit on the passes, one begins an hour after the one before.
+/// Checks that a pass begins one hour after the previous one if the number of passes is not limited.
 #[test]
 fn passes_follow_each_other_at_most_once_an_hour() {
     let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
@@ -271,7 +273,7 @@ fn passes_follow_each_other_at_most_once_an_hour() {
     session.commit(CommitMode::Lazy).unwrap();
 }
 
-/// Half of a window of two minutes a day for each task; a step takes a minute.
+/// Each task gets half of a daily window of two minutes. A step takes a minute.
 #[test]
 fn tasks_run_in_their_windows_only_and_resume_in_the_next_one() {
     let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));

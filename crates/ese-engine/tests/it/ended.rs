@@ -1,4 +1,4 @@
-//! The end of an instance: sessions that outlive it, refused shutdowns, background work during a drop.
+//! Tests of the end of an instance: sessions that outlive it, refused shutdowns, and background work during a drop.
 
 use std::io;
 use std::path::Path;
@@ -103,7 +103,7 @@ fn a_refused_shutdown_leaves_the_background_threads_running() {
     instance.shutdown().unwrap();
 }
 
-/// A disk with a gate. While the gate is closed, syncs of database files wait at it.
+/// A disk with a gate. While the gate is closed, syncs of database files wait for it to open.
 #[derive(Clone)]
 struct Gated {
     disk: SimVfs,
@@ -119,7 +119,7 @@ struct Gate {
 #[derive(Default)]
 struct State {
     closed: bool,
-    /// A sync has reached the closed gate.
+    /// Whether a sync has reached the closed gate.
     reached: bool,
 }
 
@@ -186,7 +186,7 @@ fn a_dropped_instance_can_be_reopened_at_once() {
             dropped.send(disk.lock(Path::new("/log/E00.lock")).map(drop).is_ok()).unwrap();
         })
     };
-    // Either the drop waits for the checkpoint, or it does not wait at all.
+    // The drop either waits for the checkpoint, or returns immediately.
     let early = is_dropped.recv_timeout(Duration::from_millis(200)).ok();
     gate.set(false);
     assert!(early.unwrap_or_else(|| is_dropped.recv().unwrap()), "the log directory is still in use");

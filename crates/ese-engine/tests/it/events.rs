@@ -1,4 +1,4 @@
-//! The events of an instance: what is reported, and in which order.
+//! Tests of the events of an instance, and of their order.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -24,14 +24,14 @@ impl EventSink for Heard {
 }
 
 impl Heard {
-    /// The events since the last call.
+    /// Returns the events since the last call.
     fn take(&self) -> Vec<EventKind> {
         let events = std::mem::take(&mut *self.0.lock().unwrap());
         assert!(events.iter().all(|event| event.instance == "/log"), "{events:?}");
         events.into_iter().map(|event| event.kind).collect()
     }
 
-    /// Their numbers.
+    /// Returns the numbers of these events.
     fn ids(&self) -> Vec<u16> {
         self.take().iter().filter_map(|kind| kind.describe(Default::default()).id).collect()
     }
@@ -72,7 +72,7 @@ fn a_life_of_an_instance_is_reported_with_the_numbers_of_ese() {
     assert_eq!(heard.ids(), [240, 220, 223, 243]);
     drop(instance.begin_backup(BackupKind::Copy).unwrap());
     assert_eq!(heard.ids(), [240, 245]);
-    // A snapshot by itself, one that was given up, and one of a backup.
+    // A separate snapshot, an aborted snapshot, and a snapshot of a backup.
     instance.freeze(Freeze::DEFAULT_LIMIT).unwrap().thaw().unwrap();
     assert_eq!(heard.ids(), [2009, 2001, 2003, 2006]);
     drop(instance.freeze(Freeze::DEFAULT_LIMIT).unwrap());
@@ -84,7 +84,7 @@ fn a_life_of_an_instance_is_reported_with_the_numbers_of_ese() {
     drop(instance.begin_backup(BackupKind::Incremental).unwrap());
     assert_eq!(heard.ids(), [211, 215]);
 
-    // A crash: the log has changes that the database may lack.
+    // After this crash, the log has changes that the database may lack.
     let killed = disk.process_kill();
     drop((db, instance));
     assert_eq!(heard.ids(), [103]);

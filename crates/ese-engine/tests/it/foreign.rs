@@ -1,5 +1,5 @@
-//! Databases written by Windows: the engine reads all of their records and changes them, and the checker finds no
-//! faults afterwards.
+//! Tests with databases written by Windows: the engine reads and changes all their records, and the checker finds no
+//! errors afterwards.
 
 use std::path::Path;
 
@@ -29,7 +29,8 @@ fn real_databases_are_read_and_changed() {
         vfs.create_directory(Path::new("/log")).unwrap();
         disk.put(path, &bytes);
         let before = check_database(&disk, path, &CheckOptions::default());
-        // The checker tolerates some findings in files that were copied while in use, but only until a clean shutdown.
+        // For files that were copied while in use, the checker tolerates some findings, but only until a clean
+        // shutdown.
         if !before.as_ref().is_ok_and(|report| report.findings.is_empty()) {
             continue;
         }
@@ -37,7 +38,7 @@ fn real_databases_are_read_and_changed() {
         let mut options = InstanceOptions::with_cache(vfs, "/log".into(), cache);
         options.threads = false;
         let instance = Instance::open(options).unwrap();
-        // The engine refuses dirty databases and databases of other format versions.
+        // The engine refuses dirty databases and databases with other format versions.
         let Ok(db) = instance.attach(path, 64) else { continue };
         attached += 1;
         let mut s = instance.session();
@@ -72,7 +73,7 @@ fn real_databases_are_read_and_changed() {
                 Ok(()) => {
                     s.commit(CommitMode::Lazy).unwrap();
                 }
-                // An entry in an index on Unicode text cannot be found without Windows' tables.
+                // Without Windows' sort tables, an entry in an index on Unicode text cannot be found.
                 Err(Error::Usage(what)) if what.contains("sort tables") => s.rollback().unwrap(),
                 Err(error) => panic!("{}: {name}: {error}", file.name),
             }

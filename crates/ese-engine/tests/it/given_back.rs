@@ -1,5 +1,5 @@
-//! Free space goes back to the file system: the end of a file is cut off, and free extents inside become holes. Nothing is
-//! lost, wherever the power fails.
+//! Tests of returning free space to the file system: the available end of a file is removed, and free extents inside
+//! become holes. Nothing is lost at any power failure.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::maintained::{Heard, open};
 use super::recovered::{DATABASES, SIZE, create_one, options};
 
 const ROWS: i32 = 600;
-/// Bytes of a value: some rows fit a page.
+/// Length of a value in bytes. Several rows fit into a page.
 const BYTES: usize = 300;
 
 fn body(row: i32) -> Value {
@@ -78,7 +78,7 @@ fn rows(instance: &Arc<Instance>, db: &Arc<Database>) -> Vec<i32> {
     found
 }
 
-/// A database with the rows of which many were deleted, and nothing but these.
+/// Creates a database with only these rows, of which many were deleted.
 fn emptied(
     disk: &SimVfs,
     heard: &Arc<Heard>,
@@ -188,13 +188,13 @@ fn a_power_cut_anywhere_loses_nothing_and_the_space_still_goes_back() {
         let before = file_pages(&disk);
         disk.stop_after(disk.operations() + cut);
         let done = instance.trim(&db).and_then(|_| instance.shrink(&db)).and_then(|_| {
-            // Pages that were given back are in use again when the power fails.
+            // Returned pages are in use again when the power fails.
             insert(&instance, &db, 1000..1100)
         });
         ended = done.is_ok();
         drop((db, instance));
         let disk = if cut % 4 == 0 { disk.process_kill() } else { disk.crash(cut, CrashOptions::default()) };
-        // A second cut, in the recovery.
+        // A second power cut occurs during recovery.
         disk.stop_after(disk.operations() + 3 + cut % 23);
         drop(Instance::open(options(Arc::new(disk.clone()), 2048).0));
         let disk = disk.crash(cut + 1, CrashOptions::default());
@@ -218,7 +218,8 @@ fn a_power_cut_anywhere_loses_nothing_and_the_space_still_goes_back() {
     assert!(cut > 20, "{cut} cuts only");
 }
 
-/// Redo finds pages that a later record made holes. Before that record, it closes the other database.
+/// Redo finds holes at pages that a later record returns to the file system. Before that record, redo closes the
+/// other database.
 #[test]
 fn recovery_detaches_a_database_while_holes_of_another_are_not_explained() {
     let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
@@ -227,7 +228,7 @@ fn recovery_detaches_a_database_while_holes_of_another_are_not_explained() {
     drop(db);
     instance.shutdown().unwrap();
     drop(instance);
-    // Redo does not see how the pages came to be.
+    // After this open, redo does not see the creation of the pages.
     let instance = open(&disk, &heard);
     let [db, other] = [0, 1].map(|at| instance.attach(Path::new(DATABASES[at]), 32).unwrap());
     let mut session = instance.session();
@@ -238,7 +239,7 @@ fn recovery_detaches_a_database_while_holes_of_another_are_not_explained() {
         table.delete(&mut session).unwrap();
     }
     session.commit(CommitMode::Durable).unwrap();
-    // Cleanup merges the pages. The checkpoint stays.
+    // Cleanup merges the pages. The checkpoint does not advance.
     instance.detach(&other).unwrap();
     assert!(instance.trim(&db).unwrap().released > 20);
     drop((table, session));

@@ -1,8 +1,9 @@
-//! What the engine reads and writes for fixed work, compared with the files of `tests/golden`.
+//! Compares the engine's transfers for fixed work with the files in `tests/golden`.
 //!
-//! Without threads and with seeds for all choices, the same code makes the same transfers, with the same bytes, in the same
-//! order. So a change of a threshold, of a decision or of a layout shows here, although no record is lost by it. If a change is
-//! wanted, `JETCELL_BLESS=1 cargo test -p ese-engine golden` writes the files again; say in the commit why they differ.
+//! Without threads, and with seeds for all choices, the same code makes the same transfers, with the same bytes, in
+//! the same order. Therefore these tests detect a change of a threshold, a decision or a layout, even if no record is
+//! lost. If a change is intended, `JETCELL_BLESS=1 cargo test -p ese-engine golden` rewrites the files; explain the
+//! differences in the commit message.
 
 use std::path::{Path, PathBuf};
 
@@ -24,15 +25,15 @@ use super::trace::TracedVfs;
 
 pub const DB: &str = "/db/golden.edb";
 
-/// How an instance is opened.
+/// Options with which an instance is opened.
 #[derive(Clone, Copy)]
 pub struct Setup {
     pub size: PageSize,
-    /// Frames of the cache.
+    /// Number of frames of the cache.
     pub frames: usize,
     pub eviction: EvictionPolicy,
     pub log_bytes: u32,
-    /// Checkpoint depth, in log files.
+    /// Checkpoint depth in log files.
     pub depth: u64,
     pub circular: bool,
     pub torn_page_protection: TornPageProtection,
@@ -53,7 +54,7 @@ pub const SETUP: Setup = Setup {
 };
 pub const DELTAS: EvictionPolicy = EvictionPolicy::KeepDeltas { memory_permille: 500 };
 
-/// An instance at work on a traced disk.
+/// An instance that runs on a traced disk.
 pub struct Work {
     pub setup: Setup,
     pub traced: TracedVfs,
@@ -105,8 +106,8 @@ impl Work {
         (table, columns)
     }
 
-    /// Changes `count` records with ids below `ids`, ten in a transaction: a share of `deletes` percent is deleted, the others are
-    /// inserted or replaced. One transaction of eight is rolled back.
+    /// Changes `count` records with ids below `ids`, ten per transaction. `deletes` percent of them are deleted; the
+    /// others are inserted or replaced. One in eight transactions is rolled back.
     pub fn change(&mut self, count: usize, ids: i32, deletes: u32) {
         let mut session = self.instance.session();
         for number in 0..count / 10 {
@@ -140,7 +141,7 @@ impl Work {
         }
     }
 
-    /// Deletes all records with ids in a range, in one transaction for 50 of them.
+    /// Deletes all records with ids in a range, 50 per transaction.
     pub fn delete_range(&mut self, first: i32, end: i32) {
         let mut session = self.instance.session();
         for start in (first..end).step_by(50) {
@@ -163,7 +164,7 @@ impl Work {
         }
     }
 
-    /// Reads all records, forwards and backwards, by the index.
+    /// Reads all records in the order of the index, forwards and backwards.
     pub fn read_all(&self, index: Option<&str>) -> usize {
         let mut session = self.instance.session();
         session.begin().unwrap();
@@ -186,7 +187,7 @@ impl Work {
         count
     }
 
-    /// Cuts the power, or ends the process, and recovers.
+    /// Cuts the power or kills the process, and then recovers.
     pub fn crash(&mut self, power: bool) {
         let disk = match power {
             true => self.traced.disk().crash(11, CrashOptions::default()),
@@ -271,7 +272,7 @@ fn reads_of_a_cold_cache() {
     session.begin().unwrap();
     let (mut table, _) = work.table(&mut session);
     for number in 0..1500 {
-        // A few records are read often.
+        // Some records are read much more often than others.
         let id = if number % 3 == 0 { work.rng.random_range(0..900) } else { work.rng.random_range(0..60) };
         table.seek(&mut session, &[Value::Long(id)], Seek::GreaterOrEqual).unwrap();
     }
@@ -323,7 +324,7 @@ fn sessions_that_see_older_states() -> Result<()> {
         }
         end_level(&mut writer, id % 7 == 0)?;
         work.instance.step()?;
-        // The reader sees the records as they were.
+        // The reader sees the original records.
         let there = seen.seek(&mut reader, &[Value::Long(id)], Seek::Equal)?;
         if there {
             columns.row(&mut seen, &mut reader);

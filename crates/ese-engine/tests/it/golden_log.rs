@@ -1,4 +1,4 @@
-//! What a log stream and its reader transfer for fixed work, compared with the files of `tests/golden`, as in
+//! Compares the transfers of a log stream and its reader for fixed work with the files in `tests/golden`, as in
 //! [`golden`](super::golden).
 
 use std::fmt::Write as _;
@@ -15,15 +15,15 @@ use rand_chacha::ChaCha8Rng;
 
 use super::trace::TracedVfs;
 
-/// A log stream at work on a traced disk.
+/// A log stream that runs on a traced disk.
 struct Work {
     options: LogOptions,
     traced: TracedVfs,
     log: LogStream,
     rng: ChaCha8Rng,
-    /// Where records are, from the first to the last.
+    /// Start and end positions of the records, in order.
     places: Vec<(LogPosition, LogPosition)>,
-    /// A reader needs the logs.
+    /// Whether a reader needs the logs.
     keeps_logs: bool,
     text: String,
 }
@@ -57,7 +57,7 @@ impl Work {
         }
     }
 
-    /// Appends one to three records: most are short, some longer than a segment.
+    /// Appends one to three records. Most are short; some are longer than a segment.
     fn append(&mut self) {
         let mut batch = RecordBatch::new();
         for _ in 0..self.rng.random_range(1..4) {
@@ -102,7 +102,7 @@ impl Work {
         }
     }
 
-    /// Reads the log from a position on. The trace shows which files were read before which records.
+    /// Reads the log from a position on. The trace shows the files that were read before each record.
     fn read(&self, reader: &LogReader, from: LogPosition) -> LogTail {
         let tail = reader.read_from(from, |record| {
             self.traced.mark(&format!("{:?} to {:?}", record.start, record.end), &record.bytes);
@@ -111,7 +111,7 @@ impl Work {
         tail.unwrap()
     }
 
-    /// Cuts the power, or ends the process. Reads the log, continues it, and reads parts of it again.
+    /// Cuts the power or kills the process. Then reads the log, continues it, and reads parts of it again.
     fn crash(&mut self, power: bool) {
         let _ = writeln!(self.text, "{:?}", self.log.counters());
         let disk = match power {
@@ -145,7 +145,7 @@ impl Work {
             })
             .unwrap();
         for (start, end) in self.places.iter().filter(|(start, _)| start.generation < newest).step_by(7) {
-            // Of several records that were appended together, the first.
+            // If several records were appended together, this is the first one.
             let record = reader.read_record(*start, *end).unwrap();
             self.traced.mark("single", &record);
         }

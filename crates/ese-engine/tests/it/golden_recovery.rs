@@ -1,4 +1,4 @@
-//! What recovery and replay read and write for fixed logs, compared with the files of `tests/golden`, as in
+//! Compares the transfers of recovery and replay for fixed logs with the files in `tests/golden`, as in
 //! [`golden`](super::golden).
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use rand::Rng;
 
 use super::golden::{DELTAS, SETUP, Setup, Work, options};
 
-/// Leaves a transaction unfinished: some of its records are on disk already.
+/// Leaves a transaction unfinished. Some of its records are already on disk.
 fn leave_unfinished(work: &mut Work) {
     let mut session = work.instance.session();
     session.begin().unwrap();

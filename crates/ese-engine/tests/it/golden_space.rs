@@ -1,4 +1,4 @@
-//! What the space trees and maintenance do for fixed work, compared with the files of `tests/golden`, as in
+//! Compares the transfers of space trees and maintenance for fixed work with the files in `tests/golden`, as in
 //! [`golden`](super::golden).
 
 use ese_engine::{CommitMode, DefragOptions, ScanOptions, TableDefinition};
@@ -8,7 +8,7 @@ use rand::Rng;
 use super::golden::{SETUP, Setup, Work};
 use super::tables::{Columns, definition, random_row};
 
-/// Creates tables, fills them by turns so that their pages alternate, and deletes the records of some of them.
+/// Creates tables, fills them in alternation to interleave their pages, and deletes the records of some tables.
 fn fill_and_empty_tables(work: &mut Work, round: usize) {
     let name = |number: usize| format!("T{round}_{number}");
     let mut session = work.instance.session();

@@ -1,4 +1,4 @@
-//! How the work of one operation grows with the file: counted in pages that are asked for, not in time.
+//! Tests of how the work of one operation grows with the file. The work is counted in page requests, not in time.
 
 use std::path::Path;
 
@@ -38,14 +38,15 @@ fn definition(name: String) -> TableDefinition {
     }
 }
 
-/// Pages that the work asks for.
+/// Returns the number of page requests during the work.
 fn requests(cache: &Cache, work: impl FnOnce()) -> u64 {
     let before = cache.counters().requests;
     work();
     cache.counters().requests - before
 }
 
-/// With so many tables, of which one has so many rows: pages for opening a table, finding a row, and inserting one.
+/// Creates `tables` tables, one of them with `rows` rows. Returns the number of page requests for opening a table,
+/// finding a row, and inserting a row.
 fn work(tables: usize, rows: i32) -> [u64; 3] {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk);
@@ -66,7 +67,7 @@ fn work(tables: usize, rows: i32) -> [u64; 3] {
     instance.shutdown().unwrap();
     drop(instance);
 
-    // What was open is forgotten.
+    // Reopening discards everything that was cached.
     let (instance, cache) = open(&disk);
     let db = instance.attach(Path::new(DB), 64).unwrap();
     let mut session: Session = instance.session();
@@ -91,7 +92,7 @@ fn work(tables: usize, rows: i32) -> [u64; 3] {
 fn opening_a_table_and_finding_a_row_grow_with_the_levels_of_the_trees_only() {
     let [few, many] = [work(5, 100), work(500, 200_000)];
     eprintln!("pages for opening, finding, inserting: {few:?} with 5 tables, {many:?} with 500");
-    // A hundred times the tables and two thousand times the rows are one or two levels more, for each search.
+    // A hundred times as many tables, and two thousand times as many rows, add one or two levels to each search.
     assert!(many[0] <= 3 * few[0] && many[0] < 60, "opening a table: {few:?}, {many:?}");
     assert!(
         many[1] <= 4 * few[1] && many[2] <= 3 * few[2] + 3,

@@ -28,8 +28,8 @@ fn open(disk: &SimVfs) -> Result<Arc<Instance>> {
     Instance::open(options)
 }
 
-/// The header's first copy is written before the shadow. If a crash has damaged the shadow, the engine must repair it
-/// first: a second crash during the write of the first copy would otherwise leave no valid copy.
+/// The first copy of the header is written before the shadow copy. If a crash has damaged the shadow, the engine must
+/// repair it first. Otherwise a second crash during the write of the first copy would leave no valid copy.
 #[test]
 fn a_damaged_shadow_is_repaired_before_the_first_copy_is_written() {
     let disk = SimVfs::new();
@@ -60,7 +60,7 @@ fn a_damaged_shadow_is_repaired_before_the_first_copy_is_written() {
     }
 }
 
-/// A cut during the creation leaves no file, a file that says that its creation was interrupted, or a complete database.
+/// A power cut during the creation leaves no file, a file that is marked as interrupted, or a complete database.
 #[test]
 fn an_interrupted_creation_is_reported_as_such() {
     let (mut interrupted, mut complete, mut absent) = (0, 0, 0);
@@ -110,8 +110,9 @@ fn a_file_without_a_header_is_told_from_another_file() {
     assert!(refused(b"short").ends_with("not an ESE database"));
 }
 
-/// The log enters a generation without an update of the database headers. But a page with changes of that generation is
-/// written only after a header names the generation, and a header names it only after the log file has its name.
+/// The log enters a generation without an update of the database headers. However, a page with changes of that
+/// generation is written only after a header names the generation, and a header names it only after the log file has
+/// its name.
 #[test]
 fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
     let disk = SimVfs::new();
@@ -173,7 +174,7 @@ fn the_header_names_a_generation_after_its_file_and_before_the_pages() {
             });
             read.unwrap();
         }
-        // The file as the kernel has it: once a page is written, it may become durable at any time.
+        // These are the files in the kernel's page cache. Once a page is written, it may become durable at any time.
         for page in disk.contents(Path::new(DATABASE)).unwrap().chunks(SIZE.bytes()).skip(2) {
             let time = Page::new(page, SIZE).db_time();
             assert!(time < oldest_change, "{time:?} is of a generation behind {named:?}");

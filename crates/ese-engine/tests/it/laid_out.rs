@@ -1,5 +1,5 @@
-//! Sequential layout of a database in use: leaves are on consecutive pages afterwards, nothing is lost, and a pass resumes where
-//! it stopped.
+//! Tests of the sequential layout of a database in use: afterwards leaves are on consecutive pages, nothing is lost,
+//! and a pass resumes at the position where it stopped.
 
 use std::path::Path;
 
@@ -29,19 +29,19 @@ fn one_pass() -> DefragOptions {
     }
 }
 
-/// A value of a row: some fit a page, every fortieth is a long value of several pages.
+/// Returns the value of a row. Most values fit into a page; every fortieth is a long value of several pages.
 fn body(row: i32) -> Value {
     let mut bytes = vec![0; if row % 40 == 0 { 9000 } else { 250 }];
     ChaCha8Rng::seed_from_u64(row as u64).fill(&mut bytes[..]);
     Value::Binary(bytes)
 }
 
-/// The order of a row in the secondary index.
+/// Returns the sort key of a row in the secondary index.
 fn number(row: i32) -> i32 {
     row.wrapping_mul(0x9e37) & 0xffff
 }
 
-/// A database into which rows were inserted in random order.
+/// Creates a database into which rows were inserted in random order.
 fn scattered(disk: &SimVfs, heard: &Arc<Heard>) -> (Arc<Instance>, Arc<Database>) {
     let instance = open(disk, heard);
     let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
@@ -94,7 +94,7 @@ fn run(instance: &Arc<Instance>, db: &Arc<Database>) {
     panic!("{:?}", db.layout_progress());
 }
 
-/// Checks the rows, by both indexes.
+/// Checks the rows through both indexes.
 fn check_rows(instance: &Arc<Instance>, db: &Arc<Database>) {
     let mut session = instance.session();
     let mut table = session.open_table(db, "t").unwrap();
@@ -114,7 +114,8 @@ fn check_rows(instance: &Arc<Instance>, db: &Arc<Database>) {
     }
 }
 
-/// How many leaves of the file have a right neighbour, and how many of those have it on the next page.
+/// Returns the number of leaves in the file that have a right neighbour, and how many of those have it on the next
+/// page.
 fn transitions(disk: &SimVfs) -> (usize, usize) {
     let file = disk.contents(Path::new(DATABASES[0])).unwrap();
     let (mut all, mut sequential) = (0, 0);
@@ -198,7 +199,7 @@ fn a_layout_resumes_after_a_stop_and_after_a_crash() {
     heard.defragmentation();
     run(&instance, &db);
     let (ids, laid_out) = reports(&heard);
-    // It goes on with the trees that wait, and does not look for others.
+    // The pass resumes with the trees in the queue, and does not search for other trees.
     assert_eq!((ids[0], laid_out.len() as u64), (752, stopped.queued), "{ids:?}");
     assert!(laid_out[0].pages_moved >= stopped.pass.pages_moved.min(1), "{laid_out:?}");
     check_rows(&instance, &db);
@@ -225,12 +226,12 @@ fn both_kinds_of_defragmentation_run_at_the_same_time() {
     check(&disk);
 }
 
-/// The page that a leaf had is overwritten, although it did not change between a pass and its move.
+/// The old page of a moved leaf is overwritten, even if it did not change between a pass and the move.
 #[test]
 fn zeroing_overwrites_the_pages_that_leaves_have_left() {
     let (disk, heard) = (SimVfs::new(), Arc::new(Heard::default()));
     let (instance, db) = scattered(&disk, &heard);
-    // A page that was never written is not overwritten.
+    // Write all pages first, because pages that were never written are not overwritten.
     let flush = || instance.core().cache.flush_file(db.file_id()).unwrap();
     let zero = || {
         flush();

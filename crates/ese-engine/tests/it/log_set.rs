@@ -1,5 +1,5 @@
-//! Sets of logs and databases that do not match: missing oldest or newest logs, a database that was used with another
-//! log since, and a copy of logs and databases.
+//! Tests of sets of logs and databases that do not match: missing oldest or newest logs, a database that was used
+//! with another log since, and a copy of logs and databases.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn missing_oldest_or_newest_logs_are_reported() {
     instance.step().unwrap();
     instance.core().databases().iter().for_each(|db| cache.flush_file(db.file_id()).unwrap());
     let checkpoint = instance.checkpoint().unwrap();
-    // The changes that only the checkpoint's generation has belong to the first database.
+    // The changes that are only in the checkpoint's generation belong to the first database.
     change(0, 20);
     instance.core().log().roll().unwrap();
     change(1, 20);
@@ -108,9 +108,9 @@ fn a_missing_newest_log_is_reported_after_a_clean_shutdown() {
     }
 }
 
-/// A disk on which the first instance was killed after it had detached the database but before it moved its checkpoint.
-/// A second log then used the database; its instance was shut down or killed. Returns the rows that the database must
-/// hold.
+/// Creates a disk on which the first instance was killed after it had detached the database, but before it advanced
+/// its checkpoint. A second log then used the database; its instance was shut down or killed. Returns the rows that
+/// the database must contain.
 fn moved_on(rng: &mut ChaCha8Rng, shut_down: bool) -> (SimVfs, Rows) {
     let (disk, path) = (SimVfs::new(), Path::new(DATABASES[0]));
     let mut model = Rows::new();
@@ -183,7 +183,7 @@ fn a_database_in_use_with_another_log_is_reported() {
     assert!(contents(&disk) == before);
 }
 
-/// Between the attach record and the header update, the file is still as the other log left it.
+/// Between the attach record and the update of the header, the file still has the state that the other log left.
 #[test]
 fn an_attachment_from_another_log_survives_a_crash_at_any_point() {
     let (moved, model) = moved_on(&mut ChaCha8Rng::seed_from_u64(4), true);
@@ -232,7 +232,8 @@ fn a_copied_log_does_not_recover_the_original() {
     }
 }
 
-/// The log directory may hold another database of the same name, or a file of that name that is no database.
+/// The log directory may contain another database with the same name, or a file with that name that is not a
+/// database.
 #[test]
 fn unrelated_files_in_the_log_directory_are_ignored() {
     let (disk, models) = killed(&mut ChaCha8Rng::seed_from_u64(6));

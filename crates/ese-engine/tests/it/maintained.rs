@@ -1,5 +1,5 @@
-//! Scan and zeroing of a database in use: nothing of deleted data is left, nothing that is needed is lost, and a pass
-//! resumes where it stopped.
+//! Tests of scan and zeroing of a database in use: no remains of deleted data are left, no needed data is lost, and a
+//! pass resumes at the position where it stopped.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -81,7 +81,8 @@ fn marker(row: i32) -> String {
     format!("SECRET-{row:05}-SECRET")
 }
 
-/// The value of a row: short, or in the tree of long values. No two parts are equal, so that nothing compresses it.
+/// Returns the value of a row, which is either short or in the tree of long values. No two parts are equal, so the
+/// value cannot be compressed.
 fn body(row: i32) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut state = row as u32 + 1;
@@ -135,7 +136,7 @@ fn delete(instance: &Arc<Instance>, db: &Arc<Database>) {
     }
 }
 
-/// The rows whose marker is in the file.
+/// Returns the rows whose marker is in the file.
 fn marked(disk: &SimVfs, path: &str) -> Vec<i32> {
     let bytes = disk.contents(Path::new(path)).unwrap();
     let mut found: Vec<i32> = Vec::new();
@@ -181,7 +182,7 @@ fn nothing_of_deleted_data_is_left_in_the_file_or_in_a_replayed_copy() {
     assert!(first.zeroed > 100 && first.pass.unused_zeroed > 0 && first.bad == 0, "{first:?}");
     assert_eq!(first.pass.remainder(), 0, "{first:?}");
     assert_eq!(marked(&disk, DATABASES[0]), kept());
-    // What has not changed is not written again.
+    // Unchanged pages are not written again.
     pass(&instance, &db, zeroing());
     let second = db.scan_progress();
     assert!(second.zeroed - first.zeroed <= 4 && second.pass.unchanged > 100, "{second:?}");
@@ -205,7 +206,7 @@ fn nothing_of_deleted_data_is_left_in_the_file_or_in_a_replayed_copy() {
     assert_eq!(marked(&disk, DATABASES[0]), kept());
     check(&disk);
 
-    // The logs bring the changes to a copy.
+    // The logs transfer the changes to a copy.
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let cache = Cache::new(CacheOptions::new(512 * SIZE.bytes(), SIZE, vfs.clock()));
     let mut options = InstanceOptions::with_cache(vfs, "/copy".into(), cache);
@@ -283,7 +284,7 @@ fn a_pass_resumes_after_a_stop_and_after_a_crash() {
     };
     assert!(*page > stopped && report.invocations == 2, "{passes:?}");
     let pages = (killed.contents(Path::new(DATABASES[0])).unwrap().len() / SIZE.bytes()) as u64 - 2;
-    // The file grew while the table of the progress was made.
+    // The file grew when the table for the progress was created.
     assert!(report.pages <= pages && report.pages + 64 >= pages, "{report:?} {pages}");
     // The next pass starts at the first page.
     pass(&instance, &db, keeping());
@@ -294,7 +295,7 @@ fn a_pass_resumes_after_a_stop_and_after_a_crash() {
     check(&killed);
 }
 
-/// Changes bytes of some pages of the table and its long values, and some pages next to each other.
+/// Damages bytes of some pages of the table and its long values, and of some adjacent pages.
 fn damage(disk: &SimVfs, rng: &mut ChaCha8Rng) -> Vec<PageNumber> {
     let file = disk.contents(Path::new(DATABASES[0])).unwrap();
     let pages: Vec<(PageNumber, &[u8])> = (1..)
@@ -348,7 +349,7 @@ fn exactly_the_damaged_pages_are_found_and_the_others_are_overwritten() -> Resul
     assert_eq!(reported, bad);
     assert!(db.scan_progress().zeroed > 50);
 
-    // Impossible settings start nothing.
+    // Invalid settings are refused, and no scan starts.
     let refused = instance.start_maintenance(
         &db,
         ScanOptions { throttle: Throttle::pausing(Duration::from_secs(61)), ..zeroing() },

@@ -1,4 +1,4 @@
-//! Which options, log streams and paths an instance accepts.
+//! Tests of the options, log streams and paths that an instance accepts.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -62,7 +62,7 @@ fn paths_too_long_for_the_attachment_list_are_refused() {
     instance.checkpoint().unwrap();
     drop(open(&disk.process_kill(), 256));
     assert!(text_of(refused.map_or(Ok(()), Err)).contains("too long together"));
-    // The same for a database that is attached instead of created.
+    // The limit also applies to a database that is attached instead of created.
     for db in created.split_off(2) {
         instance.detach(&db).unwrap();
     }
@@ -132,7 +132,7 @@ fn a_moved_dirty_database_is_reported_as_moved_if_its_logs_exist() {
     let text = text_of(instance.attach(moved, 32));
     assert!(text.contains("moved.edb") && text.contains("another path"), "{text}");
 
-    // The logs of another stream count as missing.
+    // The logs of another stream are treated as missing.
     let other = SimVfs::new();
     other.put(moved, &dirty);
     let seeded = InstanceOptions { seed: Some(5), ..options(Arc::new(other.clone()), 256).0 };
@@ -141,8 +141,8 @@ fn a_moved_dirty_database_is_reported_as_moved_if_its_logs_exist() {
     assert!(disk.contents(moved).unwrap() == dirty && other.contents(moved).unwrap() == dirty);
 }
 
-/// A stream keeps its log file size, whatever the option says later. The checkpoint depth counts bytes of files of that
-/// size.
+/// A stream keeps its log file size, even if the option is changed later. The checkpoint depth is measured in bytes
+/// of files of the stream's size.
 #[test]
 fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
     const DEPTH: u64 = 512 << 10;
@@ -194,7 +194,7 @@ fn the_checkpoint_depth_holds_for_existing_streams_of_another_file_size() {
         let most = DEPTH + DEPTH / 8 + u64::from(made);
         assert!((DEPTH / 2..=most).contains(&deepest), "{deepest} of {most} with files of {made}");
 
-        // The checkpointer keeps only as many old files as the depth needs, even if it once needed more.
+        // The checkpointer retains only as many old files as the depth needs, even if it needed more earlier.
         let mut long = instance.session();
         long.begin().unwrap();
         insert(&mut long, -1);

@@ -1,5 +1,5 @@
-//! Databases that recovery leaves attached: attached again by the program, shut down unused, or interrupted by another
-//! crash.
+//! Tests of databases that recovery leaves attached: they are attached again by the program, shut down unused, or
+//! interrupted by another crash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
 const POLICIES: [EvictionPolicy; 2] =
     [EvictionPolicy::KeepDeltas { memory_permille: 750 }, EvictionPolicy::WriteBack];
 
-/// The number in each row, by key.
+/// Number in each row, by key.
 pub(super) type Rows = BTreeMap<i32, i32>;
 
 pub(super) fn open(disk: &SimVfs, pages: usize) -> (Arc<Instance>, Arc<Cache>) {
@@ -63,7 +63,7 @@ pub(super) fn create(instance: &Arc<Instance>) {
     DATABASES.iter().for_each(|path| drop(create_one(instance, path)));
 }
 
-/// A new database with an empty table.
+/// Creates a database with an empty table.
 pub(super) fn create_one(instance: &Arc<Instance>, path: &str) -> Arc<Database> {
     let definition = TableDefinition {
         name: "t".to_string(),
@@ -156,7 +156,8 @@ fn last_record(disk: &SimVfs) -> LogRecord {
     last
 }
 
-/// A disk on which two databases were in use when the process was killed, and the rows that they must hold.
+/// Creates a disk on which two databases were in use when the process was killed. Returns also the rows that they
+/// must contain.
 pub(super) fn killed(rng: &mut ChaCha8Rng) -> (SimVfs, [Rows; 2]) {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 256);
@@ -208,7 +209,7 @@ fn databases_left_attached_by_recovery_can_be_attached_and_shut_down_cleanly() {
     }
 }
 
-/// Recovery does not move the checkpoint: each recovery reads at least the records that the previous one read, and
+/// Recovery does not advance the checkpoint. Each recovery reads at least the records that the previous one read, and
 /// those logged since.
 #[test]
 fn a_crash_soon_after_recovery_is_recovered_from_the_same_checkpoint() {
@@ -253,7 +254,8 @@ fn a_crash_soon_after_recovery_is_recovered_from_the_same_checkpoint() {
     }
 }
 
-/// Redo evicts changed pages as normal operation does: most of them leave the cache as deltas, without a write.
+/// Redo evicts changed pages in the same way as normal operation: most of them leave the cache as deltas, without a
+/// write.
 #[test]
 fn redo_with_deltas_writes_few_pages() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
@@ -294,8 +296,8 @@ fn recovery_reports_a_missing_database() {
     assert!(matches!(opened.err(), Some(Error::Attachment { .. })));
 }
 
-/// If the checkpoint file is missing or unusable, recovery writes a new one: later work could make the old one look
-/// valid.
+/// If the checkpoint file is missing or unusable, recovery writes a new one. Otherwise later records could make the
+/// old checkpoint seem valid.
 #[test]
 fn recovery_replaces_a_missing_checkpoint_or_one_ahead_of_the_log() {
     let checkpoint = Path::new("/log/E00.chk");

@@ -1,5 +1,5 @@
-//! A recovery of Windows' files where they are, as `jetcell recover --in-place` does it: interrupted at any operation, it is
-//! repeated and gives the same database.
+//! Tests of a recovery of Windows' files in place, as `jetcell recover --in-place` does it. After an interruption at
+//! any operation, the recovery is repeated and produces the same database.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const DATABASE: &str = "/sru/SRUDB.dat";
 
 type Tables = BTreeMap<String, (u64, BTreeMap<String, u64>)>;
 
-/// A disk with these files of the corpus under other names.
+/// Creates a disk with these files of the corpus under other names.
 fn disk_with(corpus: &Corpus, files: &[(&str, &str)]) -> SimVfs {
     let disk = SimVfs::new();
     disk.create_directory(Path::new(DIRECTORY)).unwrap();
@@ -50,7 +50,8 @@ fn recover(disk: &SimVfs) -> Result<usize> {
     Ok(replayer.finish()?.1.rolled_back)
 }
 
-/// Rows of each table and entries of each of its indexes, after a check that the database is clean and sound.
+/// Checks that the database is clean and undamaged, and returns the number of rows of each table and of entries of
+/// each index.
 fn rows(disk: &SimVfs, context: &str) -> Tables {
     let bytes = disk.contents(Path::new(DATABASE)).unwrap();
     let header = DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0;
@@ -88,7 +89,7 @@ fn interrupted(corpus: &Corpus, files: &[(&str, &str)], rolled_back: usize) {
     assert!(operations > 100, "{operations}");
 }
 
-/// All logs and the snapshot before most of them. At the end the databases are clean.
+/// Uses all logs and the snapshot from before most of them. At the end the databases are clean.
 #[test]
 fn a_recovery_up_to_a_clean_shutdown() {
     let Some(corpus) = Corpus::locate() else { return };

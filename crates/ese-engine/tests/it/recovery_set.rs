@@ -1,4 +1,4 @@
-//! Which of several log files of a generation belongs to the stream.
+//! Tests of the choice between several log files of one generation.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn prepared() -> PathBuf {
     PathBuf::from("/log/E00tmp.log")
 }
 
-/// A stream of the generations 1 to 5, each closed but the last one.
+/// Creates a stream with generations 1 to 5. All except the last one are closed.
 fn stream() -> SimVfs {
     let disk = SimVfs::new();
     let (instance, _) = open(&disk, 1024);
@@ -49,7 +49,7 @@ fn find(disk: &SimVfs) -> RecoverySet {
     RecoverySet::find(&vfs, &vfs.list(Path::new("/log")).unwrap()).unwrap()
 }
 
-/// The file that the set has for each generation, from 1 on.
+/// Returns the file that the set contains for each generation, from 1 on.
 fn files(disk: &SimVfs) -> Vec<PathBuf> {
     let set = find(disk);
     assert!(set.logs.keys().zip(1..).all(|(generation, number)| generation.0 == number), "{:?}", set.logs);
@@ -60,7 +60,7 @@ fn archived(generation: u32) -> PathBuf {
     names().archived(Generation(generation))
 }
 
-/// Sets the creation time of a log file to one that no other log names.
+/// Sets the creation time of a log file to a time that no other log names.
 fn disguise(disk: &SimVfs, path: &Path) {
     let mut bytes = disk.contents(path).unwrap();
     let mut header = LogHeader::decode(&bytes[..4096]).unwrap();
@@ -73,7 +73,7 @@ fn disguise(disk: &SimVfs, path: &Path) {
 fn a_prepared_log_belongs_to_the_stream_if_another_log_says_so() {
     let all: Vec<PathBuf> = (1..5).map(archived).chain([names().current()]).collect();
     assert_eq!(files(&stream()), all);
-    // A generation that has not got its name yet, and one whose file was to be used again.
+    // A generation that does not have its name yet, and one whose file was going to be reused.
     for at in [4, 1] {
         let disk = stream();
         disk.rename(&all[at], &prepared()).unwrap();
@@ -118,7 +118,8 @@ fn of_two_logs_of_a_generation_the_next_one_names_the_right_one() {
     }
 }
 
-/// Another process renames a file between the listing of a directory and the opening of its files, or removes it.
+/// Simulates another process that renames or removes a file between the listing of a directory and the opening of its
+/// files.
 struct Vanishing {
     disk: SimVfs,
     vanishes: PathBuf,
@@ -162,7 +163,7 @@ fn a_file_that_vanishes_after_the_listing_is_not_there() {
         assert_eq!(vanishing(&disk, name, renamed.map(Path::new)).unwrap().logs, all, "{}", name.display());
         disk.remove(name).unwrap();
     }
-    // A log that is needed is missing then.
+    // In this case a required log is missing.
     let set = vanishing(&disk, &archived(3), None).unwrap();
     assert_eq!(set.logs.len() + 1, all.len());
     assert_eq!(set.plan(LogPosition::MAX).missing, Some(Generation(3)));

@@ -11,18 +11,18 @@ use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{DATABASES, Rows, SIZE, create, create_one, open, options, rows, work};
 
-/// What recovery finds at the path of the database after the crash.
+/// State of the path of the database when recovery runs after the crash.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Now {
     Missing,
     CreatedAnew,
-    /// The file of a creation that a crash interrupted before it was logged.
+    /// The file of a creation that was interrupted by a crash before it was logged.
     Empty,
     AnotherInstances,
 }
 
-/// Two databases in use, and the rows that they must hold. With `listed`, the checkpoint lists them as attached;
-/// otherwise redo reads their create records.
+/// Creates two databases in use, and the rows that they must contain. With `listed`, the checkpoint lists them as
+/// attached; otherwise redo reads their create records.
 fn in_use(disk: &SimVfs, listed: bool, rng: &mut ChaCha8Rng) -> (Arc<Instance>, [Rows; 2]) {
     let (instance, cache) = open(disk, 256);
     create(&instance);
@@ -75,7 +75,7 @@ fn recovery_does_not_need_a_database_removed_after_its_detach() {
                     let other = SimVfs::new();
                     let (instance, _) = open(&other, 256);
                     create(&instance);
-                    // Another instance may have drawn the same signature for its first database.
+                    // Another instance may have generated the same signature for its first database.
                     disk.put(path, &other.contents(Path::new(DATABASES[1])).unwrap());
                 }
             }

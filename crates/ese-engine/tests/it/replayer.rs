@@ -1,4 +1,5 @@
-//! A replayer that follows an instance: the copy equals the original, wherever the replayer was stopped or killed.
+//! Tests of a replayer that follows an instance: the copy equals the original, regardless of where the replayer was
+//! stopped or killed.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +33,7 @@ fn header(disk: &SimVfs, path: &str) -> DatabaseHeader {
     DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0
 }
 
-/// The generation from which redo of the copy starts.
+/// Returns the generation from which redo of the copy starts.
 fn first_needed(disk: &SimVfs) -> Generation {
     let header = header(disk, COPY);
     match header.state {
@@ -41,7 +42,7 @@ fn first_needed(disk: &SimVfs) -> Generation {
     }
 }
 
-/// The file of a generation of the original's log.
+/// Returns the file of a generation of the original's log.
 fn log_of(disk: &SimVfs, generation: Generation) -> PathBuf {
     let archived = names().archived(generation);
     if disk.exists(&archived).unwrap() { archived } else { names().current() }
@@ -62,7 +63,7 @@ fn replayer(disk: &SimVfs, pages: usize) -> Result<Replayer> {
     Replayer::open(copy_options(disk, pages), &log_of(disk, first_needed(disk)))
 }
 
-/// An instance with a database, of which a clean copy is at [`COPY`].
+/// Creates an instance with a database. A clean copy of the database is at [`COPY`].
 fn original(disk: &SimVfs) -> Arc<Instance> {
     let (instance, _) = open(disk, 1024);
     let db = create_one(&instance, DATABASES[0]);
@@ -74,12 +75,12 @@ fn original(disk: &SimVfs) -> Arc<Instance> {
     instance
 }
 
-/// The pages of a database that are compared.
+/// Returns the pages of a database that are compared.
 fn pages(disk: &SimVfs, path: &str) -> Vec<Vec<u8>> {
     testkit::pages::comparable(&disk.contents(Path::new(path)).unwrap(), SIZE.bytes())
 }
 
-/// The closed generations of the original that the copy does not have are replayed.
+/// Replays the closed generations of the original that the copy does not have.
 fn follow(disk: &SimVfs, replayer: &mut Replayer) -> Result<()> {
     loop {
         let next = names().archived(replayer.next());
@@ -90,7 +91,8 @@ fn follow(disk: &SimVfs, replayer: &mut Replayer) -> Result<()> {
     }
 }
 
-/// A record behind which redo cannot continue stops the replay before anything of its generation is changed.
+/// A record after which redo cannot continue stops the replay before anything is changed by the records of its
+/// generation.
 #[test]
 fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
     let mut rng = ChaCha8Rng::seed_from_u64(5);
@@ -124,7 +126,8 @@ fn a_generation_with_a_record_that_cannot_be_redone_changes_nothing() {
     }
 }
 
-/// The engine that writes the log may remove deleted nodes late. Their pages must not fill the cache of the copy until then.
+/// The engine that writes the log may remove deleted nodes late. Until then, their pages must not fill the cache of
+/// the copy.
 #[test]
 fn pages_with_deletions_that_are_not_cleaned_up_can_be_evicted() {
     const CACHE_PAGES: usize = 24;
@@ -143,7 +146,7 @@ fn pages_with_deletions_that_are_not_cleaned_up_can_be_evicted() {
     instance.core().log().roll().unwrap();
     let mut copy = replayer(&disk, CACHE_PAGES).unwrap();
     follow(&disk, &mut copy).unwrap();
-    // Nothing cleans up: the instance has no threads.
+    // No cleanup runs, because the instance has no threads.
     session.begin().unwrap();
     for key in (0..600).step_by(8) {
         assert!(table.seek(&mut session, &[Value::Long(key)], Seek::Equal).unwrap());
@@ -185,7 +188,7 @@ fn a_copy_that_is_stopped_and_continued_equals_the_original() {
             follow(&disk, &mut following).unwrap();
             match rng.random_range(0..4) {
                 0 => drop(following.stop().unwrap()),
-                // Killed: only what was written survives.
+                // A kill: only the data that was written survives.
                 1 => drop(following),
                 2 => {
                     following.checkpoint().unwrap();
@@ -221,14 +224,15 @@ fn a_copy_that_is_stopped_and_continued_equals_the_original() {
     }
 }
 
-/// Behind the last record of a log file.
+/// Returns the position after the last record of a log file.
 fn end_of(disk: &SimVfs, path: &Path) -> LogPosition {
     let mut bytes = disk.contents(path).unwrap();
     let generation = LogHeader::decode(&bytes[..4096]).unwrap().generation;
     LogPosition::new(generation.0, scan_log(&mut bytes, generation).unwrap().last + 1, 0)
 }
 
-/// Where a replay stops does not matter: within a generation, at its end, or in front of the next one.
+/// The position at which a replay stops does not matter: it can be within a generation, at its end, or before the
+/// next one.
 #[test]
 fn a_log_that_is_replayed_in_parts_gives_the_same_database() {
     let mut partial = 0;
@@ -297,7 +301,7 @@ fn a_database_is_complete_at_each_position_of_the_generation_that_attaches_it() 
     assert_eq!(copy.replayed().attached, [Path::new(COPY)]);
 }
 
-/// Undo needs a stream of its own: the copy gets the logs, and the replayed database becomes clean.
+/// Undo needs a separate stream. The copy gets the logs, and the replayed database becomes clean.
 #[test]
 fn finishing_rolls_back_what_had_not_ended() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
@@ -308,7 +312,7 @@ fn finishing_rolls_back_what_had_not_ended() {
     let mut session = instance.session();
     work(&mut session, &db, &mut model, &mut rng, 400);
     instance.flush().unwrap();
-    // The open transaction is in the log, and is not in the model.
+    // The open transaction is in the log, but not in the model.
     let disk = disk.process_kill();
     for path in disk.list(Path::new("/log")).unwrap() {
         let copied = Path::new("/copy").join(path.file_name().unwrap());
@@ -324,7 +328,7 @@ fn finishing_rolls_back_what_had_not_ended() {
     assert_eq!(replayed.attached, [Path::new(COPY)]);
     assert_eq!(recovery.rolled_back, 1);
     assert_eq!(header(&disk, COPY).state, DatabaseState::CleanShutdown);
-    // The log names the original's path, also in what recovery appended.
+    // The log names the path of the original, including in the records that recovery appended.
     let logs = disk.list(Path::new("/copy")).unwrap();
     assert!(logs.iter().any(|path| path.ends_with("E00.log")), "{logs:?}");
     let instance = Instance::open(copy_options(&disk, 256)).unwrap();
@@ -355,7 +359,7 @@ fn a_generation_that_does_not_continue_the_last_one_changes_nothing() {
     let next = Generation(first.0 + 1);
     assert!(matches!(error, Error::LogMissing { generation, .. } if generation == next), "{error}");
     assert_eq!((error.jet_code(), error.jet_name()), (-528, "JET_errMissingLogFile"));
-    // A damaged segment, another stream, another creation time, another content.
+    // A damaged segment, another stream, another creation time, and other content.
     let good = disk.contents(&path(1)).unwrap();
     let edits: [(Edit, LogFault, i32); 3] = [
         (|header| header.signature.random ^= 1, LogFault::OtherStream, -530),
@@ -385,7 +389,7 @@ fn a_generation_that_does_not_continue_the_last_one_changes_nothing() {
         assert_eq!(position.generation, next);
         assert!(disk.contents(Path::new(COPY)).unwrap() == before);
     }
-    // The replayer can go on with the right file.
+    // The replayer can continue with the correct file.
     disk.put(&path(1), &good);
     copy.replay(&path(1)).unwrap();
     assert_eq!(copy.next().0, first.0 + 2);

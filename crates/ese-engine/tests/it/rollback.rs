@@ -1,4 +1,4 @@
-//! Rollbacks that fail because a page that undo needs cannot be read. The log works.
+//! Tests of rollbacks that fail because a page that undo needs cannot be read. The log still works.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use jetcell_vfs::{Fault, FaultEffect, FaultTarget, FaultVfs, SimVfs, Vfs};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const DB: &str = "/db/one.edb";
-/// Number of committed rows: many times what the cache holds.
+/// Number of committed rows. It is many times what the cache can hold.
 const ROWS: i32 = 2000;
-/// Time limit for the end of an instance; far longer than needed.
+/// Time limit for the end of an instance. It is much longer than needed.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Content of the row whose insert cannot be undone. No other row has it.
+/// Content of the row whose insert cannot be undone. No other row has this content.
 const MARK: [u8; 300] = [0xe7; 300];
 
 struct Fixture {
@@ -37,7 +37,7 @@ impl Fixture {
         for directory in ["/db", "/log"] {
             faults.create_directory(Path::new(directory)).unwrap();
         }
-        // Changed pages are written when they are evicted.
+        // Changed pages are written only when they are evicted.
         let options = CacheOptions {
             eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(64 * SIZE.bytes(), SIZE, disk.clock())
@@ -48,12 +48,12 @@ impl Fixture {
     fn open(&self) -> Result<Arc<Instance>> {
         let mut options = InstanceOptions::with_cache(self.faults.clone(), "/log".into(), self.cache.clone());
         (options.threads, options.log_file_size) = (false, 128 << 10);
-        // With page images, recovery would take the damage for a torn page and repair it.
+        // With page images, recovery would treat the damage as a torn page and repair it.
         options.torn_page_protection = TornPageProtection::Off;
         Instance::open(options)
     }
 
-    /// An instance with the committed rows.
+    /// Creates an instance with the committed rows.
     fn filled(&self) -> (Arc<Instance>, Arc<Database>) {
         let instance = self.open().unwrap();
         let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
@@ -78,13 +78,13 @@ impl Fixture {
             session.commit(CommitMode::Lazy).unwrap();
             instance.step().unwrap();
         }
-        // The log must not hold images of the pages that recovery shall fail to read.
+        // The log must not contain images of the pages that recovery must fail to read.
         self.cache.flush_file(db.file_id()).unwrap();
         instance.checkpoint().unwrap();
         (instance, db)
     }
 
-    /// A transaction with an insert into the first leaf. The leaf is written and no longer in memory.
+    /// Begins a transaction with an insert into the first leaf, and writes and evicts the leaf.
     fn undecided(&self, instance: &Arc<Instance>, db: &Arc<Database>) -> Session {
         let mut session = instance.session();
         let mut table = session.open_table(db, "t").unwrap();
@@ -126,7 +126,7 @@ fn keys(instance: &Arc<Instance>, db: &Arc<Database>) -> Vec<i32> {
     keys
 }
 
-/// The result of `work`. Panics if the work exceeds the time limit.
+/// Returns the result of `work`. Panics if the work exceeds the time limit.
 fn in_time(what: &str, work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     let (done, result) = mpsc::channel();
     jetcell_sync::thread::spawn(move || done.send(work()));
@@ -138,8 +138,8 @@ fn check_read_only<T>(result: Result<T>, reason: &str) {
     assert!(matches!(&error, Error::ReadOnly(what) if what.contains(reason)), "{error}");
 }
 
-/// Checks an instance with a transaction that cannot be rolled back: changes are refused, the instance ends, and the
-/// next open undoes the transaction.
+/// Checks an instance with a transaction that cannot be rolled back. Changes are refused, the instance can be shut
+/// down, and the next open undoes the transaction.
 fn a_failed_rollback(damage: impl FnOnce(&Fixture), reason: &str, repair: impl FnOnce(&Fixture)) {
     let fixture = Fixture::new();
     let (instance, db) = fixture.filled();
@@ -155,7 +155,8 @@ fn a_failed_rollback(damage: impl FnOnce(&Fixture), reason: &str, repair: impl F
     instance.core().check_writable().unwrap();
     drop(session);
 
-    // Earlier changes can be committed. New changes are refused, also those that would meet a write conflict.
+    // Earlier changes can be committed. New changes are refused, including those that would encounter a write
+    // conflict.
     check_read_only(insert(&mut other, &mut others, ROWS + 1, &[2; 300]), reason);
     other.commit(CommitMode::Durable).unwrap();
     other.begin().unwrap();
@@ -202,7 +203,7 @@ fn an_instance_ends_if_undo_needs_a_damaged_page() {
         assert!(!found.is_empty(), "the page is on disk");
         found.iter().for_each(|at| fixture.disk.corrupt(path, *at as u64, to).unwrap());
     };
-    // Not every word is changed alike: such a change would keep the checksum.
+    // If every word were changed in the same way, the checksum would stay the same.
     let damaged = [b"wrong", &MARK[5..]].concat();
     a_failed_rollback(
         |fixture| change(fixture, &MARK, &damaged),
@@ -224,7 +225,7 @@ fn a_failed_rollback_can_be_repeated() {
         assert!(matches!(session.rollback(), Err(Error::Io { .. })));
         fixture.faults.clear();
         if !dropped {
-            // The last insert is undone, the first one is not.
+            // The last insert is undone, but the first one is not.
             let half = [
                 session.commit(CommitMode::Lazy).err(),
                 session.begin().err(),
@@ -243,8 +244,8 @@ fn a_failed_rollback_can_be_repeated() {
     }
 }
 
-/// A transaction whose level 1 created an index, and whose level 2 created another index and inserted into a page that
-/// is not in memory.
+/// Begins a transaction. Level 1 created an index. Level 2 created another index, and inserted into a page that is
+/// not in memory.
 fn two_indexes(fixture: &Fixture, db: &Arc<Database>, instance: &Arc<Instance>) -> Session {
     let mut session = instance.session();
     for index in ["X", "Y"] {

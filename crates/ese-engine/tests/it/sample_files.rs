@@ -1,4 +1,5 @@
-//! The sample files of `testkit` that the engine writes: the same work leaves the same bytes in databases of each page size and in a log.
+//! Tests of the sample files of `testkit` that the engine writes: the same work produces the same bytes in databases
+//! of each page size and in a log.
 
 use std::path::Path;
 

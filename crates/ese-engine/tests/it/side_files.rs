@@ -1,4 +1,5 @@
-//! Files of page images: their names beside databases with unusual names, and their use beside restored databases.
+//! Tests of files with page images: their names next to databases with unusual names, and their use next to restored
+//! databases.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::recovered::{Rows, SIZE, create_one, open, rows, work};
 
-/// Makes random changes that are committed, durable and in the database file.
+/// Makes random changes, commits them durably, and writes them to the database file.
 fn work_and_flush(instance: &Instance, cache: &Cache, db: &Arc<Database>, model: &mut Rows, seed: u64) {
     let mut session = instance.session();
     work(&mut session, db, model, &mut ChaCha8Rng::seed_from_u64(seed), 300);
@@ -23,7 +24,7 @@ fn work_and_flush(instance: &Instance, cache: &Cache, db: &Arc<Database>, model:
     cache.flush_file(db.file_id()).unwrap();
 }
 
-/// A page whose second half, too, differs between two states of a file.
+/// Returns a page whose second half differs between two states of a file.
 fn changed_page(before: &[u8], after: &[u8]) -> PageNumber {
     let halves = |bytes: &[u8], page: PageNumber| {
         let at = SIZE.offset_of(page) as usize;
@@ -51,7 +52,7 @@ fn databases_that_differ_only_in_extension_have_separate_page_images() {
         work_and_flush(&instance, &cache, &db, &mut model, 1);
         let disk = disk.crash(1, CrashOptions::default());
         let page = changed_page(&before, &disk.contents(one).unwrap());
-        // The second half of the page written last did not reach the disk.
+        // The second half of the last written page did not reach the disk.
         let at = SIZE.offset_of(page) as usize + SIZE.bytes() / 2;
         disk.corrupt(one, at as u64, &before[at..at + SIZE.bytes() / 2]).unwrap();
 
@@ -82,8 +83,8 @@ fn a_database_may_be_named_like_a_page_image_file() {
     }
 }
 
-/// An operator restores a database and its logs to an older state. The page images are of changes made since, which no
-/// log has.
+/// An operator restores a database and its logs to an older state. The page images contain changes made since then,
+/// which are not in any log.
 #[test]
 fn page_images_of_changes_missing_from_the_log_are_not_restored() {
     let path = Path::new("/db/a.edb");
@@ -108,7 +109,7 @@ fn page_images_of_changes_missing_from_the_log_are_not_restored() {
     assert_eq!(instance.recovery().torn_pages, 0);
     let db = instance.attach(path, 32).unwrap();
     assert_eq!(rows(&instance, &db), then);
-    // The sessions now make different changes, as much log as before, and write no page.
+    // The sessions now make different changes that produce the same amount of log and write no page.
     let mut session = instance.session();
     let mut model = then.clone();
     for seed in 3..6 {

@@ -1,4 +1,4 @@
-//! Tables compared with an ordered map: rows, indexes, long values, savepoints and definitions.
+//! Tests that compare tables with an ordered map: rows, indexes, long values, savepoints and definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -155,7 +155,7 @@ fn bytes(rng: &mut ChaCha8Rng, size: PageSize) -> Option<Vec<u8>> {
         _ => 4 * size.bytes(),
     };
     let len = rng.random_range(0..longest);
-    // Some values start with bytes that readers could take for the mark of compressed data.
+    // Some values start with bytes that readers could mistake for the mark of compressed data.
     let first = [0x18, 0x2a, b'x', 0][rng.random_range(0..4)];
     let noise = rng.random_bool(0.5);
     Some((0..len).map(|_| if noise { rng.random() } else { first }).collect())

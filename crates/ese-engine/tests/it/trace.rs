@@ -1,4 +1,4 @@
-//! A file system that records each transfer: kind, file, reason, place and bytes.
+//! A file system that records each transfer: kind, file, reason, offset and bytes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,14 +9,14 @@ use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, SimVfs, Transfer, TransferKind, Vfs, VfsLayer};
 use twox_hash::XxHash3_64;
 
-/// Operations of one kind: what was done, to which kind of file, for which reason.
+/// Kind of operation: the operation, the kind of file, and the reason.
 type Kind = (String, &'static str, Option<IoReason>);
 
 #[derive(Default)]
 struct Recorded {
-    /// Number of operations, and their bytes.
+    /// Number of operations, and number of bytes.
     sums: BTreeMap<Kind, (u64, u64)>,
-    /// Of all operations in their order, with places and content.
+    /// Hash of all operations in order, including offsets and content.
     hash: u64,
 }
 
@@ -28,7 +28,7 @@ impl Recorded {
     }
 }
 
-/// The transfers of a disk.
+/// Records the transfers of a disk.
 #[derive(Clone)]
 pub struct TracedVfs {
     disk: SimVfs,
@@ -45,7 +45,7 @@ impl TracedVfs {
         TracedVfs { disk, recorded: Arc::default() }
     }
 
-    /// The same record, for another disk.
+    /// Returns a file system for another disk that adds to the same record.
     pub fn on(&self, disk: SimVfs) -> TracedVfs {
         TracedVfs { disk, recorded: self.recorded.clone() }
     }
@@ -70,12 +70,12 @@ impl TracedVfs {
         recorded.add(&format!("{what} {} {reason:?} {offset} {bytes}", path.display()), data);
     }
 
-    /// Records something else that happens between operations.
+    /// Records another event that occurs between operations.
     pub fn mark(&self, what: &str, data: &[u8]) {
         self.recorded.lock().add(what, data);
     }
 
-    /// A line for each kind of operation, and a hash of all operations.
+    /// Returns a line for each kind of operation, and a hash of all operations.
     pub fn text(&self) -> String {
         let recorded = self.recorded.lock();
         let mut text = String::new();

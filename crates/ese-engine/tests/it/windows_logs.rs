@@ -1,4 +1,4 @@
-//! Logs that Windows wrote are replayed on its databases, and give the pages that Windows wrote.
+//! Tests that replay logs that Windows wrote on its databases. The result must be the pages that Windows wrote.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,8 @@ use testkit::corpus::Corpus;
 const SIZE: PageSize = PageSize::KIB_4;
 const COPY: &str = "/copy/SRUDB.dat";
 
-/// The generations of srum-server2022, from 1 on. The recycled file of snapshot B still has generation 2.
+/// Paths of the generations of srum-server2022, from 1 on. The recycled file of snapshot B still contains generation
+/// 2.
 const GENERATIONS: [&str; 5] =
     ["a/SRU00001.log", "b/SRUtmp.log", "b/SRU00003.log", "b/SRU00004.log", "b/SRU.log"];
 
@@ -23,7 +24,7 @@ fn log(generation: usize) -> PathBuf {
     PathBuf::from(format!("/log/SRU{generation:05X}.log"))
 }
 
-/// A disk with the logs of srum-server2022.
+/// Creates a disk with the logs of srum-server2022.
 fn server2022(corpus: &Corpus) -> SimVfs {
     let disk = SimVfs::new();
     for directory in ["/log", "/copy"] {
@@ -48,7 +49,8 @@ fn header(bytes: &[u8]) -> DatabaseHeader {
     DatabaseHeader::read_from_start(&bytes[..2 * SIZE.bytes()]).unwrap().0
 }
 
-/// What redo determines of a page: everything but the places of its nodes, and what each write changes.
+/// Returns the content of a page that redo determines: everything except the offsets of its nodes and the fields that
+/// change with each write.
 fn content(number: u32, bytes: &[u8]) -> String {
     if bytes.iter().all(|byte| *byte == 0) {
         return "zero".to_string();
@@ -70,7 +72,7 @@ fn content(number: u32, bytes: &[u8]) -> String {
 }
 
 fn assert_equal(found: &[u8], expected: &[u8]) {
-    // Windows had extended the file once more, which it logs only when the space is used.
+    // Windows had extended the file once more. It logs an extension only when the space is used.
     let (replayed, rest) = expected.split_at(found.len());
     assert!(rest.iter().all(|byte| *byte == 0));
     let expected = replayed;
@@ -129,7 +131,7 @@ fn a_database_is_built_from_its_first_log_on_to_each_snapshot() {
     check(&disk);
 }
 
-/// The generation from which redo of the copy starts: the first one if the copy does not exist.
+/// Returns the generation from which redo of the copy starts. This is the first one if the copy does not exist.
 fn first_needed(disk: &SimVfs) -> Generation {
     let Some(bytes) = disk.contents(Path::new(COPY)) else { return Generation(1) };
     let header = header(&bytes);
@@ -139,7 +141,7 @@ fn first_needed(disk: &SimVfs) -> Generation {
     }
 }
 
-/// Replays the missing generations, with a new replayer for each.
+/// Replays the missing generations with a separate replayer for each.
 fn replay_one_by_one(disk: &SimVfs) -> Result<()> {
     for generation in first_needed(disk).0..=5 {
         let mut options = options(disk);
@@ -164,7 +166,7 @@ fn generations_that_are_replayed_one_by_one_give_the_same_pages() {
     check(&disk);
 }
 
-/// The replay is killed, or the power fails, at any operation; the next one continues.
+/// Kills the replay, or cuts the power, at any operation. The next replay continues.
 #[test]
 fn a_replay_that_is_interrupted_at_any_write_continues() {
     let Some(corpus) = Corpus::locate() else { return };
@@ -191,7 +193,7 @@ fn a_replay_that_is_interrupted_at_any_write_continues() {
     assert!(cuts > 50 && stopped > cuts / 2, "{stopped} of {cuts}");
 }
 
-/// Every page of the database has all changes of its log. Recovery makes it clean and changes no page.
+/// Every page of the database has all changes in its log. Recovery makes the database clean and changes no page.
 #[test]
 fn a_dirty_database_of_windows_becomes_clean() {
     let Some(corpus) = Corpus::locate() else { return };
@@ -220,7 +222,7 @@ fn a_dirty_database_of_windows_becomes_clean() {
     assert_eq!((old.state, new.state), (DatabaseState::DirtyShutdown, DatabaseState::CleanShutdown));
     assert_eq!((new.update, new.update_minor, new.db_time), (old.update, old.update_minor, old.db_time));
     check(&disk);
-    // The stream goes on with the version and the names that it had, and names the database as Windows does.
+    // The stream continues with its version and its file names, and names the database in the same way as Windows.
     let logs: Vec<_> = disk.list(Path::new("/copy")).unwrap();
     assert!(logs.contains(&"/copy/SRU0005C.log".into()), "{logs:?}");
     let [closed, current] = ["/copy/SRU0005C.log", "/copy/SRU.log"]
@@ -233,12 +235,13 @@ fn a_dirty_database_of_windows_becomes_clean() {
     assert!(closed.version_update > 5);
 }
 
-/// Pages of another moment: older than the log, or newer than the header of the database allows.
+/// Checks that pages from a different time are reported: pages older than the log, and pages newer than the header of
+/// the database allows.
 #[test]
 fn pages_of_another_moment_are_named() {
     let Some(corpus) = Corpus::locate() else { return };
     let a = corpus.read("logsets/srum-server2022/a/SRUDB.dat");
-    // The page and time of a change of generation 2 and of one of generation 4.
+    // A time before every change, and a time after all changes that the header allows.
     for (time, code) in [(1u64, -566), (1 << 40, -625)] {
         let (mut found, mut tried, mut by_code) = (0, 0, 0);
         for number in 1..=46u32 {
@@ -254,9 +257,9 @@ fn pages_of_another_moment_are_named() {
             disk.put(Path::new(COPY), &bytes);
             let mut replayer = Replayer::open(options(&disk), &log(2)).unwrap();
             tried += 1;
-            // A page that the log does not change, or that it formats, is not judged.
+            // The time of a page that the log does not change, or that it formats, is not checked.
             if let Err(error) = replay(&mut replayer, LogPosition::MAX) {
-                // If redo did not read the page, its first reader finds the fault.
+                // If redo did not read the page, the first reader of the page detects the error.
                 let by_reader = error.to_string().contains("older than the log expects");
                 assert!(error.jet_code() == code || by_reader, "{error}");
                 by_code += usize::from(error.jet_code() == code);
@@ -268,7 +271,7 @@ fn pages_of_another_moment_are_named() {
     }
 }
 
-/// A page between the states before and after a change is of another history.
+/// A page with a time between those before and after a change belongs to another history.
 #[test]
 fn a_page_that_is_newer_than_a_change_expects_is_named() {
     let Some(corpus) = Corpus::locate() else { return };
@@ -293,7 +296,7 @@ fn a_page_that_is_newer_than_a_change_expects_is_named() {
             assert_eq!(error.jet_name(), "JET_errDbTimeTooNew");
             let text = error.to_string();
             assert!(text.contains(&format!("page {number}: ")) && text.contains(COPY), "{text}");
-            // The page with the fault was not changed, and the replayer does nothing more.
+            // The damaged page was not changed, and the replayer stops.
             let after = disk.contents(Path::new(COPY)).unwrap();
             assert!(after[at..at + SIZE.bytes()] == bytes[at..at + SIZE.bytes()]);
             assert_eq!(replayer.checkpoint().unwrap_err().jet_code(), -567);

@@ -13,7 +13,7 @@ use crate::{PageNumber, TreeId};
 /// One column of an index key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeySegment {
-    /// The column.
+    /// Column of the key.
     pub column: ColumnId,
     /// Whether larger values sort first.
     pub descending: bool,
@@ -22,16 +22,16 @@ pub struct KeySegment {
 /// A condition that a record must satisfy to have an entry in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Condition {
-    /// The column.
+    /// Column to which the condition applies.
     pub column: ColumnId,
-    /// Whether the column must be null or must not be null.
+    /// Whether the column must be null (true) or must not be null (false).
     pub must_be_null: bool,
 }
 
-/// Language settings of an index. They are always stored but have an effect on Unicode text only.
+/// Language settings of an index. They are always stored, but they affect only Unicode text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexLocale {
-    /// Windows language id of old files; 0 when there is a name.
+    /// Windows language id, used by old files; 0 if the locale has a name.
     pub lcid: u32,
     /// Locale name, such as "en-US".
     pub name: Option<String>,
@@ -45,7 +45,7 @@ pub struct IndexLocale {
 }
 
 impl Default for IndexLocale {
-    /// ESE's default: "en-US", ignoring case, kana type and width.
+    /// Returns ESE's default: "en-US", ignoring case, kana type, and width.
     fn default() -> IndexLocale {
         let name = Some("en-US".to_owned());
         IndexLocale { lcid: 0, name, map_flags: Some(0x3_0401), version: None, sort_id: None }
@@ -55,36 +55,36 @@ impl Default for IndexLocale {
 /// An index of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Index {
-    /// Name.
+    /// Name of the index.
     pub name: String,
-    /// Its tree; for the primary index, that of the table.
+    /// Tree of the index. The primary index uses the tree of the table.
     pub tree: TreeId,
     /// Root of the tree.
     pub root: PageNumber,
-    /// Flags.
+    /// Flags of the index.
     pub flags: IndexFlags,
-    /// Key columns in order.
+    /// Columns of the key, in order.
     pub segments: Vec<KeySegment>,
-    /// Which records have entries.
+    /// Conditions that a record must meet to have an entry.
     pub conditions: Vec<Condition>,
-    /// Longest key in bytes, if not 255.
+    /// Maximum length of a key in bytes, if it is not 255.
     #[doc(alias = "KeyMost")]
     pub key_most: Option<u16>,
-    /// Longest segment of a text or binary column.
+    /// Maximum length of the key segment of a text or binary column.
     #[doc(alias = "VarSegMac")]
     pub segment_limit: Option<u16>,
-    /// Share of a page that is filled before a split, in percent.
+    /// Percentage of a page that is filled before the page is split.
     pub density: u32,
-    /// Language.
+    /// Language settings of the index.
     pub locale: IndexLocale,
-    /// Tuple indexes: five numbers, kept as stored.
+    /// Limits of a tuple index: five numbers, in their stored form.
     pub tuple_limits: Option<Vec<u8>>,
-    /// Growth hints, kept as stored.
+    /// Growth hints, in their stored form.
     pub space_hints: Option<Vec<u8>>,
 }
 
 impl Index {
-    /// An index with default locale, density 80 and no conditions.
+    /// Creates an index with the default locale, density 80, and no conditions.
     pub fn new(name: &str, tree: TreeId, root: PageNumber, flags: IndexFlags, columns: &[u16]) -> Index {
         let segment = |id: &u16| KeySegment { column: ColumnId(*id), descending: false };
         Index {
@@ -103,17 +103,17 @@ impl Index {
         }
     }
 
-    /// Whether the index is the primary index, which is the table's own tree.
+    /// Returns true if the index is the primary index, which is the table's own tree.
     pub fn is_primary(&self) -> bool {
         self.flags.contains(IndexFlags::PRIMARY)
     }
 
-    /// Whether there is at most one record per key.
+    /// Returns true if no two records can have the same key.
     pub fn is_unique(&self) -> bool {
         self.flags.intersects(IndexFlags::UNIQUE | IndexFlags::PRIMARY)
     }
 
-    /// Limits of the index's keys.
+    /// Returns the limits of the index's keys.
     pub fn key_limits(&self) -> KeyLimits {
         KeyLimits {
             key: self.key_most.map_or(DEFAULT_KEY_MOST, usize::from),
@@ -125,7 +125,7 @@ impl Index {
 const DESCENDING: u8 = 0x40;
 const MUST_BE_NULL: u8 = 0x20;
 
-/// Flags and column of each segment; `None` if the bytes are not a whole number of segments.
+/// Decodes the flags and the column of each segment. Returns `None` if the bytes are not a whole number of segments.
 fn decode(bytes: &[u8], flags: IndexFlags) -> Option<Vec<(u8, ColumnId)>> {
     if flags.contains(IndexFlags::EXTENDED_SEGMENTS) {
         let (segments, []) = bytes.as_chunks::<4>() else { return None };

@@ -1,6 +1,6 @@
-//! Rows of MSysLocales, a store of named numbers.
+//! Rows of MSysLocales, a table of named numbers.
 //!
-//! The name is UTF-16 with a terminator in a binary column. The key is made from that column.
+//! The name is stored in a binary column as UTF-16 with a terminator. The key is derived from that column.
 
 use super::row::CatalogError;
 use super::system::locales_columns;
@@ -11,16 +11,16 @@ use crate::record::{CodePage, ColumnId, ColumnValue, Record, RecordBuilder, Reco
 /// A row of MSysLocales.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocaleRow {
-    /// Name of the number.
+    /// Name under which the number is stored.
     pub name: String,
-    /// 1 for the version of the store itself, 2 for all others.
+    /// Kind of the number: 1 for the version of the table itself, 2 for all others.
     pub kind: u8,
-    /// The number.
+    /// Value of the number.
     pub value: i32,
 }
 
 impl LocaleRow {
-    /// The rows of a new database without localized indexes, in order of their keys.
+    /// Creates the rows of a new database without localized indexes, sorted by key.
     pub fn fresh() -> Vec<LocaleRow> {
         let row = |name: &str, kind, value| LocaleRow { name: name.to_owned(), kind, value };
         let mut rows = vec![
@@ -36,7 +36,7 @@ impl LocaleRow {
         rows
     }
 
-    /// Key of the row.
+    /// Returns the key of the row.
     pub fn key(&self) -> Vec<u8> {
         let name = self.name_bytes();
         let column = locales_columns().iter().find(|column| column.id == ColumnId::FIRST_VARIABLE);

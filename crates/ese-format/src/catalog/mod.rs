@@ -1,5 +1,5 @@
-//! The catalog: the table MSysObjects, whose rows describe all tables, columns, indexes and long-value trees, including
-//! those of the catalog itself.
+//! The catalog: the table MSysObjects, whose rows describe all tables, columns, indexes and long-value trees,
+//! including those of the catalog itself.
 //!
 //! ```text
 //!  row kind          Id                ColtypOrPgnoFDP   SpaceUsage   Flags    PagesOrLocale
@@ -9,8 +9,9 @@
 //!  4 long values     tree id           root page         density      0        initial pages
 //! ```
 //!
-//! Rows are ordinary [records](crate::record), in the order (table, kind, id). Newer formats only add columns to their
-//! schema. A primary index has the tree of its table. MSysObjectsShadow is a copy of the catalog with the same rows.
+//! Rows are ordinary [records](crate::record), sorted by (table, kind, id). Newer formats only add columns to their
+//! schema. A primary index has the same tree as its table. MSysObjectsShadow is a copy of the catalog with the same
+//! rows.
 //!
 //! [`CatalogRow`] is one row. [`assemble`] turns rows into [`TableSchema`]s, and [`TableSchema::rows`] does the
 //! reverse. The rows of two more system tables are defined here: MSysObjids ([`TreeOwner`]) and MSysLocales

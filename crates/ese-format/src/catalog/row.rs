@@ -26,7 +26,7 @@ pub enum RowKind {
 }
 
 impl RowKind {
-    /// The kind with this on-disk code.
+    /// Returns the kind with the given on-disk code.
     pub const fn from_code(code: i16) -> Option<RowKind> {
         Some(match code {
             1 => RowKind::Table,
@@ -38,35 +38,35 @@ impl RowKind {
         })
     }
 
-    /// The on-disk code.
+    /// Returns the on-disk code of the kind.
     pub const fn code(self) -> i16 {
         self as i16
     }
 }
 
-/// Numbers of the catalog columns that only some rows have. They are the keys of [`CatalogRow::extra`].
+/// Numbers of the catalog columns that only some rows have. The numbers are the keys of [`CatalogRow::extra`].
 pub mod extra {
     use crate::record::ColumnId;
 
-    /// Template table, or name of a callback.
+    /// Name of the template table, or name of a callback.
     pub const TEMPLATE_TABLE: ColumnId = ColumnId(130);
-    /// Raw default of a column.
+    /// Default value of a column, in its stored form.
     pub const DEFAULT_VALUE: ColumnId = ColumnId(131);
-    /// Segments of an index.
+    /// Key segments of an index.
     pub const KEY_SEGMENTS: ColumnId = ColumnId(132);
-    /// `u16`: longest segment of text and binary in an index.
+    /// Maximum length of the key segment of a text or binary column, as `u16`.
     pub const SEGMENT_LIMIT: ColumnId = ColumnId(133);
     /// Conditions of an index.
     pub const CONDITIONS: ColumnId = ColumnId(134);
-    /// Five `u32` of a tuple index.
+    /// Limits of a tuple index, as five `u32`.
     pub const TUPLE_LIMITS: ColumnId = ColumnId(135);
     /// Version of the sort tables.
     pub const SORT_VERSION: ColumnId = ColumnId(136);
     /// Identity of the sort tables.
     pub const SORT_ID: ColumnId = ColumnId(137);
-    /// `u32`: length from which long values are separated.
+    /// Minimum length of a long value that is stored in the long-value tree, as `u32`.
     pub const SEPARATE_LONG_VALUES: ColumnId = ColumnId(258);
-    /// Growth hints.
+    /// Growth hints of an object.
     pub const SPACE_HINTS: ColumnId = ColumnId(259);
     /// Growth hints of a long-value tree that does not exist yet.
     pub const LONG_VALUE_SPACE_HINTS: ColumnId = ColumnId(260);
@@ -80,10 +80,10 @@ pub enum CatalogError {
     /// The bytes are not a valid record.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A column that every row must have is null.
+    /// A column that must not be null is null.
     #[error("a catalog row lacks column {0}")]
     Missing(ColumnId),
-    /// A kind of object that this crate does not know.
+    /// The kind of object is unknown to this crate.
     #[error("a catalog row describes an object of unknown kind {0}")]
     UnknownKind(i16),
 }
@@ -93,29 +93,30 @@ pub enum CatalogError {
 pub struct CatalogRow {
     /// Table to which the row belongs. ESE: `ObjidTable`.
     pub table: TreeId,
-    /// Kind of object that it describes. ESE: `Type`.
+    /// Kind of object that the row describes. ESE: `Type`.
     pub kind: RowKind,
     /// Tree id, or column number. ESE: `Id`.
     pub id: u32,
     /// Root page, or type code of a column. ESE: `ColtypOrPgnoFDP`.
     pub root_or_type: u32,
-    /// Density in percent, or longest value of a column. ESE: `SpaceUsage`.
+    /// Density in percent, or maximum length of a column's values. ESE: `SpaceUsage`.
     pub space: u32,
-    /// Flags, whose meaning depends on the kind. ESE: `Flags`.
+    /// Flags; their meaning depends on the kind. ESE: `Flags`.
     pub flags: u32,
-    /// Initial pages, code page of a column, LCID of an index. ESE: `PagesOrLocale`.
+    /// Number of initial pages, code page of a column, or LCID of an index. ESE: `PagesOrLocale`.
     pub pages_or_locale: u32,
-    /// Set on table rows. ESE: `RootFlag`.
+    /// True for table rows, absent for others. ESE: `RootFlag`.
     pub root_flag: Option<bool>,
     /// Offset of a fixed column in the record. ESE: `RecordOffset`.
     pub record_offset: Option<u16>,
     /// Text normalisation of an index. ESE: `LCMapFlags`.
     pub map_flags: Option<u32>,
-    /// Longest key of an index, if not 255. ESE: `KeyMost`.
+    /// Maximum length of a key of an index, if it is not 255. ESE: `KeyMost`.
     pub key_most: Option<u16>,
-    /// Chunk size of a table's long values, if not the default. ESE: `LVChunkMax`.
+    /// Chunk size of the table's long values, if it is not the default. ESE: `LVChunkMax`.
     pub chunk_size: Option<u32>,
-    /// Time when the root page was last set, as stored; newest databases only. ESE: `PgnoFDPLastSetTime`.
+    /// Time at which the root page was last set, in its stored form; only in the newest databases. ESE:
+    /// `PgnoFDPLastSetTime`.
     pub root_set: Option<[u8; 8]>,
     /// Name of the object. ESE: `Name`.
     pub name: String,
@@ -124,7 +125,7 @@ pub struct CatalogRow {
 }
 
 impl CatalogRow {
-    /// A row without optional columns.
+    /// Creates a row without optional columns.
     pub fn new(table: TreeId, kind: RowKind, id: u32, root_or_type: u32, name: &str) -> CatalogRow {
         CatalogRow {
             table,
@@ -199,23 +200,23 @@ impl CatalogRow {
         record.build()
     }
 
-    /// Key of the row in the catalog (index Id). It is also the row's bookmark in the other indexes.
+    /// Returns the key of the row in the catalog (index Id). It is also the row's bookmark in the other indexes.
     pub fn key(&self) -> Vec<u8> {
         [&self.owner_key()[..], &long(self.id)].concat()
     }
 
-    /// Key of the row in the index Name.
+    /// Returns the key of the row in the index Name.
     pub fn name_key(&self) -> Vec<u8> {
         [&self.owner_key()[..], &text(&self.name_bytes())].concat()
     }
 
-    /// Key of the row in the index RootObjects; `None` unless the row describes a table.
+    /// Returns the key of the row in the index RootObjects. Returns `None` unless the row describes a table.
     pub fn root_objects_key(&self) -> Option<Vec<u8>> {
         let flag = if self.root_flag? { 0xff } else { 0 };
         Some([&[0x7f, flag][..], &text(&self.name_bytes())].concat())
     }
 
-    /// Common prefix of the keys of all rows of a table.
+    /// Returns the prefix that the keys of all rows of a table share.
     pub fn table_prefix(table: TreeId) -> Vec<u8> {
         long(table.0).to_vec()
     }
@@ -234,18 +235,18 @@ impl CatalogRow {
 
 const NAME: ColumnId = ColumnId(128);
 
-/// Key segment of a 32-bit column.
+/// Returns the key segment of a 32-bit value.
 pub(super) fn long(value: u32) -> [u8; 5] {
     let [a, b, c, d] = (value ^ 0x8000_0000).to_be_bytes();
     [0x7f, a, b, c, d]
 }
 
-/// Key segment of a name. Names are short enough that their keys are never truncated.
+/// Returns the key segment of a name. Names are so short that their keys are never truncated.
 fn text(name: &[u8]) -> Vec<u8> {
     [&[0x7f][..], &name.to_ascii_uppercase(), &[0]].concat()
 }
 
-/// A record with the fixed schema of the catalog.
+/// A record of the catalog, which has a fixed schema.
 struct Columns<'a> {
     record: Record<'a>,
 }

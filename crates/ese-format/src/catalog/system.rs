@@ -1,4 +1,4 @@
-//! The identifiers and columns of the system tables, which are the same in every database.
+//! Identifiers and columns of the system tables, which are the same in every database.
 
 use std::sync::LazyLock;
 
@@ -13,9 +13,9 @@ pub const CATALOG_SHADOW: TreeId = TreeId(3);
 pub const CATALOG_ROOT: PageNumber = PageNumber::fixed(4);
 /// Root page of MSysObjectsShadow.
 pub const CATALOG_SHADOW_ROOT: PageNumber = PageNumber::fixed(24);
-/// Tree of the catalog's index Name.
+/// Tree of the index Name of the catalog.
 pub const NAME_INDEX: TreeId = TreeId(4);
-/// Tree of the catalog's index RootObjects.
+/// Tree of the index RootObjects of the catalog.
 pub const ROOT_OBJECTS_INDEX: TreeId = TreeId(5);
 /// First tree id that is free in a new database.
 pub const FIRST_USER_TREE: TreeId = TreeId(8);
@@ -23,7 +23,7 @@ pub const FIRST_USER_TREE: TreeId = TreeId(8);
 pub(super) const OBJIDS: TreeId = TreeId(6);
 pub(super) const LOCALES: TreeId = TreeId(7);
 
-/// The columns of MSysObjects, including those that only newer databases have.
+/// Returns the columns of MSysObjects, including those that only newer databases have.
 pub fn catalog_columns() -> &'static [Column] {
     static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         use ColumnType::{Binary, Bit, DateTime, Long, LongBinary, Short, Text, UnsignedShort};
@@ -61,7 +61,7 @@ pub fn catalog_columns() -> &'static [Column] {
         .into_iter()
         .map(|(id, name, kind, size)| {
             let mut column = Column::new(id, name, kind, size);
-            // In ESE every catalog column has a code page, even a number.
+            // In ESE, every catalog column has a code page, even if it contains numbers.
             column.code_page = CodePage::WESTERN;
             if matches!(id, 1..=7 | 128) {
                 column.flags = ColumnFlags::NOT_NULL;
@@ -75,7 +75,7 @@ pub fn catalog_columns() -> &'static [Column] {
     &COLUMNS
 }
 
-/// The columns of MSysObjids.
+/// Returns the columns of MSysObjids.
 pub(super) fn objids_columns() -> &'static [Column] {
     static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         let column = |id, name, kind| Column::new(id, name, kind, 0);
@@ -88,7 +88,7 @@ pub(super) fn objids_columns() -> &'static [Column] {
     &COLUMNS
 }
 
-/// The columns of MSysLocales.
+/// Returns the columns of MSysLocales.
 pub(super) fn locales_columns() -> &'static [Column] {
     static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
         let mut columns = vec![

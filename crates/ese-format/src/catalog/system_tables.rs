@@ -1,4 +1,4 @@
-//! The schemas of the system tables of a new database, with their fixed pages.
+//! Schemas of the system tables of a new database, with their fixed pages.
 //!
 //! ```text
 //!  root page  tree id  table
@@ -17,7 +17,7 @@ use super::table::{TableFlags, TableSchema};
 use crate::PageNumber;
 use crate::key::IndexFlags;
 
-/// The schemas of the four system tables of a new database.
+/// Returns the schemas of the four system tables of a new database.
 pub fn system_tables() -> Vec<TableSchema> {
     let page = PageNumber::fixed;
 

@@ -13,19 +13,19 @@ bitflags::bitflags! {
     /// Flags of a table. ESE: `JET_bitObject*`.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct TableFlags: u32 {
-        /// Created by the engine.
+        /// The engine created the table.
         const SYSTEM = 0x8000_0000;
-        /// Columns and indexes never change.
+        /// The columns and indexes of the table never change.
         const FIXED_SCHEMA = 0x4000_0000;
-        /// Other tables inherit its columns.
+        /// Other tables inherit the columns of this table.
         const TEMPLATE = 0x2000_0000;
-        /// Inherits columns.
+        /// The table inherits columns from a template table.
         const DERIVED = 0x1000_0000;
-        /// With `SYSTEM`: created when first needed.
+        /// The table is created when it is first needed. Used together with `SYSTEM`.
         const SYSTEM_DYNAMIC = 0x0800_0000;
-        /// Derived tables have no fixed and variable columns of their own.
+        /// Derived tables cannot have their own fixed and variable columns.
         const NO_FIXED_VAR_IN_DERIVED = 0x0400_0000;
-        /// Other bits are kept.
+        /// Unknown bits are preserved.
         const _ = !0;
     }
 }
@@ -33,41 +33,41 @@ bitflags::bitflags! {
 /// Schema of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableSchema {
-    /// Name.
+    /// Name of the table.
     pub name: String,
-    /// Its tree. All catalog rows of the table refer to it by this id.
+    /// Tree of the table. All catalog rows of the table refer to it by this id.
     pub tree: TreeId,
-    /// Root of the tree.
+    /// Root page of the tree.
     pub root: PageNumber,
-    /// Flags.
+    /// Flags of the table.
     pub flags: TableFlags,
-    /// Number of pages with which it was created.
+    /// Number of pages with which the table was created.
     pub initial_pages: u32,
-    /// Share of a page that is filled before a split, in percent.
+    /// Percentage of a page that is filled before the page is split.
     pub density: u32,
-    /// Bytes per long-value chunk, if not the default.
+    /// Size of a long-value chunk in bytes, if it is not the default.
     #[doc(alias = "LVChunkMax")]
     pub chunk_size: Option<u32>,
-    /// Length from which long values are stored in the long-value tree, if not the default.
+    /// Minimum length of a long value that is stored in the long-value tree, if it is not the default.
     pub separate_from: Option<u32>,
-    /// Table whose columns and indexes this table inherits. The inherited ones are not repeated here.
+    /// Table from which this table inherits columns and indexes. Inherited columns and indexes are not listed here.
     pub template: Option<String>,
-    /// Growth hints, kept as stored.
+    /// Growth hints, in their stored form.
     pub space_hints: Option<Vec<u8>>,
-    /// Growth hints for the long-value tree, kept as stored.
+    /// Growth hints for the long-value tree, in their stored form.
     pub long_value_space_hints: Option<Vec<u8>>,
-    /// Columns by number.
+    /// Columns, sorted by number.
     pub columns: Vec<Column>,
     /// Numbers of deleted columns, which are never reused.
     pub deleted_columns: Vec<ColumnId>,
-    /// Indexes by tree.
+    /// Indexes, sorted by tree id.
     pub indexes: Vec<Index>,
     /// Tree and root page of the long values, if the table has any.
     pub long_values: Option<(TreeId, PageNumber)>,
 }
 
 impl TableSchema {
-    /// A user table without columns and indexes.
+    /// Creates a user table without columns and indexes.
     pub fn new(name: &str, tree: TreeId, root: PageNumber) -> TableSchema {
         TableSchema {
             name: name.to_owned(),
@@ -88,39 +88,40 @@ impl TableSchema {
         }
     }
 
-    /// The column with this number.
+    /// Returns the column with this number.
     pub fn column(&self, id: ColumnId) -> Option<&Column> {
         let found = self.columns.binary_search_by_key(&id, |column| column.id).ok()?;
         self.columns.get(found)
     }
 
-    /// The column with this name. The case of ASCII letters is ignored.
+    /// Returns the column with this name. The case of ASCII letters is ignored.
     pub fn column_named(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
     }
 
-    /// The primary index, if the table has one.
+    /// Returns the primary index, if the table has one.
     pub fn primary_index(&self) -> Option<&Index> {
         self.indexes.iter().find(|index| index.is_primary())
     }
 
-    /// Indexes with a tree of their own.
+    /// Returns the indexes that have their own tree.
     pub fn secondary_indexes(&self) -> impl Iterator<Item = &Index> {
         self.indexes.iter().filter(|index| !index.is_primary())
     }
 
-    /// Longest primary key in bytes; 4 for a table without primary index, whose records are numbered.
+    /// Returns the maximum length of a primary key in bytes. A table without a primary index numbers its records, and
+    /// its keys have 4 bytes.
     pub fn key_most(&self) -> usize {
         self.primary_index().map_or(4, |index| index.key_limits().key)
     }
 
-    /// Bytes per long-value chunk.
+    /// Returns the size of a long-value chunk in bytes.
     pub fn chunk_size(&self, size: PageSize) -> usize {
         let own = self.chunk_size.filter(|own| (1..=size.get()).contains(own));
         own.map_or(long_value::chunk_size(size), |own| own as usize)
     }
 
-    /// The catalog rows of this table, in order of their keys.
+    /// Returns the catalog rows of this table, sorted by key.
     pub fn rows(&self) -> Vec<CatalogRow> {
         let mut rows = vec![self.table_row()];
         rows.extend(self.columns.iter().map(|column| self.column_row(column)));
@@ -129,7 +130,7 @@ impl TableSchema {
         rows
     }
 
-    /// The row of the table itself.
+    /// Returns the row of the table itself.
     pub(super) fn table_row(&self) -> CatalogRow {
         let mut row = CatalogRow::new(self.tree, RowKind::Table, self.tree.0, self.root.get(), &self.name);
         row.space = self.density;
@@ -147,7 +148,7 @@ impl TableSchema {
         row
     }
 
-    /// The row of a column.
+    /// Returns the row of a column.
     pub(super) fn column_row(&self, column: &Column) -> CatalogRow {
         let id = column.id.0.into();
         let mut row = CatalogRow::new(self.tree, RowKind::Column, id, column.kind.code(), &column.name);
@@ -155,7 +156,7 @@ impl TableSchema {
         row.flags = column.flags.bits();
         row.pages_or_locale = column.code_page.0;
         row.record_offset = (column.class() == ColumnClass::Fixed).then_some(match self.describes_itself() {
-            // ESE writes this wrong offset for all columns of the catalog.
+            // In the rows of the catalog's own columns, ESE always writes this wrong offset.
             true => 4,
             false => column.record_offset,
         });
@@ -163,7 +164,7 @@ impl TableSchema {
         row
     }
 
-    /// The row of an index.
+    /// Returns the row of an index.
     pub fn index_row(&self, index: &Index) -> CatalogRow {
         let mut row = CatalogRow::new(self.tree, RowKind::Index, index.tree.0, index.root.get(), &index.name);
         row.space = index.density;
@@ -184,7 +185,7 @@ impl TableSchema {
         row
     }
 
-    /// The row of the long-value tree, if there is one.
+    /// Returns the row of the long-value tree, if the table has one.
     pub fn long_value_row(&self) -> Option<CatalogRow> {
         let (tree, root) = self.long_values?;
         let mut row = CatalogRow::new(self.tree, RowKind::LongValues, tree.0, root.get(), "LV");
@@ -204,9 +205,10 @@ fn put(row: &mut CatalogRow, column: ColumnId, value: Option<Vec<u8>>) {
     }
 }
 
-/// Assembles the tables that catalog rows describe, in order of their trees.
+/// Assembles the tables that catalog rows describe, sorted by tree id.
 ///
-/// Rows of tables that have no table row, rows of unknown types and rows with invalid numbers are ignored.
+/// The following rows are ignored: all rows of a table that has no table row, rows of unknown types, and rows with
+/// invalid numbers.
 pub fn assemble(rows: impl IntoIterator<Item = CatalogRow>) -> Vec<TableSchema> {
     let mut by_table: BTreeMap<TreeId, Vec<CatalogRow>> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Tests with the rows of a real catalog, and with damaged ones.
+//! Tests with the rows of a real catalog, and with damaged rows.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn table(tree: u32, root: u32) -> TableSchema {
     TableSchema::new("t", TreeId(tree), PageNumber::fixed(root))
 }
 
-/// The row encodes to the bytes, and they decode to it.
+/// Checks that the row encodes to the bytes and that the bytes decode to the row.
 fn check(row: &CatalogRow, bytes: &str) {
     assert_eq!(row.encode(SIZE).unwrap(), hex(bytes));
     assert_eq!(CatalogRow::decode(&hex(bytes), SIZE).as_ref(), Ok(row));

@@ -1,7 +1,7 @@
-//! Rows of MSysObjids: the table to which a tree belongs.
+//! Rows of MSysObjids, which maps each tree to its table.
 //!
-//! There is one row per table, secondary index and long-value tree. The key is the id of the tree. All columns are
-//! tagged.
+//! The table has one row per table, secondary index, and long-value tree. The key is the id of the tree. All columns
+//! are tagged.
 
 use super::row::{CatalogError, RowKind, long};
 use super::system::objids_columns;
@@ -11,16 +11,16 @@ use crate::{PageSize, TreeId};
 /// A row of MSysObjids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeOwner {
-    /// The tree.
+    /// Tree that is described.
     pub tree: TreeId,
-    /// The table to which it belongs. The tree of a table belongs to that table.
+    /// Table to which the tree belongs. The main tree of a table belongs to that table.
     pub table: TreeId,
-    /// Contents of the tree.
+    /// Kind of object that the tree contains.
     pub kind: RowKind,
 }
 
 impl TreeOwner {
-    /// Key of the row.
+    /// Returns the key of the row.
     pub fn key(&self) -> Vec<u8> {
         long(self.tree.0).to_vec()
     }

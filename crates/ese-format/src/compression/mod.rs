@@ -8,8 +8,8 @@
 //!    4               erased                           any; no data left
 //! ```
 //!
-//! Scheme 0 means not compressed: all bytes, the first one included, are the value. Xpress9 (5), Xpress10 (6) and LZ4
-//! (7), which only newer databases use, are not supported and return an error.
+//! Scheme 0 means that the value is not compressed: all bytes, including the first, belong to the value. Xpress9 (5),
+//! Xpress10 (6) and LZ4 (7), which only newer databases use, are not supported and return an error.
 
 mod seven_bit;
 mod xpress;
@@ -19,22 +19,22 @@ use thiserror::Error;
 /// Reason for which stored bytes cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CompressionError {
-    /// A scheme that this crate does not support.
+    /// The value uses a scheme that this crate does not support.
     #[error("compression scheme {0} is not supported")]
     Unsupported(u8),
-    /// The value was erased on purpose.
+    /// The value was erased intentionally.
     #[error("the value was erased")]
     Erased,
     /// The stream ends early or refers to bytes before its start.
     #[error("the compressed bytes are invalid")]
     Corrupt,
-    /// More bytes than the caller allows.
+    /// The value is longer than the caller allows.
     #[error("the value is longer than the {limit} bytes expected")]
     TooLong {
-        /// The limit.
+        /// Maximum length in bytes.
         limit: usize,
     },
-    /// Another number of bytes than expected.
+    /// The value does not have the expected length.
     #[error("{found} bytes where {expected} were expected")]
     WrongLength {
         /// Expected number of bytes.
@@ -50,10 +50,10 @@ const SEVEN_BIT_UNICODE: u8 = 2;
 const XPRESS: u8 = 3;
 const SCRUB: u8 = 4;
 
-/// Longest value that can be stored compressed in a record.
+/// Maximum length of a value that can be stored compressed in a record.
 pub const MAX_INTRINSIC: usize = 64 * 1024;
 
-/// Decompresses `stored`. The result is never longer than `limit`.
+/// Decompresses `stored`. Fails if the result is longer than `limit`.
 pub fn decompress(stored: &[u8], limit: usize) -> Result<Vec<u8>, CompressionError> {
     let Some((&first, rest)) = stored.split_first() else { return Ok(Vec::new()) };
     match first >> 3 {
@@ -74,7 +74,7 @@ pub fn decompress(stored: &[u8], limit: usize) -> Result<Vec<u8>, CompressionErr
     }
 }
 
-/// Overwrites a stored value with `fill`, so that it is known as erased when it is read.
+/// Overwrites a stored value with `fill` and marks it as erased.
 pub fn erase(stored: &mut [u8], fill: u8) {
     stored.fill(fill);
     if let Some(first) = stored.first_mut() {
@@ -82,10 +82,10 @@ pub fn erase(stored: &mut [u8], fill: u8) {
     }
 }
 
-/// Compresses `plain` with XPRESS. `None` if the result is not shorter or `plain` exceeds 65,535 bytes.
+/// Compresses `plain` with XPRESS. Returns `None` if the result is not shorter or if `plain` exceeds 65,535 bytes.
 pub(crate) fn compress_xpress(plain: &[u8]) -> Option<Vec<u8>> {
     let [low, high] = u16::try_from(plain.len()).ok()?.to_le_bytes();
-    // What does not shrink grows by a bit for each byte.
+    // Incompressible data grows by one bit per byte.
     let mut stored = Vec::with_capacity(plain.len() + plain.len() / 8 + 16);
     stored.extend_from_slice(&[XPRESS << 3, low, high]);
     xpress::compress(plain, &mut stored);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Long value 3 of a real file: 1051 bytes in 41.
+    /// Stored form of long value 3 of a real file: 1051 bytes compressed to 41.
     const REAL: &str = "181b040f0000004c6f6e6720636f6d70726573736564204153434949207465787420610700 0ffffc03";
 
     fn hex(text: &str) -> Vec<u8> {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn seven_bit_units_expand_to_utf_16() {
-        // 'A', 'B' in 14 bits: six are used in the last byte.
+        // 'A' and 'B' take 14 bits, so six bits of the last byte are used.
         assert_eq!(decompress(&hex("154121"), 10).unwrap(), b"A\0B\0");
         assert_eq!(decompress(&hex("0d4121"), 10).unwrap(), b"AB");
     }

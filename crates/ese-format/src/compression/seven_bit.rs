@@ -1,8 +1,8 @@
-//! Characters of seven bits, packed from the least significant bit on.
+//! Compression to 7-bit characters, packed starting from the least significant bit.
 
 use super::CompressionError;
 
-/// Unpacks `packed` into units of `width` bytes. Of the last byte, only `last_bits + 1` bits are used.
+/// Unpacks `packed` into units of `width` bytes. Only `last_bits + 1` bits of the last byte are used.
 pub(super) fn decompress(
     packed: &[u8],
     last_bits: u8,

@@ -1,4 +1,4 @@
-//! Flags of an index. Many of them control how its keys are made.
+//! Flags of an index. Many of these flags determine how keys are constructed.
 
 bitflags::bitflags! {
     /// Flags of an index. ESE: `IDBFLAG` (low half) and `IDXFLAG` (high half).
@@ -7,43 +7,43 @@ bitflags::bitflags! {
     pub struct IndexFlags: u32 {
         /// No two records have the same key.
         const UNIQUE = 0x1;
-        /// Records whose columns are all null have an entry.
+        /// Records whose key columns are all null have an entry.
         const ALLOW_ALL_NULLS = 0x2;
-        /// Records whose first column is null have an entry.
+        /// Records whose first key column is null have an entry.
         const ALLOW_FIRST_NULL = 0x4;
-        /// Records with some null columns have an entry.
+        /// Records in which some key columns are null have an entry.
         const ALLOW_SOME_NULLS = 0x8;
-        /// Records with a null column are rejected.
+        /// Records in which a key column is null are rejected.
         const NO_NULL_SEGMENT = 0x10;
         /// The index is the primary index, which is the table's own tree.
         const PRIMARY = 0x20;
         /// The index has a locale.
         const LOCALE_SET = 0x40;
-        /// A column has several values.
+        /// At least one key column is multi-valued.
         const MULTI_VALUED = 0x80;
-        /// Index of a template table.
+        /// The index belongs to a template table.
         const TEMPLATE = 0x100;
-        /// Inherited from a template table.
+        /// The index is inherited from a template table.
         const DERIVED = 0x200;
-        /// A column is Unicode text, so the keys depend on the version of Windows' sort tables.
+        /// A key column is Unicode text, so the keys depend on the version of the Windows sort tables.
         const LOCALIZED_TEXT = 0x400;
-        /// Nulls sort behind all values.
+        /// Nulls sort after all values.
         const NULLS_HIGH = 0x800;
-        /// Old repair of Unicode keys.
+        /// Legacy repair of Unicode keys.
         const UNICODE_FIXUP = 0x1000;
         /// Every combination of values has an entry.
         const CROSS_PRODUCT = 0x2000;
         /// Keys that are too long are rejected rather than truncated.
         const DISALLOW_TRUNCATION = 0x4000;
-        /// The n-th values of all columns together have an entry.
+        /// The n-th values of all columns form one entry.
         const NESTED_TABLE = 0x8000;
-        /// Segments take four bytes; always set in modern files.
+        /// Segment descriptions take four bytes. This flag is always set in modern files.
         const EXTENDED_SEGMENTS = 0x1_0000;
-        /// GUIDs sort as .NET sorts them.
+        /// GUIDs sort as in .NET.
         const DOT_NET_GUID = 0x2_0000;
-        /// The index is filled after its creation.
+        /// The index is populated after its creation.
         const DEFERRED_POPULATE = 0x4_0000;
-        /// Other bits are kept.
+        /// Unknown bits are preserved.
         const _ = !0;
     }
 }
@@ -51,6 +51,6 @@ bitflags::bitflags! {
 impl IndexFlags {
     /// Flags of an ordinary primary index.
     pub const DEFAULT_PRIMARY: IndexFlags = IndexFlags::from_bits_retain(0x1_002f);
-    /// Flags of an ordinary secondary index: duplicates and nulls allowed.
+    /// Flags of an ordinary secondary index, which allows duplicates and nulls.
     pub const DEFAULT_SECONDARY: IndexFlags = IndexFlags::from_bits_retain(0x1_000e);
 }

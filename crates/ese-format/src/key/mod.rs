@@ -1,4 +1,4 @@
-//! Index keys: column values converted to bytes whose order is that of the values.
+//! Index keys: column values converted to bytes that sort in the same order as the values.
 //!
 //! ```text
 //!  key = segment | segment | ...              truncated at the index's limit
@@ -6,12 +6,13 @@
 //!    00 null   40 zero length   7F value follows   C0 null that sorts high
 //! ```
 //!
-//! By type: integers are big-endian with the sign bit flipped, and so are floats, of which negative ones are inverted.
-//! GUIDs are ordered by their groups from the last one. ASCII text is in upper case with a terminator. Variable binary
-//! is in groups of eight bytes with a length after each.
+//! The encoding depends on the type. Integers are big-endian with the sign bit flipped. Floats are encoded in the
+//! same way, and negative floats are inverted completely. GUIDs are ordered by their groups, starting with the last.
+//! ASCII text is converted to upper case and terminated. Variable binary is split into groups of eight bytes, each
+//! followed by a length.
 //!
-//! Verified on all keys of the test corpus whose columns are supported. Not supported: Unicode text, whose keys depend
-//! on tables inside Windows, and tuple indexes (parts of strings).
+//! The encoding was verified on all keys of the test corpus whose columns are supported. Not supported: Unicode text,
+//! whose keys depend on tables inside Windows, and tuple indexes (parts of strings).
 
 mod flags;
 mod segment;
@@ -25,13 +26,13 @@ use thiserror::Error;
 use crate::PageSize;
 use crate::record::{Column, ColumnId, RecordError};
 
-/// Default limit of the length of keys. ESE: `JET_cbKeyMost_OLD`.
+/// Default maximum length of a key in bytes. ESE: `JET_cbKeyMost_OLD`.
 pub const DEFAULT_KEY_MOST: usize = 255;
 
-/// Reason for which a key cannot be made.
+/// Reason for which a key cannot be constructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// Unicode text, whose order is defined by tables inside Windows.
+    /// The column is Unicode text. Tables inside Windows define its order.
     #[error("keys of column {0} need the sort tables of Windows")]
     UnicodeText(ColumnId),
     /// The index divides values into tuples.
@@ -40,9 +41,9 @@ pub enum KeyError {
     /// The value does not have the length of its type.
     #[error("column {column} has a value of {len} bytes")]
     WrongLength {
-        /// The column.
+        /// Column of the key.
         column: ColumnId,
-        /// Length of the value.
+        /// Length of the value in bytes.
         len: usize,
     },
     /// The index names a column that the table does not have.
@@ -62,12 +63,12 @@ pub enum KeyError {
     LongValue(ColumnId),
 }
 
-/// Limits of an index's keys.
+/// Length limits of the keys of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLimits {
-    /// Longest key. ESE: `cbKeyMost`.
+    /// Maximum length of a key in bytes. ESE: `cbKeyMost`.
     pub key: usize,
-    /// Longest segment of a text or binary column, if shorter. ESE: `cbVarSegMac`.
+    /// Maximum length of the segment of a text or binary column, if it is shorter. ESE: `cbVarSegMac`.
     pub segment: Option<usize>,
 }
 
@@ -77,12 +78,12 @@ impl Default for KeyLimits {
     }
 }
 
-/// One column value of a key.
+/// Value of one column of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyPart<'a> {
-    /// The column.
+    /// Column of the key.
     pub column: &'a Column,
-    /// The stored value; `None` for null.
+    /// Value in its stored form; `None` for null.
     pub value: Option<&'a [u8]>,
     /// Whether this column sorts in descending order.
     pub descending: bool,
@@ -91,13 +92,13 @@ pub struct KeyPart<'a> {
 /// A normalised key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Key {
-    /// The bytes.
+    /// Bytes of the key.
     pub bytes: Vec<u8>,
     /// Whether the key was truncated at its limit.
     pub truncated: bool,
 }
 
-/// Largest limit that an index may have on pages of this size.
+/// Returns the maximum key limit that an index may have on pages of this size.
 pub const fn max_key_limit(size: PageSize) -> usize {
     match size.get() {
         2048 => 500,
@@ -106,25 +107,26 @@ pub const fn max_key_limit(size: PageSize) -> usize {
     }
 }
 
-/// The limit that ESE assigns to a primary index whose columns all have a fixed size: the exact length of its keys.
+/// Returns the limit that ESE assigns to a primary index whose columns all have a fixed size. This is the exact
+/// length of its keys.
 ///
-/// `None` if a column has no fixed size; such indexes keep [`DEFAULT_KEY_MOST`].
+/// Returns `None` if a column has no fixed size. Such indexes use [`DEFAULT_KEY_MOST`].
 pub fn exact_key_limit<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Option<usize> {
     columns.into_iter().map(|column| column.kind.fixed_size().map(|size| size + 1)).sum()
 }
 
-/// Initial capacity, which suffices for the keys of numbers and GUIDs.
+/// Initial capacity in bytes, which is enough for keys of numbers and GUIDs.
 pub(crate) const SHORT_KEY: usize = 32;
 
-/// Makes the key of `parts`, which are the values of the index's segments in order.
+/// Constructs the key of `parts`, which are the values of the index's segments in order.
 pub fn normalise(parts: &[KeyPart<'_>], limits: KeyLimits, flags: IndexFlags) -> Result<Key, KeyError> {
     let mut bytes = Vec::with_capacity(limits.key.min(SHORT_KEY));
     let truncated = append(parts, limits, flags, &mut bytes)?;
     Ok(Key { bytes, truncated })
 }
 
-/// Like [`normalise`], but appends the bytes to `key`. Returns whether the key was truncated. After an error, a part of the key may
-/// be there.
+/// Appends the key of `parts` to `key`; see [`normalise`]. Returns whether the key was truncated. After an error,
+/// `key` may contain a part of the new key.
 pub fn append(
     parts: &[KeyPart<'_>],
     limits: KeyLimits,
@@ -136,7 +138,7 @@ pub fn append(
         let start = key.len();
         let room = limits.key.saturating_sub(start - begin);
         if room == 0 {
-            // ESE ignores segments beyond the limit, but marks the key as truncated.
+            // ESE ignores segments beyond the limit but marks the key as truncated.
             truncated = true;
             break;
         }
@@ -152,7 +154,7 @@ pub fn append(
     Ok(truncated)
 }
 
-/// Result of the rules of an index about nulls.
+/// Result of applying an index's rules for nulls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NullRule {
     /// The record has an entry.
@@ -163,7 +165,7 @@ pub(crate) enum NullRule {
     Rejected,
 }
 
-/// Applies the rules of an index about nulls to the segments of one entry; `true` means null.
+/// Applies an index's rules for nulls to the segments of one entry; `true` means null.
 pub(crate) fn null_rule(nulls: &[bool], flags: IndexFlags) -> NullRule {
     let allowed = |flag| flags.contains(flag);
     if !nulls.contains(&true) {

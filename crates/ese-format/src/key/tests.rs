@@ -1,4 +1,4 @@
-//! Keys of real indexes, the order of keys, and truncation.
+//! Tests of keys from real indexes, of key order, and of truncation.
 
 use proptest::prelude::*;
 
@@ -84,7 +84,8 @@ fn keys_are_truncated_at_the_limit() {
     let sixteen = b"test binary data";
     let whole = key(ColumnType::Binary, sixteen);
     assert_eq!(limited(ColumnType::Binary, sixteen, 19), (whole.clone(), false));
-    // Truncation inside a group keeps the bytes of the group; behind it, the length byte says that more would follow.
+    // Truncation inside a group keeps the bytes of the group. After the last byte of the group, the length byte
+    // indicates that more bytes follow.
     assert_eq!(limited(ColumnType::Binary, sixteen, 18), (whole[..18].to_vec(), true));
     assert_eq!(limited(ColumnType::Binary, sixteen, 10), (whole[..10].to_vec(), true));
     assert_eq!(limited(ColumnType::Binary, b"12345678", 9), (b"\x7f12345678".to_vec(), true));
@@ -92,7 +93,7 @@ fn keys_are_truncated_at_the_limit() {
     assert_eq!(limited(ColumnType::Long, &[0; 4], 3), (hex("7f 8000"), true));
 
     assert_eq!(limited(ColumnType::Text, b"abcd", 6), (b"\x7fABCD\0".to_vec(), false));
-    // The last character is shifted whether or not it is a lower-case letter, as in ESE.
+    // As in ESE, the last character is shifted even if it is not a lower-case letter.
     assert_eq!(limited(ColumnType::Text, b"abcd", 5), (b"\x7fABCD".to_vec(), true));
     assert_eq!(limited(ColumnType::Text, b"ab1d", 4), (vec![0x7f, b'A', b'B', b'1' - 0x20], true));
     assert_eq!(limited(ColumnType::Text, b"ab\0d", 4), (b"\x7fAB\0".to_vec(), false));
@@ -145,7 +146,7 @@ fn exact_limits_exist_for_fixed_sizes_only() {
     assert_eq!(exact_key_limit([&long, &variable(ColumnType::Text)]), None);
 }
 
-/// Key of a typed value.
+/// Returns the key of a typed value.
 fn value_key(kind: ColumnType, value: Value, descending: bool) -> Vec<u8> {
     let column = variable(kind);
     let bytes = value.encode(&column).unwrap().unwrap();

@@ -21,24 +21,24 @@ use crate::{Generation, LogPosition, LogTime, Signature};
 pub const SEGMENT_BYTES: usize = crate::checksum::SEGMENT_LEN;
 /// File type of a log, at byte 667 of every ESE header.
 pub const FILE_TYPE_LOG: u32 = 3;
-/// Length of the checksum, which precedes the fields.
+/// Length in bytes of the checksum, which precedes the fields.
 const CHECKSUM_LEN: usize = 4;
-/// Format version that Jetcell writes: 8.4000.5.14, that of Exchange 2016.
+/// Format version that Jetcell writes: 8.4000.5.14, the version of Exchange 2016.
 pub const LOG_VERSION: (u32, u32, u32, u32) = (8, 4000, 5, 14);
-/// Engine format version that Jetcell writes.
+/// Version of the engine format that Jetcell writes.
 pub const ENGINE_VERSION: u32 = 8520;
 
 layout! {
-    /// The fields of a log header in file order, from byte 4. ESE: `LGFILEHDR`.
+    /// Fields of a log header in file order, from byte 4. ESE: `LGFILEHDR`.
     #[doc(alias = "LGFILEHDR")]
     pub struct LogHeader {
-        /// Number of the file in its stream.
+        /// Number of the log file in its stream.
         generation: Generation,
-        /// Bytes per segment; 4096 in this format.
+        /// Number of bytes per segment; 4096 in this format.
         segment_bytes: u16,
-        /// Number of segments of the header; 1.
+        /// Number of segments in the header; always 1.
         header_segments: u16,
-        /// Number of segments of the file.
+        /// Number of segments in the file.
         file_segments: u16,
         /// Page size of the databases; 0 means 4096.
         database_page_size: u16,
@@ -48,31 +48,31 @@ layout! {
         previous_created: LogTime,
         /// Format version, major.
         version_major: u32,
-        /// Format version, minor; never changes.
+        /// Format version, minor. It never changes.
         version_minor: u32,
         /// Format version, update major.
         version_update: u32,
-        /// Identity of the stream.
+        /// Signature of the log stream.
         signature: Signature,
         /// Settings of the engine.
         parameters: EngineParameters,
-        /// 1 created from a reserve log, 2 circular logging, 4 circular logging in the past.
+        /// Flags: 1 created from a reserve log, 2 circular logging, 4 circular logging in the past.
         flags: u8,
-        /// Checkpoint when the file was created.
+        /// Checkpoint at the time when the file was created.
         checkpoint: LogPosition,
         /// Format version, update minor.
         version_update_minor: u32,
-        /// Code of the sector size of the disk; 0 unknown.
+        /// Code of the disk's sector size; 0 means unknown.
         sector_code: u8,
         /// XOR of the segment checksums of the previous log.
         previous_checksum: u64,
-        /// Engine format version of the writer.
+        /// Version of the engine format of the writer.
         engine_version: u32,
-        /// Zero.
+        /// Reserved; always zero.
         reserved: [u8; 2],
-        /// [`FILE_TYPE_LOG`].
+        /// File type; always [`FILE_TYPE_LOG`].
         file_type: u32,
-        /// Databases attached when the file was created.
+        /// List of the databases that were attached when the file was created.
         attachment_list: [u8; ATTACHMENT_LIST_LEN],
     }
 }
@@ -81,38 +81,38 @@ const _: () = assert!(4 + <LogHeader as Layout>::FIXED == 2719);
 /// Reason for which a segment cannot be decoded as the header of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogHeaderError {
-    /// Fewer bytes than a header.
+    /// The input is shorter than a header.
     #[error("log header needs {SEGMENT_BYTES} bytes, but only {available} are available")]
     Truncated {
-        /// Length of the input.
+        /// Length of the input in bytes.
         available: usize,
     },
-    /// Checksum mismatch.
+    /// The stored checksum does not match the contents.
     #[error("log header checksum {stored:08x}, should be {computed:08x}")]
     BadChecksum {
-        /// Stored in the header.
+        /// Checksum stored in the header.
         stored: u32,
-        /// Computed from the header.
+        /// Checksum computed from the header.
         computed: u32,
     },
-    /// Another kind of file.
+    /// The file type is another one.
     #[error("not a log file (file type {file_type})")]
     NotALog {
-        /// Bytes 667..671.
+        /// File type found in bytes 667..671.
         file_type: u32,
     },
-    /// A format version that this crate does not support.
+    /// The format version is not supported by this crate.
     #[error("log format {major}.{minor} is not supported; only 8.4000 is")]
     UnknownVersion {
-        /// Major version.
+        /// Major format version.
         major: u32,
-        /// Minor version.
+        /// Minor format version.
         minor: u32,
     },
 }
 
 impl LogHeader {
-    /// Decodes a header.
+    /// Decodes a log header.
     pub fn decode(bytes: &[u8]) -> Result<LogHeader, LogHeaderError> {
         let truncated = LogHeaderError::Truncated { available: bytes.len() };
         let page = bytes.get(..SEGMENT_BYTES).ok_or(truncated)?;
@@ -135,12 +135,12 @@ impl LogHeader {
         Ok(header)
     }
 
-    /// The fields of a log header, without any validation. `None` if the page is too short.
+    /// Returns the fields of a log header without validating them. Returns `None` if the page is too short.
     pub fn fields(page: &[u8]) -> Option<Fields> {
         fields::of::<LogHeader>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
-    /// The segment to write, checksum included.
+    /// Encodes the header as a segment, including the checksum.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = Vec::with_capacity(SEGMENT_BYTES);
         0u32.put(&mut page);

@@ -1,4 +1,4 @@
-//! The transaction log: file header, segments, and the records in them.
+//! The transaction log: file header, segments, and log records.
 
 pub mod header;
 pub mod parameters;

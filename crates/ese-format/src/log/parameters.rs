@@ -1,4 +1,4 @@
-//! The settings of the engine that log headers, checkpoints and Init records store. ESE: `DBMS_PARAM`.
+//! Settings of the engine that log headers, checkpoints, and Init records store. ESE: `DBMS_PARAM`.
 
 use crate::declare::layout;
 use crate::layout::Layout;
@@ -13,34 +13,34 @@ layout! {
     /// ```
     #[doc(alias = "DBMS_PARAM")]
     pub struct EngineParameters {
-        /// Folder of the checkpoint, NUL-terminated.
+        /// Directory of the checkpoint file, NUL-terminated.
         system_path: [u8; 261],
-        /// Folder of the logs, NUL-terminated.
+        /// Directory of the log files, NUL-terminated.
         log_path: [u8; 261],
-        /// Bit 0: circular logging.
+        /// Flags. Bit 0: circular logging.
         flags: u8,
-        /// Largest number of sessions.
+        /// Maximum number of sessions.
         sessions: u32,
-        /// Largest number of open tables.
+        /// Maximum number of open tables.
         open_tables: u32,
-        /// Limit of the version store.
+        /// Maximum number of pages in the version store.
         version_pages: u32,
-        /// Largest number of cursors.
+        /// Maximum number of cursors.
         cursors: u32,
-        /// Log buffer size.
+        /// Size of the log buffer.
         log_buffers: u32,
-        /// Segments of a log file.
+        /// Number of segments in a log file.
         log_file_segments: u32,
-        /// Largest cache, in pages.
+        /// Maximum size of the cache in pages.
         cache_max: u32,
-        /// Zero.
+        /// Reserved; always zero.
         reserved: [u8; 16],
     }
 }
 const _: () = assert!(<EngineParameters as Layout>::FIXED == EngineParameters::LEN);
 
 impl EngineParameters {
-    /// Length on disk.
+    /// Length on disk in bytes.
     pub const LEN: usize = 567;
 }
 

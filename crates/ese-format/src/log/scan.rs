@@ -1,4 +1,4 @@
-//! The end of a log file, and the distinction between a torn write and damage.
+//! Search for the end of a log file, and distinction between a torn write and damage.
 //!
 //! ```text
 //! | header | valid | valid | valid | shadow or nothing ... |        a log that ends
@@ -6,11 +6,12 @@
 //! | header | valid | valid |  bad, lost or valid in any order  |    torn write of several segments
 //! ```
 //!
-//! ESE's rules: after the first segment without content, nothing valid and nothing damaged may follow, and a damaged
-//! segment must have its shadow behind it. They do not cover a write of several segments of which a power cut kept an
-//! arbitrary part. The segments that Jetcell writes store the first segment of their write, so that the rule for them
-//! is exact: the log may end at a segment that is not valid, unless a later segment proves that its write was complete
-//! before. ESE's rules apply to segments without this mark, such as those in logs of ESE.
+//! ESE has two rules. No valid and no damaged segment may follow the first segment without content. A damaged segment
+//! must be followed by its shadow. These rules do not cover a write of several segments of which only an arbitrary
+//! part survived a power failure. Each segment that Jetcell writes therefore stores the first segment of its write,
+//! which makes an exact rule possible. The log may end at a segment that is not valid, unless a later segment proves
+//! that the write of the invalid segment was complete. ESE's rules apply to segments without this mark, such as those
+//! in logs written by ESE.
 
 use crate::log::header::SEGMENT_BYTES;
 use crate::log::segment::{SegmentKind, classify, shadow_of};
@@ -19,57 +20,58 @@ use crate::{Generation, LogPosition};
 /// Kind of damage in a log file. A torn write at the end of the log is not damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanErrorKind {
-    /// The checksum is wrong, the shadow is missing, and a torn write is excluded.
+    /// The checksum is wrong, the segment has no shadow, and the cause cannot be a torn write.
     #[error("it is damaged and there is no copy of it")]
     Damaged,
-    /// The segment is damaged or missing, but a later segment was written after this one was durable.
+    /// The segment is damaged or missing, but a later segment proves that it was once durable.
     #[error("it is damaged or was never stored, though its write had been acknowledged")]
     LostWrite,
-    /// The position stored in the segment is later than expected.
+    /// The segment stores a later position than expected.
     #[error("it claims to be segment {0}")]
     LaterPosition(LogPosition),
-    /// A valid segment behind the end of the log.
+    /// A valid segment follows the end of the log.
     #[error("it has content, but the log ends before it")]
     ValidAfterEnd,
-    /// A damaged segment behind the end of the log.
+    /// A damaged segment follows the end of the log.
     #[error("it is damaged, and the log ends before it")]
     DamagedAfterEnd,
 }
 
-/// Damage in a log file.
+/// Location and kind of damage in a log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("log segment {segment} (last good one before it: {last_good}): {reason}")]
 pub struct ScanError {
     /// Index of the segment.
     pub segment: u16,
-    /// Index of the last valid segment before it; 0 is the header.
+    /// Index of the last valid segment before the damaged one; 0 is the header.
     pub last_good: u16,
     /// Kind of damage.
     pub reason: ScanErrorKind,
 }
 
-/// The content of an undamaged log file.
+/// Result of scanning an undamaged log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogScan {
-    /// Last segment with records. The first is segment 1.
+    /// Index of the last segment with records. The first is segment 1.
     pub last: u16,
-    /// XOR of the checksums of these segments, which the header of the next log stores.
+    /// XOR of the checksums of all segments with records. The header of the next log stores it.
     pub accumulated: u64,
-    /// Segments that were corrected in memory: one flipped bit, or replaced by the shadow.
+    /// Indexes of the segments that were corrected in memory: a flipped bit was corrected, or the shadow replaced the
+    /// segment.
     pub repaired: Vec<u16>,
-    /// Segments behind the end are part of a torn write.
+    /// Whether segments after the end belong to a torn write.
     pub torn: bool,
-    /// The last segment stores the first segment of its write, or there is no segment: torn writes can be
-    /// distinguished from damage.
+    /// Whether torn writes can be distinguished from damage: the last segment stores the first segment of its write,
+    /// or the log has no segment.
     pub marked: bool,
 }
 
-/// Scans a whole log file, header included. Correctable damage is corrected in memory.
+/// Scans a whole log file, including its header. Correctable damage is corrected in memory.
 pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, ScanError> {
     let mut scan = LogScan { marked: true, ..LogScan::default() };
     // Segment at which the log ends, and whether that segment is damaged.
     let mut end: Option<(u16, bool)> = None;
-    // The last segment of a file can only be a shadow.
+    // The last segment of a file can only be a shadow, so it is not classified itself.
     let count = u16::try_from(file.len() / SEGMENT_BYTES).unwrap_or(u16::MAX).saturating_sub(1);
     for index in 1..count {
         let expected = LogPosition { generation, segment: index, offset: 0 };
@@ -122,7 +124,7 @@ pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, Scan
     Ok(scan)
 }
 
-/// A segment, and what follows it.
+/// Returns a segment and the segment that follows it.
 fn split(file: &mut [u8], index: u16) -> (&mut [u8], &[u8]) {
     let at = usize::from(index) * SEGMENT_BYTES;
     let (_, rest) = file.split_at_mut_checked(at).unwrap_or_default();

@@ -5,13 +5,14 @@
 //! 16 time (8)   24 first segment of its write (2), or zero   26 hash of its records (6), or zero   32 zero (4)   36 flags (4), 0x2000   40 records ... 4096
 //! ```
 //!
-//! A *shadow* is an identical copy in the next segment. It fails the checksum with its own index and passes with the
-//! index before.
+//! A *shadow* is an identical copy in the next segment. Its checksum fails with its own index and matches with the
+//! previous index.
 //!
-//! Bytes 24..32 are reserved in ESE, which writes zeros and does not read them. The first segment of the write to which
-//! a segment belongs distinguishes a torn write from damage (see [`scan`](super::scan)): a lost segment at or behind it
-//! was not acknowledged, and one before it was. ESE's checksum is linear, so that missing sectors with repeated content
-//! can pass it. Therefore the hash (the lower 48 bits of XXH3 with the position as seed) must match too.
+//! Bytes 24..32 are reserved in ESE, which writes zeros and does not read them. The first segment of a segment's
+//! write distinguishes a torn write from damage (see [`scan`](super::scan)). A lost segment was not acknowledged if
+//! it is at or after that first segment, and was acknowledged if it is before. ESE's checksum is linear and may
+//! therefore match although sectors with repeated content are missing. For this reason, the hash (the lower 48 bits
+//! of XXH3 with the position as seed) must match too.
 
 use twox_hash::XxHash3_64;
 
@@ -29,8 +30,8 @@ const HASH_BYTES: usize = 6;
 const FLAGS_AT: usize = 36;
 const FLAGS: u32 = 0x2000;
 
-/// Writes header and checksum into a segment that holds its records. `write` is the first segment of the write to which
-/// the segment belongs; all segments before it are durable.
+/// Writes the header and the checksum into a segment that contains records. `write` is the first segment of the write
+/// to which this segment belongs. All segments before `write` are durable.
 pub fn finish(segment: &mut [u8; SEGMENT_BYTES], position: LogPosition, time: LogTime, write: LogPosition) {
     let mut head = [0; RECORDS_AT];
     let hash = hash_of(segment, position);
@@ -55,24 +56,24 @@ pub fn finish(segment: &mut [u8; SEGMENT_BYTES], position: LogPosition, time: Lo
 /// Classification of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
-    /// A valid segment at its own position.
+    /// The segment is valid and stores its own position.
     Valid {
-        /// Its checksum.
+        /// Checksum of the segment.
         checksum: u64,
-        /// Index of the first segment of its write, if stored.
+        /// Index of the first segment of the write, if the segment stores it.
         write: Option<u16>,
-        /// A flipped bit was corrected.
+        /// Whether a flipped bit was corrected.
         repaired: bool,
     },
-    /// A valid segment from an earlier use of the file.
+    /// The segment is valid but from an earlier use of the file.
     Stale,
-    /// A valid segment with a later position than expected.
+    /// The segment is valid but stores a later position than expected.
     Later(LogPosition),
-    /// A copy of the segment before it.
+    /// The segment is a copy of the previous segment.
     Shadow,
     /// All bytes are zero.
     Zero,
-    /// Damaged.
+    /// The segment is damaged.
     Bad,
 }
 
@@ -101,7 +102,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
     if is_shadow { SegmentKind::Shadow } else { SegmentKind::Bad }
 }
 
-/// Returns `behind`, the segment that follows the one at `expected`, if it is a valid shadow of that one.
+/// Returns `behind`, the segment that follows the segment at `expected`, if it is a valid shadow of that segment.
 pub fn shadow_of(behind: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
     let mut copy = behind.to_vec();
     let good = verify_segment(&mut copy, u32::from(expected.segment)) != BlockIntegrity::Bad;
@@ -129,7 +130,7 @@ fn hash_of(segment: &[u8], position: LogPosition) -> [u8; HASH_BYTES] {
     low
 }
 
-/// Whether the hash matches. Segments of ESE have no hash and count as whole.
+/// Returns true if the hash matches. Segments written by ESE have no hash and are always accepted.
 fn is_whole(segment: &[u8], position: LogPosition) -> bool {
     let position = LogPosition { offset: 0, ..position };
     let stored = segment.get(HASH_AT..HASH_AT + HASH_BYTES).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Changes of a page in memory: nodes, external header, header fields.
+//! Changes to a page in memory: nodes, external header, and header fields.
 //!
 //! An insert writes its line at the start of the contiguous free area. A delete lowers that start if its line is the
 //! last one, and leaves a hole otherwise. Lines are compacted if the contiguous free area is too small but all free
-//! bytes together suffice. Freed bytes keep their contents. Some free bytes can be reserved for rollbacks; the caller
+//! bytes together suffice. Freed bytes are not overwritten. Some free bytes can be reserved for rollbacks; the caller
 //! decides whether they may be used.
 //!
 //! After an error the page is unchanged, except that lines may have been compacted.
@@ -31,7 +31,7 @@ pub struct PageMut<'a> {
 }
 
 impl<'a> PageMut<'a> {
-    /// A mutable view of a formatted page.
+    /// Creates a mutable view of a formatted page.
     ///
     /// # Panics
     /// If `bytes` is not one page.
@@ -43,8 +43,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Formats `bytes` as an empty page with an empty external header and the given identity. All other bytes are
-    /// zero.
+    /// Formats `bytes` as an empty page with an empty external header and the given identity. All other bytes are set
+    /// to zero.
     ///
     /// # Panics
     /// If `bytes` is not one page.
@@ -59,7 +59,8 @@ impl<'a> PageMut<'a> {
         PageMut::format_over(bytes, size, number, tree, flags)
     }
 
-    /// Like [`PageMut::format`], but keeps the bytes that no line covers. [`PageMut::fill_free_area`] overwrites them.
+    /// Formats `bytes` like [`PageMut::format`], but does not change bytes that no line covers.
+    /// [`PageMut::fill_free_area`] overwrites them.
     ///
     /// # Panics
     /// If `bytes` is not one page.
@@ -83,8 +84,8 @@ impl<'a> PageMut<'a> {
         page
     }
 
-    /// Formats `bytes` as a page that is allocated and not used yet: it has no tag, not even that of an external header.
-    /// ESE: `PreInitializeNewPage`.
+    /// Formats `bytes` as a page that is allocated but not yet used. The page has no tag, not even one for the
+    /// external header. ESE: `PreInitializeNewPage`.
     ///
     /// # Panics
     /// If `bytes` is not one page.
@@ -102,7 +103,7 @@ impl<'a> PageMut<'a> {
         page
     }
 
-    /// A read view of the page.
+    /// Returns a read-only view of the page.
     pub fn as_page(&self) -> Page<'_> {
         Page { header: self.header, body: self.body, large: self.large }
     }
@@ -122,7 +123,7 @@ impl<'a> PageMut<'a> {
         self.header.next.set(PageNumber::to_raw(page));
     }
 
-    /// Sets the number that a large page stores of itself.
+    /// Sets the page number that a large page stores in its header.
     pub fn set_number(&mut self, number: PageNumber) {
         if self.large
             && let Ok((second, _)) = LargePageHeader::mut_from_prefix(self.body)
@@ -136,8 +137,8 @@ impl<'a> PageMut<'a> {
         self.header.tree.set(tree.0);
     }
 
-    /// Sets the flags. [`PageFlags::ROOT`] and [`PageFlags::SPACE`] determine which bytes are the prefix, so they may
-    /// change only while no node is compressed.
+    /// Sets the flags. They may change only while no node is compressed, because [`PageFlags::ROOT`] and
+    /// [`PageFlags::SPACE`] determine which bytes are the prefix.
     pub fn set_flags(&mut self, flags: PageFlags) {
         self.header.flags.set(flags.bits());
     }
@@ -148,8 +149,8 @@ impl<'a> PageMut<'a> {
         self.header.uncommitted_free.set(bytes.min(self.as_page().free_bytes()) as u16);
     }
 
-    /// Replaces the external header. Nodes keep their keys: if the prefix changes and nodes are compressed, all nodes
-    /// are rewritten.
+    /// Replaces the external header. The keys of nodes do not change: if the prefix changes and nodes are compressed,
+    /// all nodes are rewritten.
     pub fn set_external_header(&mut self, external_header: &[u8]) -> Result<(), PageFull> {
         let page = self.as_page();
         let same_prefix = page.prefix() == prefix_in(external_header, page.flags());
@@ -159,10 +160,10 @@ impl<'a> PageMut<'a> {
         self.keep_nodes(page.node_count(), external_header)
     }
 
-    /// Inserts a node before node `index`. The key is compressed against the page's prefix if that saves space;
+    /// Inserts a node before node `index`. The key is compressed against the page's prefix if that saves space.
     /// [`NodeFlags::COMPRESSED`] in `flags` is ignored.
     ///
-    /// Returns [`PageFull`] also for an index beyond the end and for lengths that no node can have.
+    /// Also returns [`PageFull`] for an index beyond the end and for lengths that no node can have.
     pub fn insert_node(
         &mut self,
         index: usize,
@@ -233,7 +234,7 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Removes all nodes. The external header and other reserved lines stay and are compacted.
+    /// Removes all nodes. The external header and other reserved lines remain and are compacted.
     pub fn clear_nodes(&mut self) {
         let page = self.as_page();
         let reserved = page.first_node_tag().min(page.tag_count());
@@ -241,17 +242,18 @@ impl<'a> PageMut<'a> {
         let free = page.free_bytes() + node_bytes;
         self.set_tag_count(reserved);
         self.set_free(free);
-        // Invalid lines stay where they are.
+        // If a line is invalid, compaction fails and the lines stay where they are.
         let _ = self.compact(None);
     }
 
-    /// Fills all bytes that no line uses with `fill`. On a page with invalid lines, only the free area behind them.
+    /// Fills all bytes that no line uses with `fill`. On a page with invalid lines, only the free area after the
+    /// lines is filled.
     pub fn overwrite_unused(&mut self, fill: u8) {
         let _ = self.compact(None);
         self.fill_free_area(fill);
     }
 
-    /// Fills the free area behind all lines with `fill`.
+    /// Fills the free area after all lines with `fill`.
     pub fn fill_free_area(&mut self, fill: u8) {
         let page = self.as_page();
         let start = page.data_start() + page.free_start();
@@ -261,7 +263,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Replaces the data of a node and keeps key and flags. Returns [`PageFull`] also if there is no node at `index`.
+    /// Replaces the data of a node. The key and the flags do not change. Also returns [`PageFull`] if there is no
+    /// node at `index`.
     pub fn replace_data(&mut self, index: usize, data: &[u8]) -> Result<(), PageFull> {
         let page = self.as_page();
         let node = page.node(index).ok_or(PageFull)?;
@@ -288,8 +291,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Keeps the first `count` nodes, removes the others, and rewrites the kept ones under another external header.
-    /// Leaves the page unchanged if they do not fit.
+    /// Keeps the first `count` nodes and rewrites them under another external header. All other nodes are removed.
+    /// The page does not change if the nodes do not fit.
     pub fn keep_nodes(&mut self, count: usize, external_header: &[u8]) -> Result<(), PageFull> {
         let (old_header, old_body) = (*self.header, self.body.to_vec());
         let old = Page { header: &old_header, body: &old_body, large: self.large };
@@ -304,7 +307,8 @@ impl<'a> PageMut<'a> {
         written
     }
 
-    /// Appends nodes of another page and compresses their keys against this page's prefix. Copies all of them or none.
+    /// Appends nodes of another page and compresses their keys against this page's prefix. Either all nodes are
+    /// copied or none.
     pub fn copy_nodes_from(&mut self, from: &Page<'_>, range: Range<usize>) -> Result<(), PageFull> {
         self.insert_nodes_from(self.as_page().node_count(), from, range)
     }
@@ -339,7 +343,7 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Changes the length of a line. Its beginning and its flags stay.
+    /// Changes the length of a line. Its first bytes and its flags do not change.
     fn resize_line(&mut self, number: usize, len: usize) -> Result<&mut [u8], PageFull> {
         let page = self.as_page();
         let mut tag = page.tag(number).ok_or(PageFull)?;
@@ -357,7 +361,7 @@ impl<'a> PageMut<'a> {
                 self.body.copy_within(from..from + tag.len, self.as_page().data_start() + to);
                 tag.start = to;
             } else {
-                // The last line needs only the difference as free space.
+                // For the last line, only the difference in length must be free.
                 self.compact(Some(number))?;
                 tag = self.as_page().tag(number).ok_or(PageFull)?;
                 if self.as_page().contiguous_free() < len - tag.len {
@@ -371,7 +375,7 @@ impl<'a> PageMut<'a> {
             self.set_free_start(tag.end());
         }
         if len == 0 {
-            // An empty line must not lie behind the start of the free area when that start moves down.
+            // An empty line must not remain beyond the start of the free area when that start moves down.
             tag.start = 0;
         }
         self.put_tag(number, tag);
@@ -386,7 +390,7 @@ impl<'a> PageMut<'a> {
         if self.as_page().contiguous_free() < len { Err(PageFull) } else { Ok(()) }
     }
 
-    /// Moves all lines to the start of the data area, in tag order, with `last` behind the others. Fails on a page
+    /// Moves all lines to the start of the data area in tag order, with `last` after the others. Fails on a page
     /// whose lines overlap or exceed the used area.
     fn compact(&mut self, last: Option<usize>) -> Result<(), PageFull> {
         let page = self.as_page();

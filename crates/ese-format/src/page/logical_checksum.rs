@@ -1,4 +1,5 @@
-//! The logical checksum of a page: equal for all copies of a page that have the same changes, however these copies are laid out.
+//! The logical checksum of a page. It is equal for all copies of a page with the same changes, regardless of their
+//! layout.
 //!
 //! ```text
 //!  sum = 0;  for each byte: sum = rotate_left(sum, 6) + byte
@@ -7,17 +8,17 @@
 //!               then the flags of the node, without VERSIONED
 //! ```
 //!
-//! Log records have it folded to 32 or 16 bits, after an exclusive or with a time of the database.
+//! Log records contain the checksum after an XOR with a dbtime of the database, folded to 32 or 16 bits.
 
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{HEADER_LEN, LargePageHeader, NodeFlags, Page, PageFlags, PageHeader};
 use crate::{DbTime, PageSize};
 
-/// Bytes of a line that its length and flags take.
+/// Number of bytes at the start of a line for its length and flags.
 const LINE_START: usize = 2;
 
-/// The logical checksum of a page. Lines that exceed the page are left out.
+/// Returns the logical checksum of a page. Lines that exceed the page are ignored.
 #[doc(alias = "LoggedDataChecksum")]
 pub fn logical_checksum(bytes: &[u8], size: PageSize) -> u64 {
     let Ok((header, _)) = PageHeader::read_from_prefix(bytes) else { return 0 };
@@ -47,7 +48,7 @@ pub fn logical_checksum(bytes: &[u8], size: PageSize) -> u64 {
                 None => continue,
             },
         };
-        // On large pages the flags are in the line.
+        // On large pages, the flags are in the line.
         let flags = match (size.is_large(), line) {
             (true, Some(line)) => line.get(1).map_or(0, |byte| byte >> 5),
             (true, None) => 0,
@@ -62,13 +63,15 @@ pub fn logical_checksum(bytes: &[u8], size: PageSize) -> u64 {
     sum
 }
 
-/// A logical checksum as a ScanCheck2 record has it. `seed` is the highest time of the database when the page was read.
+/// Folds a logical checksum to the form in a ScanCheck2 record. `seed` is the highest dbtime of the database when the
+/// page was read.
 pub fn fold_logical_checksum(sum: u64, seed: DbTime) -> u32 {
     let mixed = sum ^ seeded(seed);
     (mixed >> 32) as u32 ^ mixed as u32
 }
 
-/// The same for a ScanCheck record, of older engines.
+/// Folds a logical checksum to the form in a ScanCheck record, which older engines write. `seed` is the highest
+/// dbtime of the database when the page was read.
 pub fn fold_logical_checksum_to_16_bits(sum: u64, seed: DbTime) -> u16 {
     let mixed = sum ^ seeded(seed);
     (mixed >> 48) as u16 ^ (mixed >> 32) as u16 ^ (mixed >> 16) as u16 ^ mixed as u16

@@ -1,24 +1,25 @@
-//! A page of a B+ tree: header, lines growing up, tags growing down.
+//! A page of a B+ tree: header, lines that grow up, and tags that grow down.
 //!
 //! ```text
 //!  0                 40 (80)                                                     page size
 //!  | header          | line | line | hole | line | ... free ... | tag n-1 | ... | tag 1 | tag 0 |
-//!                    ^ offsets of lines count from here         ^ contiguous free area ends here
+//!                    ^ offsets of lines start here              ^ contiguous free area ends here
 //!
 //!  tag:   u16 length, u16 offset (13 bits each; 15 on large pages). Small pages: node flags on top of offset
 //!  node:  [u16 prefix length, if compressed] u16 suffix length | suffix | data      (13 bits each)
 //!         large pages: node flags on top of the first length; internal pages: data = u32 child page
 //! ```
 //!
-//! Tag 0 is the external header. It holds the space header on the root of a tree, the split reserve and the prefix on
-//! the root of a space tree, and the key prefix on any other page. Some of the newest files reserve more tags; the
-//! nodes follow them. A node index counts nodes only.
+//! Tag 0 is the external header. On the root of a tree, it contains the space header. On the root of a space tree, it
+//! contains the split reserve and the prefix. On any other page, it contains the key prefix. Some of the newest files
+//! reserve more tags, and the nodes follow these. A node index counts only nodes.
 //!
 //! Invariants: `sum of line lengths + free_bytes + 4 * tags = data area`. Lines do not overlap, and end before the
-//! contiguous free area. [`Page`] relies on none of these: it returns `None` for whatever is out of bounds.
+//! contiguous free area. [`Page`] does not rely on these invariants: it returns `None` for anything out of bounds.
 //! [`validate`] checks them. [`PageMut`] preserves them on valid pages and does not panic on others.
 //!
-//! Not here: checksums ([`crate::checksum`]), the order of keys, and links between pages (crate `ese-check`).
+//! Other modules handle checksums ([`crate::checksum`]). The crate `ese-check` checks the order of keys and the links
+//! between pages.
 
 mod edit;
 mod flags;
@@ -39,71 +40,72 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
 #[repr(C)]
 pub(crate) struct PageHeader {
-    /// Checksum of the first block; legacy pages: 32-bit XOR and page number.
+    /// Checksum of the first block. Legacy pages have the 32-bit XOR and the page number here.
     checksum: U64,
-    /// ESE: `dbtimeDirtied`.
+    /// Time of the last change. ESE: `dbtimeDirtied`.
     db_time: U64,
-    /// ESE: `pgnoPrev`.
+    /// Left sibling. ESE: `pgnoPrev`.
     prev: U32,
-    /// ESE: `pgnoNext`.
+    /// Right sibling. ESE: `pgnoNext`.
     next: U32,
-    /// ESE: `objidFDP`.
+    /// Tree to which the page belongs. ESE: `objidFDP`.
     tree: U32,
-    /// ESE: `cbFree`.
+    /// Number of free bytes, including holes between lines. ESE: `cbFree`.
     free: U16,
-    /// ESE: `cbUncommittedFree`.
+    /// Number of free bytes that rollbacks may still need. ESE: `cbUncommittedFree`.
     uncommitted_free: U16,
     /// Start of the contiguous free area. ESE: `ibMicFree`.
     free_start: U16,
-    /// Bits 0..12 number of tags, 12..15 number of reserved ones (0 means 1). ESE: `itagMicFree`.
+    /// Number of tags in bits 0..12, number of reserved tags in bits 12..15 (0 means 1). ESE: `itagMicFree`.
     tag_state: U16,
-    /// [`PageFlags`].
+    /// Flags of the page; see [`PageFlags`].
     flags: U32,
 }
 
-/// The second header of 16 and 32 KiB pages, behind the first. ESE: `CPAGE::PGHDR2`.
+/// Second header of 16 and 32 KiB pages, which follows the first. ESE: `CPAGE::PGHDR2`.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
 #[repr(C)]
 pub(crate) struct LargePageHeader {
-    /// Checksums of blocks 1..4.
+    /// Checksums of the blocks 1..4.
     checksums: [U64; 3],
-    /// ESE: `pgno`.
+    /// Number of the page. ESE: `pgno`.
     number: U32,
-    /// Zero.
+    /// Reserved; always zero.
     reserved: [u8; 12],
 }
 
-/// Length of [`PageHeader`]; offsets in [`Page`]'s body count from its end.
+/// Length of [`PageHeader`] in bytes. Offsets in [`Page`]'s body are relative to its end.
 const HEADER_LEN: usize = size_of::<PageHeader>();
 const _: () = assert!(HEADER_LEN == 40 && std::mem::offset_of!(PageHeader, flags) == 36);
 const _: () = assert!(std::mem::offset_of!(PageHeader, free) == 28);
 const _: () =
     assert!(size_of::<LargePageHeader>() == 40 && std::mem::offset_of!(LargePageHeader, number) == 24);
 
-/// Bytes of a tag.
+/// Length of a tag in bytes.
 const TAG_LEN: usize = 4;
-/// Bytes of the split reserve in front of the prefix in the external header of a space-tree root.
+/// Length in bytes of the split reserve. It precedes the prefix in the external header of a space-tree root.
 pub(crate) const SPLIT_RESERVE_LEN: usize = 16;
-/// Shortest prefix that is shared; keys with a shorter common prefix are stored in full.
+/// Minimum length of a shared prefix. Keys with a shorter common prefix are stored in full.
 const MIN_PREFIX: usize = 3;
-/// Largest length a node can give for its prefix or its suffix.
+/// Maximum length that a node can have for its prefix or its suffix.
 const MAX_KEY_PART: usize = 0x1fff;
-/// Largest number of tags.
+/// Maximum number of tags.
 const MAX_TAGS: usize = 0xfff;
 
-/// Bytes that a node takes on its page, its tag included.
+/// Returns the number of bytes that a node takes on its page, including its tag.
 pub const fn node_space(key_len_after_prefix: usize, has_prefix: bool, data_len: usize) -> usize {
     TAG_LEN + 2 + if has_prefix { 2 } else { 0 } + key_len_after_prefix + data_len
 }
 
-/// Number of leading bytes of `key` that a node shares with the page's `prefix`; 0 if sharing would save no space.
+/// Returns the number of leading bytes of `key` that a node shares with the page's `prefix`. Returns 0 if sharing
+/// would save no space.
 pub fn shared_prefix_len(prefix: &[u8], key: &[u8]) -> usize {
     let common = prefix.iter().zip(key).take(MAX_KEY_PART).take_while(|(a, b)| a == b).count();
     if common >= MIN_PREFIX { common } else { 0 }
 }
 
-/// The prefix for a page of `count` nodes with the given first and last key: the common start of all keys between
-/// them, or nothing if storing it once would save no space.
+/// Returns the prefix for a page of `count` nodes with the given first and last key. This is the common start of all
+/// keys between the two. The prefix is empty if storing it once would save no space.
 pub fn choose_prefix<'k>(first: &'k [u8], last: &[u8], count: usize) -> &'k [u8] {
     let common = shared_prefix_len(last, first);
     let saved = count.saturating_mul(common.saturating_sub(2));
@@ -114,7 +116,7 @@ pub fn choose_prefix<'k>(first: &'k [u8], last: &[u8], count: usize) -> &'k [u8]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag {
     len: usize,
-    /// From the start of the data area.
+    /// Offset of the line from the start of the data area.
     start: usize,
     /// Flags of the node on small pages; undefined on large ones.
     flags: u8,

@@ -1,12 +1,12 @@
 //! Validation of the structure of a single page.
 //!
-//! Checked: space accounting, tags, lines, key lengths, node data, flags that exclude each other. Not checked:
-//! checksums, the order of keys, and anything that needs another page.
+//! The validation covers space accounting, tags, lines, key lengths, node data, and flags that exclude each other. It
+//! does not cover checksums, the order of keys, or anything that needs another page.
 
 use super::{NodeFlags, Page, PageFlags, TAG_LEN};
 use crate::{DbTime, PageSize};
 
-/// The first error in the structure of a page.
+/// First error found in the structure of a page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the error messages describe the variants")]
 pub enum PageError {
@@ -34,7 +34,7 @@ pub enum PageError {
     Data { tag: usize, len: usize },
 }
 
-/// Page times with a special meaning: pages that were cut off by a shrink or reverted have no lines.
+/// Page times with a special meaning. Pages that were removed by a shrink or reverted have such a time and no lines.
 const SPECIAL_TIMES: std::ops::RangeInclusive<u64> = u64::MAX - 3..=u64::MAX - 2;
 
 /// Checks the structure of a page that is not all zero.
@@ -76,7 +76,7 @@ fn validate_lines(page: &Page<'_>) -> Result<(), PageError> {
     for number in 0..tags {
         let Some(tag) = page.tag(number) else { return Err(PageError::TagCount { tags }) };
         let may_be_empty = number < page.first_node_tag();
-        // The offset of an empty line is undefined, because deletes move the start of the free area below it.
+        // The offset of an empty line is undefined because deletes may move the start of the free area below it.
         let misplaced = if tag.len == 0 { !may_be_empty } else { tag.end() > page.free_start() };
         if misplaced {
             return Err(PageError::Line { tag: number, start: tag.start, len: tag.len });

@@ -1,4 +1,4 @@
-//! Read access to a page: header fields, nodes, binary search.
+//! Read access to a page: header fields, nodes, and binary search.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -8,58 +8,58 @@ use zerocopy::FromBytes;
 use super::{HEADER_LEN, NodeFlags, PageFlags, PageHeader, SPLIT_RESERVE_LEN, TAG_LEN, Tag, choose_prefix};
 use crate::{DbTime, PageNumber, PageSize, TreeId};
 
-/// A node. Its full key is `prefix` followed by `suffix`.
+/// A node of a page. Its full key is `prefix` followed by `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node<'a> {
-    /// Versioned, deleted, compressed.
+    /// Flags of the node: versioned, deleted, compressed.
     pub flags: NodeFlags,
-    /// The part of the key that the page's prefix holds.
+    /// Part of the key that is stored in the page's prefix.
     pub prefix: &'a [u8],
-    /// The part of the key that the node holds.
+    /// Part of the key that is stored in the node.
     pub suffix: &'a [u8],
-    /// The record, long-value chunk, bookmark or child page number.
+    /// Data of the node: a record, a long-value chunk, a bookmark, or a child page number.
     pub data: &'a [u8],
 }
 
 impl Node<'_> {
-    /// Length of the full key.
+    /// Returns the length of the full key.
     pub fn key_len(&self) -> usize {
         self.prefix.len() + self.suffix.len()
     }
 
-    /// The full key.
+    /// Returns the full key.
     pub fn key_to_vec(&self) -> Vec<u8> {
         [self.prefix, self.suffix].concat()
     }
 
-    /// Appends the full key.
+    /// Appends the full key to `to`.
     pub fn append_key(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(self.prefix);
         to.extend_from_slice(self.suffix);
     }
 
-    /// Order of this node's key and `key`.
+    /// Compares the key of this node with `key`.
     pub fn cmp_key(&self, key: &[u8]) -> Ordering {
         cmp_parts(&[self.prefix], self.suffix, key)
     }
 
-    /// Order of this node's key and data together and `key`, as in trees with duplicate keys.
+    /// Compares the concatenated key and data of this node with `key`, as in trees with duplicate keys.
     pub fn cmp_key_data(&self, key: &[u8]) -> Ordering {
         cmp_parts(&[self.prefix, self.suffix], self.data, key)
     }
 
-    /// The child page, on internal pages.
+    /// Returns the child page of a node on an internal page.
     pub fn child(&self) -> Option<PageNumber> {
         PageNumber::new(u32::from_le_bytes(self.data.try_into().ok()?))
     }
 }
 
-/// Order of the concatenation of `parts` and `last`, and `key`.
+/// Compares the concatenation of `parts` and `last` with `key`.
 #[inline]
 fn cmp_parts(parts: &[&[u8]], last: &[u8], mut key: &[u8]) -> Ordering {
     for part in parts {
         let Some((head, rest)) = key.split_at_checked(part.len()) else {
-            // `key` ends inside this part, so they cannot be equal.
+            // `key` ends inside this part, so the two cannot be equal.
             return cmp_bytes(part, key);
         };
         match cmp_bytes(part, head) {
@@ -70,8 +70,8 @@ fn cmp_parts(parts: &[&[u8]], last: &[u8], mut key: &[u8]) -> Ordering {
     cmp_bytes(last, key)
 }
 
-/// Slice order. Compares the first bytes in line: most keys are short, and the call to the library's comparison would
-/// take half the time of a search.
+/// Compares two slices lexicographically. The first bytes are compared inline: most keys are short, and a call to the
+/// library's comparison would take half of the search time.
 #[inline]
 fn cmp_bytes(a: &[u8], b: &[u8]) -> Ordering {
     let (mut rest_a, mut rest_b) = (a, b);
@@ -89,20 +89,20 @@ fn cmp_bytes(a: &[u8], b: &[u8]) -> Ordering {
     rest_a.cmp(rest_b)
 }
 
-/// Read view of a page. Cheap to create and to copy. Valid on any bytes.
+/// Read-only view of a page. A view is cheap to create and to copy, and it is safe on any bytes.
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
     pub(super) header: &'a PageHeader,
-    /// Everything after the 40-byte header.
+    /// All bytes after the 40-byte header.
     pub(super) body: &'a [u8],
     pub(super) large: bool,
 }
 
-/// Replaces bytes that do not have the length of a page.
+/// Header that is used if the bytes do not have the length of a page.
 static NO_HEADER: [u8; HEADER_LEN] = [0; HEADER_LEN];
 
 impl<'a> Page<'a> {
-    /// A view of `bytes`. If they do not have the length of a page, the view is that of a page without lines.
+    /// Creates a view of `bytes`. If `bytes` does not have the length of a page, the view shows a page without lines.
     pub fn new(bytes: &'a [u8], size: PageSize) -> Page<'a> {
         let bytes = if bytes.len() == size.bytes() { bytes } else { &NO_HEADER };
         match PageHeader::ref_from_prefix(bytes) {
@@ -111,62 +111,63 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Time of the last change of the page. ESE: `dbtimeDirtied`.
+    /// Returns the time of the last change of the page. ESE: `dbtimeDirtied`.
     pub fn db_time(&self) -> DbTime {
         DbTime(self.header.db_time.get())
     }
 
-    /// Left sibling of a leaf.
+    /// Returns the left sibling of a leaf.
     #[doc(alias = "pgnoPrev")]
     pub fn prev(&self) -> Option<PageNumber> {
         PageNumber::new(self.header.prev.get())
     }
 
-    /// Right sibling of a leaf.
+    /// Returns the right sibling of a leaf.
     #[doc(alias = "pgnoNext")]
     pub fn next(&self) -> Option<PageNumber> {
         PageNumber::new(self.header.next.get())
     }
 
-    /// The tree to which the page belongs.
+    /// Returns the tree to which the page belongs.
     #[doc(alias = "objidFDP")]
     pub fn tree(&self) -> TreeId {
         TreeId(self.header.tree.get())
     }
 
-    /// The page's flags, unknown ones included.
+    /// Returns the flags of the page, including unknown flags.
     pub fn flags(&self) -> PageFlags {
         PageFlags::from_bits_retain(self.header.flags.get())
     }
 
-    /// Whether the page is a leaf.
+    /// Returns true if the page is a leaf.
     pub fn is_leaf(&self) -> bool {
         self.flags().contains(PageFlags::LEAF)
     }
 
-    /// Whether the page is the root of a tree or of a space tree.
+    /// Returns true if the page is the root of a tree or of a space tree.
     pub fn is_root(&self) -> bool {
         self.flags().contains(PageFlags::ROOT)
     }
 
-    /// Free bytes, holes between lines included.
+    /// Returns the number of free bytes, including holes between lines.
     #[doc(alias = "cbFree")]
     pub fn free_bytes(&self) -> usize {
         self.header.free.get().into()
     }
 
-    /// The part of [`Page::free_bytes`] that rollbacks may still need.
+    /// Returns the part of [`Page::free_bytes`] that rollbacks may still need.
     #[doc(alias = "cbUncommittedFree")]
     pub fn uncommitted_free(&self) -> usize {
         self.header.uncommitted_free.get().into()
     }
 
-    /// Free bytes between the last line and the tags.
+    /// Returns the number of free bytes between the last line and the tags.
     pub fn contiguous_free(&self) -> usize {
         self.data_len().saturating_sub(self.free_start()).saturating_sub(TAG_LEN * self.tag_count())
     }
 
-    /// Range of the bytes between the last line and the tags; empty if the header is invalid.
+    /// Returns the range of the bytes between the last line and the tags. The range is empty if the header is
+    /// invalid.
     pub fn free_range(&self) -> Range<usize> {
         let len = HEADER_LEN + self.body.len();
         let end = len.saturating_sub(TAG_LEN * self.tag_count());
@@ -174,12 +175,12 @@ impl<'a> Page<'a> {
         if start <= end { start..end } else { len..len }
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.tag_count().saturating_sub(self.first_node_tag())
     }
 
-    /// Contents of tag 0.
+    /// Returns the external header, which is the contents of tag 0.
     pub fn external_header(&self) -> &'a [u8] {
         if self.tag_count() == 0 {
             return &[];
@@ -187,25 +188,26 @@ impl<'a> Page<'a> {
         self.line(0).unwrap_or_default()
     }
 
-    /// The prefix of compressed nodes: the external header or the end of it, depending on the kind of page.
+    /// Returns the prefix of compressed nodes. Depending on the kind of page, it is the external header or the end of
+    /// it.
     #[inline]
     pub fn prefix(&self) -> &'a [u8] {
         prefix_in(self.external_header(), self.flags())
     }
 
-    /// The node at `index`. `None` if there is none or its bytes are invalid.
+    /// Returns the node at `index`. Returns `None` if there is no such node or if its bytes are invalid.
     #[inline]
     pub fn node(&self, index: usize) -> Option<Node<'a>> {
         self.node_with(self.prefix(), index)
     }
 
-    /// All nodes in order, up to the first one whose bytes are invalid.
+    /// Iterates over the nodes in order and stops at the first one whose bytes are invalid.
     pub fn nodes(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let (page, prefix) = (*self, self.prefix());
         (0..page.node_count()).map_while(move |index| page.node_with(prefix, index))
     }
 
-    /// A node's line as stored.
+    /// Returns the line of a node in its stored form.
     pub(super) fn raw_node(&self, index: usize) -> Option<&'a [u8]> {
         if index >= self.node_count() {
             return None;
@@ -213,18 +215,19 @@ impl<'a> Page<'a> {
         self.line(index + self.first_node_tag())
     }
 
-    /// Bytes that a node occupies, its tag included; 0 if there is none at `index`.
+    /// Returns the number of bytes that a node occupies, including its tag. Returns 0 if there is no node at `index`.
     pub fn node_size(&self, index: usize) -> usize {
         self.raw_node(index).map_or(0, |line| line.len() + TAG_LEN)
     }
 
-    /// Bytes that a range of nodes occupies, tags included.
+    /// Returns the number of bytes that a range of nodes occupies, including tags.
     pub fn used_space(&self, range: Range<usize>) -> usize {
         let range = range.start..range.end.min(self.node_count());
         range.map(|index| self.node_size(index)).sum()
     }
 
-    /// The prefix for a page that receives the nodes in `range`; empty if a prefix would save no space.
+    /// Returns the prefix for a page that receives the nodes in `range`. The prefix is empty if it would save no
+    /// space.
     ///
     /// An empty key at the end of an internal page means infinity and is not considered.
     pub fn prefix_for(&self, range: Range<usize>) -> Vec<u8> {
@@ -238,19 +241,21 @@ impl<'a> Page<'a> {
         choose_prefix(&first.key_to_vec(), &last_node.key_to_vec(), count).to_vec()
     }
 
-    /// The first node whose key is not less than `key`, and whether it is equal.
+    /// Returns the index of the first node whose key is not less than `key`, and whether its key is equal.
     pub fn lower_bound(&self, key: &[u8]) -> (usize, bool) {
         self.search(|node| node.cmp_key(key))
     }
 
-    /// Like [`Page::lower_bound`], comparing key and data together.
+    /// Returns the index of the first node whose key and data together are not less than `key_data`, and whether they
+    /// are equal. See also [`Page::lower_bound`].
     pub fn lower_bound_key_data(&self, key_data: &[u8]) -> (usize, bool) {
         self.search(|node| node.cmp_key_data(key_data))
     }
 
-    /// On an internal page, the entry to descend into: the first one whose key is empty or greater than `key`.
+    /// Returns the entry of an internal page into which a search for `key` descends. This is the first entry whose
+    /// key is empty or greater than `key`.
     ///
-    /// `None` if `key` lies beyond the last entry, or if the child pointer is invalid.
+    /// Returns `None` if `key` is beyond the last entry or if the child pointer is invalid.
     pub fn child_for(&self, key: &[u8]) -> Option<(usize, PageNumber)> {
         let (index, _) = self.search(|node| {
             if node.key_len() == 0 || node.cmp_key(key) == Ordering::Greater {
@@ -262,7 +267,8 @@ impl<'a> Page<'a> {
         Some((index, self.node(index)?.child()?))
     }
 
-    /// First node that is not `Less`, and whether it is `Equal`. Unreadable nodes count as greater.
+    /// Returns the index of the first node that is not `Less`, and whether it is `Equal`. Unreadable nodes are
+    /// treated as greater.
     #[inline]
     fn search(&self, order: impl Fn(&Node<'a>) -> Ordering) -> (usize, bool) {
         let prefix = self.prefix();
@@ -289,32 +295,32 @@ impl<'a> Page<'a> {
         decode_node(self.slice(tag)?, tag.flags, prefix, self.large)
     }
 
-    /// Offset of the contiguous free area in the data area. ESE: `ibMicFree`.
+    /// Returns the offset of the contiguous free area in the data area. ESE: `ibMicFree`.
     #[doc(alias = "ibMicFree")]
     pub fn free_start(&self) -> usize {
         self.header.free_start.get().into()
     }
 
-    /// Number of tags, reserved ones included. ESE: `itagMicFree`.
+    /// Returns the number of tags, including reserved tags. ESE: `itagMicFree`.
     #[doc(alias = "itagMicFree")]
     #[inline]
     pub fn tag_count(&self) -> usize {
         usize::from(self.header.tag_state.get() & 0xfff)
     }
 
-    /// The tag of node 0. Reserved tags, of which there is at least one, precede it.
+    /// Returns the tag of node 0. It follows the reserved tags, of which there is at least one.
     #[inline]
     pub fn first_node_tag(&self) -> usize {
         usize::from(self.header.tag_state.get() >> 12 & 7).max(1)
     }
 
-    /// Offset of the data area in the body: behind the second header on large pages.
+    /// Returns the offset of the data area in the body. On large pages, the data area follows the second header.
     #[inline]
     pub(super) fn data_start(&self) -> usize {
         if self.large { HEADER_LEN } else { 0 }
     }
 
-    /// Length of the area that lines and tags share.
+    /// Returns the length of the area that lines and tags share.
     pub(super) fn data_len(&self) -> usize {
         self.body.len().saturating_sub(self.data_start())
     }
@@ -332,7 +338,7 @@ impl<'a> Page<'a> {
         self.body.get(start..start + tag.len)
     }
 
-    /// Range of a tag's line in the page. It may exceed the page.
+    /// Returns the range of a tag's line in the page. The range may exceed the page.
     pub fn line_range(&self, tag: usize) -> Option<Range<usize>> {
         let tag = self.tag(tag).filter(|_| tag < self.tag_count())?;
         let start = HEADER_LEN + self.data_start() + tag.start;
@@ -344,7 +350,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The part of an external header that compressed nodes share.
+/// Returns the part of an external header that is the prefix of compressed nodes.
 #[inline]
 pub(super) fn prefix_in(external_header: &[u8], flags: PageFlags) -> &[u8] {
     if !flags.contains(PageFlags::ROOT) {

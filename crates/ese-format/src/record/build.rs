@@ -15,13 +15,14 @@ use crate::long_value::LongValueId;
 /// Byte with which ESE fills null fixed columns.
 const NULL_FILL: u8 = b'*';
 
-/// Longest value of a binary or text column that is not long.
+/// Maximum length of a value of a binary or text column that is not long.
 const MAX_SHORT: usize = 255;
 
-/// Length of a tag.
+/// Length of a tag in bytes.
 const TAG_LEN: usize = 4;
 
-/// Longest record of a table, which depends on the longest primary key (`KeyMost`; 4 without primary index).
+/// Returns the maximum length of a record in a table. It depends on the maximum length of a primary key (`KeyMost`; 4
+/// without a primary index).
 pub fn record_limit(size: PageSize, key_most: usize) -> usize {
     let room = size.bytes() - size.header_len() - 2 * TAG_LEN;
     let key = if size.is_large() { 4 + key_most } else { 2 + (2 + key_most).max(255) };
@@ -30,25 +31,25 @@ pub fn record_limit(size: PageSize, key_most: usize) -> usize {
 
 /// Builder of a record: set columns in any order, then call [`RecordBuilder::build`].
 ///
-/// `columns` must be sorted by number. Setting a fixed or variable column also stores the defaults of the absent
-/// columns below it, as the format requires. A setter that fails leaves the column unchanged.
+/// `columns` must be sorted by number. As the format requires, setting a fixed or variable column also stores the
+/// defaults of absent columns with lower numbers. A setter that fails does not change the column.
 #[derive(Clone, Debug)]
 pub struct RecordBuilder<'t> {
     columns: &'t [Column],
     large: bool,
     limit: usize,
     last_fixed: u8,
-    /// Fixed values, from the end of the skeleton.
+    /// Values of the fixed columns, starting after the skeleton.
     fixed: SmallVec<[u8; 32]>,
     null_bits: SmallVec<[u8; 8]>,
-    /// Values from column 128 on.
+    /// Values of the variable columns, starting with column 128.
     variable: SmallVec<[Option<Cow<'t, [u8]>>; 4]>,
-    /// Sorted by (not inherited, number), which is the order of storage.
+    /// Tagged columns, sorted by (not inherited, number), which is the order of storage.
     tagged: SmallVec<[((bool, ColumnId), NewEntry<'t>); 4]>,
 }
 
 impl<'t> RecordBuilder<'t> {
-    /// A record in which every column is absent.
+    /// Creates a builder of a record in which every column is absent.
     pub fn new(columns: &'t [Column], size: PageSize) -> RecordBuilder<'t> {
         RecordBuilder {
             columns,
@@ -62,7 +63,7 @@ impl<'t> RecordBuilder<'t> {
         }
     }
 
-    /// A record with the contents of an existing one, for an update.
+    /// Creates a builder with the contents of an existing record, which is to be updated.
     pub fn from_record(
         columns: &'t [Column],
         size: PageSize,
@@ -86,23 +87,24 @@ impl<'t> RecordBuilder<'t> {
         Ok(builder)
     }
 
-    /// Sets the longest record that [`RecordBuilder::build`] accepts. The default is that of a table with the shortest
-    /// keys.
+    /// Sets the maximum length of a record that [`RecordBuilder::build`] accepts. The default is the limit of a table
+    /// with the shortest keys.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Sets a column to the bytes of a value or to null. Fixed text and binary are padded.
+    /// Sets a column to the bytes of a value or to null. Values of fixed text and binary columns are padded.
     pub fn set(&mut self, id: ColumnId, value: Option<&[u8]>) -> Result<(), RecordError> {
         self.set_value(id, value.map(|value| Cow::Owned(value.to_vec())))
     }
 
-    /// Like [`RecordBuilder::set`], without a copy of the value before the record is built.
+    /// Sets a column to a value or to null. Unlike [`RecordBuilder::set`], it does not copy the value until the
+    /// record is built.
     pub fn set_value(&mut self, id: ColumnId, value: Option<Cow<'t, [u8]>>) -> Result<(), RecordError> {
         self.set_column(self.column(id)?, value)
     }
 
-    /// Like [`RecordBuilder::set_value`], for a column that is one of those of the builder.
+    /// Sets a column as [`RecordBuilder::set_value`] does. `column` must be one of the builder's columns.
     pub fn set_column(&mut self, column: &Column, value: Option<Cow<'t, [u8]>>) -> Result<(), RecordError> {
         let id = column.id;
         match &value {
@@ -124,7 +126,8 @@ impl<'t> RecordBuilder<'t> {
                 let long = long_bit(column);
                 match value {
                     Some(value) => self.put((true, id), NewEntry::new(long, value)),
-                    // Null must be stored only if the column has a default, which an absent column means.
+                    // Null must be stored only if the column has a default, because an absent column means the
+                    // default.
                     None if column.default.is_some() => {
                         self.put((true, id), NewEntry::new(header::NULL, &[][..]));
                     }
@@ -135,7 +138,7 @@ impl<'t> RecordBuilder<'t> {
         Ok(())
     }
 
-    /// Makes a long column refer to a value in the long-value tree.
+    /// Sets a long column to a reference to a value in the long-value tree.
     pub fn set_separated(&mut self, id: ColumnId, value: LongValueId) -> Result<(), RecordError> {
         let column = self.long_column(id)?;
         self.put((true, id), NewEntry::separated(long_bit(column), value));
@@ -150,8 +153,8 @@ impl<'t> RecordBuilder<'t> {
         Ok(())
     }
 
-    /// Sets all values of a tagged column. An empty list means null. A single value is stored like that of a column
-    /// with one value.
+    /// Sets all values of a tagged column. An empty list means null. A single value is stored as in a column that is
+    /// not multi-valued.
     pub fn set_multi(&mut self, id: ColumnId, values: &[MultiValue<'_>]) -> Result<(), RecordError> {
         match *values {
             [] => return self.set(id, None),
@@ -177,8 +180,8 @@ impl<'t> RecordBuilder<'t> {
         Ok(())
     }
 
-    /// The long values that are stored in the record, with their lengths. They can be moved to the long-value tree if
-    /// the record is too long.
+    /// Returns the long values that are stored in the record, with their lengths. If the record is too long, they can
+    /// be moved to the long-value tree.
     pub fn intrinsic_long_values(&self) -> Vec<(ColumnId, usize)> {
         let others = header::SEPARATED | header::MULTI | header::NULL | header::ENCRYPTED;
         let plain =
@@ -196,7 +199,7 @@ impl<'t> RecordBuilder<'t> {
         Ok(record)
     }
 
-    /// Like [`RecordBuilder::build`], but replaces the contents of `record` and reuses its memory.
+    /// Builds the record in `record`, replacing its contents and reusing its memory. See [`RecordBuilder::build`].
     pub fn build_into(&self, record: &mut Vec<u8>) -> Result<(), RecordError> {
         for column in self.columns.iter().filter(|column| column.flags.contains(ColumnFlags::NOT_NULL)) {
             if column.default.is_none() && !self.has(column.id) {
@@ -257,7 +260,7 @@ impl<'t> RecordBuilder<'t> {
         }
     }
 
-    /// Whether the column has a value other than null.
+    /// Returns true if the column has a value other than null.
     fn has(&self, id: ColumnId) -> bool {
         match id.class() {
             ColumnClass::Fixed => {
@@ -278,7 +281,8 @@ impl<'t> RecordBuilder<'t> {
         let first = self.columns.partition_point(|column| column.id.0 < next);
         let after = self.columns.partition_point(|other| other.id < column.id);
         let lower = self.columns.get(first..after).unwrap_or_default();
-        // Sizes come from the catalog, which may be damaged. The record must not exceed what its offsets can express.
+        // Sizes come from the catalog, which may be damaged. The record must not be longer than its offsets can
+        // express.
         let ends = lower
             .iter()
             .chain([column])
@@ -348,7 +352,7 @@ fn check_length(column: &Column, len: usize) -> Result<(), RecordError> {
     if fits { Ok(()) } else { Err(RecordError::WrongLength { column: column.id, len }) }
 }
 
-/// Fills what a value of `len` bytes leaves of a fixed slot: blanks for text, zeros for binary.
+/// Fills the rest of a fixed column's slot after a value of `len` bytes: with blanks for text, with zeros for binary.
 fn pad(column: &Column, len: usize, rest: &mut [u8]) {
     let fill = if column.kind != ColumnType::Text {
         [0, 0]

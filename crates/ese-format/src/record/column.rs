@@ -1,8 +1,8 @@
-//! Definition of a column: number, type, length, flags, default, offset in the record.
+//! Definition of a column: number, type, length, flags, default, and offset in the record.
 
 use std::fmt;
 
-/// Number of a column in its table. The range determines where the values are stored. ESE: `FID`.
+/// Number of a column in its table. Its range determines where the values are stored. ESE: `FID`.
 #[doc(alias = "FID")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u16);
@@ -10,11 +10,11 @@ pub struct ColumnId(pub u16);
 /// Storage class of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnClass {
-    /// At the same offset in every record.
+    /// Values are at the same offset in every record.
     Fixed,
-    /// Behind the offset array.
+    /// Values follow the offset array.
     Variable,
-    /// In the tagged area, and only if there is a value.
+    /// Values are in the tagged area. Only existing values are stored.
     Tagged,
 }
 
@@ -28,7 +28,7 @@ impl ColumnId {
     /// First column number of the tagged class.
     pub const FIRST_TAGGED: ColumnId = ColumnId(256);
 
-    /// The storage class of this number.
+    /// Returns the storage class of this number.
     pub const fn class(self) -> ColumnClass {
         match self.0 {
             0..=127 => ColumnClass::Fixed,
@@ -37,7 +37,7 @@ impl ColumnId {
         }
     }
 
-    /// The number as records store it, for numbers up to 255.
+    /// Returns the number in the one-byte form that records use for numbers up to 255.
     pub(super) fn low_byte(self) -> u8 {
         self.0.to_le_bytes()[0]
     }
@@ -57,49 +57,49 @@ impl fmt::Display for ColumnId {
 
 /// Type of a column. ESE: `JET_coltyp`.
 ///
-/// Code 0 marks a deleted column and 13 the obsolete SLV; neither is a type here.
+/// Code 0 marks a deleted column, and code 13 is the obsolete SLV. Neither is a type here.
 #[doc(alias = "JET_coltyp")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum ColumnType {
-    /// 0x00 or 0xFF.
+    /// Boolean value, stored as 0x00 or 0xFF.
     Bit = 1,
-    /// 8 bits, unsigned.
+    /// Unsigned 8-bit integer.
     UnsignedByte = 2,
-    /// 16 bits, signed.
+    /// Signed 16-bit integer.
     Short = 3,
-    /// 32 bits, signed.
+    /// Signed 32-bit integer.
     Long = 4,
-    /// 64 bits, signed, in units of 1/10,000.
+    /// Signed 64-bit integer in units of 1/10,000.
     Currency = 5,
-    /// IEEE single.
+    /// Single-precision IEEE number.
     Single = 6,
-    /// IEEE double.
+    /// Double-precision IEEE number.
     Double = 7,
-    /// IEEE double: days since 1899-12-30.
+    /// Number of days since 1899-12-30, as a double-precision IEEE number.
     DateTime = 8,
-    /// Up to 255 bytes.
+    /// Binary data of up to 255 bytes.
     Binary = 9,
-    /// Up to 255 bytes of text.
+    /// Text of up to 255 bytes.
     Text = 10,
-    /// Bytes, possibly stored in the long-value tree.
+    /// Binary data, possibly stored in the long-value tree.
     LongBinary = 11,
     /// Text, possibly stored in the long-value tree.
     LongText = 12,
-    /// 32 bits, unsigned.
+    /// Unsigned 32-bit integer.
     UnsignedLong = 14,
-    /// 64 bits, signed.
+    /// Signed 64-bit integer.
     LongLong = 15,
-    /// 16 bytes, the first three groups little-endian.
+    /// GUID of 16 bytes, whose first three groups are little-endian.
     Guid = 16,
-    /// 16 bits, unsigned.
+    /// Unsigned 16-bit integer.
     UnsignedShort = 17,
-    /// 64 bits, unsigned; only in newer databases.
+    /// Unsigned 64-bit integer; only in newer databases.
     UnsignedLongLong = 18,
 }
 
 impl ColumnType {
-    /// The type with this on-disk code.
+    /// Returns the type with the given on-disk code.
     pub const fn from_code(code: u32) -> Option<ColumnType> {
         Some(match code {
             1 => ColumnType::Bit,
@@ -123,12 +123,12 @@ impl ColumnType {
         })
     }
 
-    /// The on-disk code.
+    /// Returns the on-disk code of the type.
     pub const fn code(self) -> u32 {
         self as u32
     }
 
-    /// Length of every value; `None` for binary and text.
+    /// Returns the length in bytes that all values of the type have. Returns `None` for binary and text.
     pub const fn fixed_size(self) -> Option<usize> {
         Some(match self {
             ColumnType::Bit | ColumnType::UnsignedByte => 1,
@@ -146,12 +146,12 @@ impl ColumnType {
         })
     }
 
-    /// Whether values may be stored in the long-value tree.
+    /// Returns true if values may be stored in the long-value tree.
     pub const fn is_long(self) -> bool {
         matches!(self, ColumnType::LongBinary | ColumnType::LongText)
     }
 
-    /// Whether it is text, long or not.
+    /// Returns true if the type is text or long text.
     pub const fn is_text(self) -> bool {
         matches!(self, ColumnType::Text | ColumnType::LongText)
     }
@@ -164,7 +164,7 @@ bitflags::bitflags! {
     pub struct ColumnFlags: u32 {
         /// The column does not allow null.
         const NOT_NULL = 0x1;
-        /// The engine counts the updates of the record in this column.
+        /// The engine counts updates of the record in this column.
         const VERSION = 0x2;
         /// The engine assigns increasing values.
         const AUTO_INCREMENT = 0x4;
@@ -172,67 +172,67 @@ bitflags::bitflags! {
         const MULTI_VALUED = 0x8;
         /// There is a default value.
         const HAS_DEFAULT = 0x10;
-        /// The column is changed by delta operations.
+        /// Delta operations change the column.
         const ESCROW = 0x20;
         /// The engine finalises the record when the escrow value reaches zero.
         const FINALIZE = 0x40;
         /// The default comes from a callback.
         const USER_DEFINED_DEFAULT = 0x80;
-        /// Column of a template table, in old databases.
+        /// The column belongs to a template table; only in old databases.
         const TEMPLATE = 0x100;
         /// The record is deleted when the escrow value reaches zero.
         const DELETE_ON_ZERO = 0x200;
-        /// Replaces a key column that was removed from the primary index.
+        /// The column replaces a key column that was removed from the primary index.
         const PRIMARY_INDEX_PLACEHOLDER = 0x800;
         /// Long values may be compressed.
         const COMPRESSED = 0x1000;
         /// Long values are encrypted.
         const ENCRYPTED = 0x2000;
-        /// Other bits are kept.
+        /// Unknown bits are preserved.
         const _ = !0;
     }
 }
 
-/// Character encoding of text columns, as its Windows code page number.
+/// Character encoding of text columns, as a Windows code page number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CodePage(pub u32);
 
 impl CodePage {
     /// Code page of columns that are not text.
     pub const NONE: CodePage = CodePage(0);
-    /// UTF-16, little-endian.
+    /// Code page of UTF-16, little-endian.
     pub const UNICODE: CodePage = CodePage(1200);
-    /// Windows Western European.
+    /// Code page of Western European text in Windows.
     pub const WESTERN: CodePage = CodePage(1252);
-    /// 7-bit ASCII.
+    /// Code page of 7-bit ASCII.
     pub const ASCII: CodePage = CodePage(20127);
 }
 
 /// One column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// Number and, by its range, storage class.
+    /// Number of the column. Its range determines the storage class.
     pub id: ColumnId,
-    /// Name.
+    /// Name of the column.
     pub name: String,
-    /// Type.
+    /// Type of the values.
     pub kind: ColumnType,
-    /// Longest value in bytes; 0 means no limit of its own.
+    /// Maximum length of a value in bytes; 0 means that the column sets no limit.
     #[doc(alias = "SpaceUsage")]
     pub size: u32,
-    /// Flags.
+    /// Flags of the column.
     pub flags: ColumnFlags,
-    /// Encoding of text.
+    /// Encoding of the text.
     pub code_page: CodePage,
-    /// Value in records that do not store the column.
+    /// Default value, which applies to records that do not store the column.
     pub default: Option<Vec<u8>>,
-    /// Offset of a fixed column from the start of the record; 0 for other columns.
+    /// Offset of a fixed column from the start of the record; 0 for all other columns.
     #[doc(alias = "RecordOffset")]
     pub record_offset: u16,
 }
 
 impl Column {
-    /// A column without default. [`layout_fixed_columns`] sets the offsets of fixed columns.
+    /// Creates a column without a default. [`layout_fixed_columns`] sets the offsets of fixed columns.
     pub fn new(id: u16, name: &str, kind: ColumnType, size: u32) -> Column {
         Column {
             id: ColumnId(id),
@@ -246,18 +246,18 @@ impl Column {
         }
     }
 
-    /// Storage class.
+    /// Returns the storage class of the column.
     pub const fn class(&self) -> ColumnClass {
         self.id.class()
     }
 
-    /// Bytes that a fixed column takes in the record.
+    /// Returns the number of bytes that a fixed column takes in the record.
     pub fn stored_size(&self) -> usize {
         self.kind.fixed_size().unwrap_or(self.size as usize)
     }
 }
 
-/// Sorts columns by number and sets the offsets of fixed columns, which are packed in this order.
+/// Sorts columns by number and sets the offsets of fixed columns, which are packed in that order.
 pub fn layout_fixed_columns(columns: &mut [Column]) {
     columns.sort_by_key(|column| column.id);
     let mut offset = super::SKELETON_LEN;

@@ -1,33 +1,33 @@
-//! The value of a column, in the form in which a record stores it.
+//! Values of columns in the form in which records store them.
 
 use crate::long_value::LongValueId;
 
 /// The contents of a record for one column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ColumnValue<'a> {
-    /// Not stored: the column's default applies, or null if there is none.
+    /// The column is not stored. Its default applies. A column without a default is null.
     Absent,
-    /// Null.
+    /// The column is null.
     Null,
-    /// The value.
+    /// Bytes of the value.
     Bytes(&'a [u8]),
     /// A compressed long value; see [`crate::compression`].
     Compressed(&'a [u8]),
-    /// A long value that is stored in the table's long-value tree.
+    /// Id of a long value that is stored in the table's long-value tree.
     Separated(LongValueId),
-    /// An encrypted long value, as stored.
+    /// An encrypted long value, in its stored form.
     Encrypted(&'a [u8]),
-    /// Several values.
+    /// More than one value.
     Multi(Vec<MultiValue<'a>>),
 }
 
-/// One of several values of a column.
+/// One of several values of a multi-valued column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MultiValue<'a> {
-    /// The value.
+    /// Bytes of the value.
     Bytes(&'a [u8]),
-    /// The value, compressed.
+    /// A compressed value.
     Compressed(&'a [u8]),
-    /// A long value that is stored in the long-value tree.
+    /// Id of a long value that is stored in the long-value tree.
     Separated(LongValueId),
 }

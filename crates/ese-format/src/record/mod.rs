@@ -11,8 +11,9 @@
 //!  tagged area:    {u16 column, u16 offset in area} sorted by column | values      (see `tagged`)
 //! ```
 //!
-//! "Last" is the highest column number that the record stores (0 and 127 mean none). The record stores all lower
-//! columns of the class too. A column above it is absent and has its default. Null fixed columns occupy their bytes.
+//! "Last" is the highest column number that the record stores (0 and 127 mean none). The record also stores all lower
+//! columns of the class. A column with a higher number is absent and has its default value. Fixed columns occupy
+//! their bytes even if they are null.
 //!
 //! The layout was verified on all records of the test corpus. Not supported: decryption of values, and the schema of
 //! columns that a table inherits from a template.
@@ -35,44 +36,44 @@ pub use value::{Value, ValueError};
 
 use thiserror::Error;
 
-/// Bytes before the first fixed value.
+/// Number of bytes before the first fixed value.
 const SKELETON_LEN: usize = 4;
 
-/// "Last variable" of a record without variable columns.
+/// Value of "last variable" in a record without variable columns.
 const NO_VARIABLE: u8 = 127;
 
 /// Reason for which bytes cannot be decoded as a record, or values cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// Shorter than its offsets require.
+    /// The record is shorter than its offsets require.
     #[error("record ends inside its {0}")]
     Truncated(&'static str),
-    /// Offsets out of order or out of range.
+    /// Offsets are out of order or out of range.
     #[error("record has invalid offsets in its {0}")]
     BadOffsets(&'static str),
-    /// A value whose length does not fit its type.
+    /// The length of a value does not match its type.
     #[error("column {column} has a value of {len} bytes")]
     WrongLength {
-        /// The column.
+        /// Column of the value.
         column: ColumnId,
-        /// Length found or given.
+        /// Actual length in bytes.
         len: usize,
     },
-    /// Null for a column that does not allow it.
+    /// The value is null, but the column does not allow null.
     #[error("column {0} must not be null")]
     NullNotAllowed(ColumnId),
-    /// The table has no such column.
+    /// The table has no column with this number.
     #[error("no column {0}")]
     UnknownColumn(ColumnId),
-    /// Separated or multiple values for a column that cannot have them.
+    /// The value is separated or has several parts, but the column does not allow this form.
     #[error("column {0} cannot hold values of this form")]
     WrongForm(ColumnId),
-    /// Longer than a node may be on pages of this size.
+    /// The record is longer than a node can be on pages of this size.
     #[error("record of {len} bytes exceeds the limit of {limit}")]
     TooBig {
-        /// Length of the record.
+        /// Length of the record in bytes.
         len: usize,
-        /// Longest record allowed.
+        /// Maximum length of a record in bytes.
         limit: usize,
     },
 }

@@ -5,7 +5,7 @@ use super::tagged::{TaggedArea, TaggedEntry};
 use super::{Column, ColumnClass, ColumnId, RecordError, SKELETON_LEN};
 use crate::PageSize;
 
-/// Read view of a record. Cheap to create. Valid on any bytes.
+/// Read-only view of a record. A view is cheap to create and safe on any bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     bytes: &'a [u8],
@@ -13,29 +13,29 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// A view of `bytes`, a record of a database with this page size.
+    /// Creates a view of `bytes`, which is a record of a database with this page size.
     pub fn new(bytes: &'a [u8], size: PageSize) -> Record<'a> {
         Record { bytes, large: size.is_large() }
     }
 
-    /// The record as stored.
+    /// Returns the record in its stored form.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Highest fixed column stored; 0 if none.
+    /// Returns the highest fixed column that the record stores, or 0 if the record stores no fixed column.
     #[doc(alias = "fidFixedLastInRec")]
     pub fn last_fixed(&self) -> ColumnId {
         ColumnId(self.bytes.first().copied().unwrap_or(0).into())
     }
 
-    /// Highest variable column stored; 127 if none.
+    /// Returns the highest variable column that the record stores, or 127 if the record stores no variable column.
     #[doc(alias = "fidVarLastInRec")]
     pub fn last_variable(&self) -> ColumnId {
         ColumnId(self.bytes.get(1).copied().unwrap_or(super::NO_VARIABLE).into())
     }
 
-    /// The contents of the record for `column`. Defaults are not applied.
+    /// Returns the contents of the record for `column`, without applying the default.
     pub fn get(&self, column: &Column) -> Result<ColumnValue<'a>, RecordError> {
         match column.class() {
             ColumnClass::Fixed => self.fixed(column),
@@ -47,8 +47,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Like [`Record::get`], but returns the column's default instead of an absent value, and null if there is no
-    /// default.
+    /// Returns the contents of the record for `column`. Unlike [`Record::get`], it returns the column's default in
+    /// place of an absent value, or null if there is no default.
     pub fn get_or_default<'b>(&self, column: &'b Column) -> Result<ColumnValue<'b>, RecordError>
     where
         'a: 'b,
@@ -59,7 +59,8 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// All tagged columns in order of storage. `true` marks a column that is inherited from a template table.
+    /// Returns all tagged columns in storage order. The flag is true for a column that is inherited from a template
+    /// table.
     pub fn tagged(&self) -> Result<Vec<(ColumnId, bool, ColumnValue<'a>)>, RecordError> {
         self.tagged_area()?
             .entries()
@@ -67,7 +68,8 @@ impl<'a> Record<'a> {
             .collect()
     }
 
-    /// Like [`Record::tagged`], but one by one, up to the first one that cannot be decoded.
+    /// Iterates over the tagged columns in the form of [`Record::tagged`]. Stops at the first column that cannot be
+    /// decoded.
     pub fn tagged_columns(&self) -> impl Iterator<Item = (ColumnId, bool, ColumnValue<'a>)> + use<'a> {
         let entries = self.tagged_area().into_iter().flat_map(TaggedArea::entries);
         entries.map_while(|entry| {
@@ -76,7 +78,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Validates all that can be validated without the schema of the table.
+    /// Validates everything that can be validated without the schema of the table.
     pub fn validate(&self) -> Result<(), RecordError> {
         self.null_bits()?;
         if self.last_fixed() > ColumnId::LAST_FIXED {
@@ -104,13 +106,13 @@ impl<'a> Record<'a> {
         Ok(())
     }
 
-    /// Offset of the variable columns' ends. ESE: `ibEndOfFixedData`.
+    /// Returns the offset of the end offsets of variable columns. ESE: `ibEndOfFixedData`.
     fn end_of_fixed(&self) -> Result<usize, RecordError> {
         let end = self.bytes.get(2..4).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
         end.map(usize::from).ok_or(RecordError::Truncated("skeleton"))
     }
 
-    /// Null bits of the fixed columns, and where they start.
+    /// Returns the null bits of the fixed columns, and the offset where they start.
     pub(super) fn null_bits(&self) -> Result<(&'a [u8], usize), RecordError> {
         let end = self.end_of_fixed()?;
         let len = usize::from(self.last_fixed().0).div_ceil(8);
@@ -149,7 +151,7 @@ impl<'a> Record<'a> {
         bytes.map(u16::from_le_bytes).ok_or(RecordError::Truncated("variable offsets"))
     }
 
-    /// Everything behind the offset array.
+    /// Returns all bytes after the offset array.
     fn variable_data(&self) -> Result<&'a [u8], RecordError> {
         let start = self.end_of_fixed()? + 2 * self.variable_count();
         self.bytes.get(start..).ok_or(RecordError::Truncated("variable offsets"))

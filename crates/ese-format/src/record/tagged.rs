@@ -4,7 +4,7 @@
 //!  | u16 column, u16 offset | ... | value | value | ...      sorted; template columns (0x8000) come first
 //!  offset bits        small page               large page
 //!    0x8000           column of a template     same
-//!    0x4000           header byte present      part of the offset; the header byte is always there
+//!    0x4000           header byte present      part of the offset; the header byte is always present
 //!    0x2000           null                     part of the offset
 //!  value: [header byte] bytes
 //!    header 0x01 long value | 0x02 compressed | 0x04 separated: bytes are a LID
@@ -13,8 +13,8 @@
 //!           0x20 null     | 0x40 encrypted
 //! ```
 //!
-//! Offsets count from the start of the area. The first one, divided by four, is the number of entries. The null
-//! and encrypted bits follow Microsoft's source only; all others were verified on real records.
+//! Offsets are relative to the start of the area. The first offset, divided by four, is the number of entries. The
+//! null and encrypted bits are taken from Microsoft's source. All other bits were verified on real records.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ const DERIVED: u16 = 0x8000;
 const SMALL_HAS_HEADER: u16 = 0x4000;
 const SMALL_NULL: u16 = 0x2000;
 
-/// Offset and header bit of one of several values.
+/// Mask for the offset of one of several values, without the separation bit.
 const OFFSET: u16 = 0x7fff;
 const VALUE_SEPARATED: u16 = 0x8000;
 
@@ -53,12 +53,13 @@ pub(super) struct TaggedArea<'a> {
     large: bool,
 }
 
-/// An entry, with flags in the same form for all page sizes.
+/// A tagged column of a record. Its flags have the same form for all page sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaggedEntry<'a> {
     pub id: ColumnId,
     pub derived: bool,
-    /// Header byte; 0 if there is none. The null bit of small pages is converted to [`header::NULL`].
+    /// Header byte, or 0 if the entry has no header byte. The null bit of small pages is converted to
+    /// [`header::NULL`].
     pub header: u8,
     pub payload: &'a [u8],
 }
@@ -111,7 +112,8 @@ impl<'a> TaggedArea<'a> {
         (0..self.count).map(move |index| self.entry(index))
     }
 
-    /// The column `id` of the table. Of a table's own and an inherited column with this number, the own one is returned.
+    /// Returns the column `id` of the table. If the table and its template both have a column with this number, the
+    /// table's own column is returned.
     pub fn find(&self, id: ColumnId) -> Result<Option<TaggedEntry<'a>>, RecordError> {
         let key = (true, id.0);
         let (mut low, mut high) = (0, self.count);
@@ -124,7 +126,7 @@ impl<'a> TaggedArea<'a> {
                 std::cmp::Ordering::Equal => return self.entry(middle).map(Some),
             }
         }
-        // Columns inherited from a template come first and keep the numbers that they have in the template.
+        // Columns inherited from a template come first and keep their numbers from the template.
         let inherited = self.entries().take_while(|entry| entry.as_ref().is_ok_and(|entry| entry.derived));
         inherited.flatten().find(|entry| entry.id == id).map(Ok).transpose()
     }
@@ -196,7 +198,7 @@ pub(super) struct NewEntry<'v> {
     pub payload: NewPayload<'v>,
 }
 
-/// What follows the header of an entry.
+/// Bytes that follow the header of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NewPayload<'v> {
     Value(Cow<'v, [u8]>),
@@ -215,17 +217,17 @@ impl std::ops::Deref for NewPayload<'_> {
 }
 
 impl<'v> NewEntry<'v> {
-    /// An entry with this header byte.
+    /// Creates an entry with this header byte.
     pub fn new(header: u8, payload: impl Into<Cow<'v, [u8]>>) -> NewEntry<'v> {
         NewEntry { header, payload: NewPayload::Value(payload.into()) }
     }
 
-    /// An entry that refers to a long value.
+    /// Creates an entry that refers to a long value.
     pub fn separated(header: u8, id: LongValueId) -> NewEntry<'v> {
         NewEntry { header: header | header::SEPARATED, payload: NewPayload::Separated(id.to_record()) }
     }
 
-    /// Several values, in the form that ESE would choose, which is the shortest.
+    /// Creates an entry for several values in the form that ESE would choose, which is the shortest.
     pub fn multi(values: &[MultiValue<'_>], long: bool) -> Option<NewEntry<'v>> {
         if let (&[MultiValue::Bytes(first), MultiValue::Bytes(second)], false) = (values, long) {
             let payload = [&[u8::try_from(first.len()).ok()?][..], first, second].concat();
@@ -258,7 +260,7 @@ impl<'v> NewEntry<'v> {
     }
 }
 
-/// Appends the tagged area for `entries`, which are in order. `None` if an offset does not fit its bits.
+/// Appends the tagged area for `entries`, which are sorted. Returns `None` if an offset does not fit its bits.
 pub(super) fn encode<'a>(
     entries: impl ExactSizeIterator<Item = (ColumnId, bool, &'a NewEntry<'a>)> + Clone,
     large: bool,

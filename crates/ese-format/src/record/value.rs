@@ -1,4 +1,4 @@
-//! Typed values and their stored bytes.
+//! Typed values and their stored form.
 
 use std::borrow::Cow;
 
@@ -7,40 +7,40 @@ use zerocopy::{Immutable, IntoBytes};
 
 use super::{CodePage, Column, ColumnType};
 
-/// A column value with its type.
+/// A typed value of a column.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// No value.
+    /// The null value.
     Null,
-    /// [`ColumnType::Bit`].
+    /// Value of a [`ColumnType::Bit`] column.
     Bit(bool),
-    /// [`ColumnType::UnsignedByte`].
+    /// Value of a [`ColumnType::UnsignedByte`] column.
     UnsignedByte(u8),
-    /// [`ColumnType::Short`].
+    /// Value of a [`ColumnType::Short`] column.
     Short(i16),
-    /// [`ColumnType::Long`].
+    /// Value of a [`ColumnType::Long`] column.
     Long(i32),
-    /// [`ColumnType::UnsignedLong`].
+    /// Value of a [`ColumnType::UnsignedLong`] column.
     UnsignedLong(u32),
-    /// [`ColumnType::LongLong`].
+    /// Value of a [`ColumnType::LongLong`] column.
     LongLong(i64),
-    /// [`ColumnType::UnsignedLongLong`].
+    /// Value of a [`ColumnType::UnsignedLongLong`] column.
     UnsignedLongLong(u64),
-    /// [`ColumnType::UnsignedShort`].
+    /// Value of a [`ColumnType::UnsignedShort`] column.
     UnsignedShort(u16),
-    /// [`ColumnType::Currency`], in units of 1/10,000.
+    /// Value of a [`ColumnType::Currency`] column, in units of 1/10,000.
     Currency(i64),
-    /// [`ColumnType::Single`].
+    /// Value of a [`ColumnType::Single`] column.
     Single(f32),
-    /// [`ColumnType::Double`].
+    /// Value of a [`ColumnType::Double`] column.
     Double(f64),
-    /// [`ColumnType::DateTime`]: days since 1899-12-30.
+    /// Value of a [`ColumnType::DateTime`] column: days since 1899-12-30.
     DateTime(f64),
-    /// [`ColumnType::Guid`], bytes as stored.
+    /// Value of a [`ColumnType::Guid`] column, in its stored form.
     Guid([u8; 16]),
-    /// [`ColumnType::Binary`] and [`ColumnType::LongBinary`].
+    /// Value of a [`ColumnType::Binary`] or [`ColumnType::LongBinary`] column.
     Binary(Vec<u8>),
-    /// [`ColumnType::Text`] and [`ColumnType::LongText`].
+    /// Value of a [`ColumnType::Text`] or [`ColumnType::LongText`] column.
     Text(String),
 }
 
@@ -52,21 +52,21 @@ pub enum ValueError {
     WrongLength {
         /// Type of the column.
         kind: ColumnType,
-        /// Length found.
+        /// Actual length in bytes.
         len: usize,
     },
-    /// The value has another type than the column.
+    /// The type of the value differs from the type of the column.
     #[error("the value does not have the column's type {0:?}")]
     WrongType(ColumnType),
-    /// A code page other than 1200, 1252 and 20127.
+    /// The code page is not one of 1200, 1252, and 20127.
     #[error("code page {0} is not supported")]
     CodePage(u32),
-    /// A character that the column's code page does not contain.
+    /// The column's code page does not contain this character.
     #[error("{0:?} is not in the column's code page")]
     Character(char),
 }
 
-/// Windows-1252 from 0x80 to 0x9F; 0xFFFD where nothing is assigned.
+/// Characters of Windows-1252 from 0x80 to 0x9F; 0xFFFD marks unassigned bytes.
 const WESTERN_HIGH: [char; 32] = [
     '€', '\u{fffd}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{fffd}', 'Ž', '\u{fffd}',
     '\u{fffd}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{fffd}', 'ž', 'Ÿ',
@@ -75,7 +75,7 @@ const WESTERN_HIGH: [char; 32] = [
 impl Value {
     /// Decodes a value of `column`.
     ///
-    /// Invalid text is decoded with replacement characters. Blanks that pad fixed text are kept.
+    /// Invalid text is decoded with replacement characters. Blanks that pad fixed text are preserved.
     pub fn decode(column: &Column, bytes: &[u8]) -> Result<Value, ValueError> {
         let kind = column.kind;
         let len = bytes.len();
@@ -104,7 +104,7 @@ impl Value {
         })
     }
 
-    /// Encodes the value for `column`; `None` for null.
+    /// Encodes the value for `column`. Returns `None` for null.
     pub fn encode(&self, column: &Column) -> Result<Option<Cow<'_, [u8]>>, ValueError> {
         let kind = column.kind;
         let raw = match (self, kind) {
@@ -136,7 +136,7 @@ impl Value {
     }
 }
 
-/// The bytes of a number. Only processors of the other byte order need a copy.
+/// Returns the bytes of a number in little-endian order. Only big-endian processors need a copy.
 fn little_endian<T: IntoBytes + Immutable>(number: &T) -> Cow<'_, [u8]> {
     let bytes = number.as_bytes();
     match cfg!(target_endian = "little") {
@@ -169,7 +169,7 @@ impl CodePage {
         }
     }
 
-    /// Encodes text. Fails on a character that the code page does not contain.
+    /// Encodes text. Fails if the code page does not contain a character.
     pub fn encode(self, text: &str) -> Result<Vec<u8>, ValueError> {
         match self {
             CodePage::UNICODE => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
@@ -189,7 +189,7 @@ impl CodePage {
 fn western(byte: u8) -> char {
     match byte {
         0x80..=0x9f => match WESTERN_HIGH.get(usize::from(byte - 0x80)) {
-            // Windows maps unassigned bytes to the control character of the same number.
+            // Windows maps unassigned bytes to the control characters with the same numbers.
             Some('\u{fffd}') | None => char::from(byte),
             Some(assigned) => *assigned,
         },

@@ -1,4 +1,4 @@
-//! Real pages and tables of the corpus.
+//! Tests with real pages and tables of the corpus.
 
 mod pages;
 mod tables;

@@ -1,4 +1,4 @@
-//! Checksums and structure of all pages of the corpus of real files, undamaged and damaged.
+//! Tests of the checksums and the structure of all pages in the corpus of real files, both undamaged and damaged.
 
 use ese_format::checksum::{PageIntegrity, block_checksum, seal_page, verify_page};
 use ese_format::page::{NodeFlags, Page, PageError, PageFlags, PageMut, validate};
@@ -16,7 +16,7 @@ struct Database {
 }
 
 impl Database {
-    /// The pages with their numbers.
+    /// Returns the pages with their numbers.
     fn pages(&self) -> impl Iterator<Item = (PageNumber, &[u8])> {
         let pages = self.bytes.chunks_exact(self.size.bytes()).skip(2);
         pages.zip(1..).map(|(bytes, number)| (PageNumber::fixed(number), bytes))
@@ -93,7 +93,7 @@ fn every_page_verifies_with_the_result_of_the_manifest_and_validates() {
     }
 }
 
-/// Expected checksums of single pages.
+/// Checks that single pages have the expected checksums.
 #[test]
 fn listed_pages_have_the_listed_checksums() {
     let listed = [
@@ -114,7 +114,7 @@ fn listed_pages_have_the_listed_checksums() {
         assert_eq!(block_checksum(page, number, true), expected, "{name} page {number}");
         assert_eq!(page[..8], expected.to_le_bytes());
     }
-    // Single-bit damage to basic.edb page 13.
+    // Flip single bits of basic.edb page 13.
     let Some(basic) = databases.iter().find(|database| database.name == "db/4k/basic.edb") else { return };
     let place = PageNumber::fixed(13);
     let at = basic.size.offset_of(place) as usize;
@@ -138,7 +138,8 @@ fn listed_pages_have_the_listed_checksums() {
     assert_eq!(elsewhere, PageIntegrity::WrongPage { stored: 13 });
 }
 
-/// Keys are in ascending order on every page, searches find every node, space headers and extents decode.
+/// Checks that the keys on every page are in ascending order, that searches find every node, and that space headers
+/// and extents decode.
 #[test]
 fn nodes_of_every_page_are_in_order_and_found() {
     for database in databases() {
@@ -186,7 +187,7 @@ fn nodes_of_every_page_are_in_order_and_found() {
     }
 }
 
-/// A page that is rewritten node by node has the same nodes and uses no more space than the original.
+/// Checks that a page that is rewritten node by node has the same nodes and uses no more space than the original.
 #[test]
 fn pages_can_be_rewritten() {
     for database in databases() {
@@ -208,7 +209,7 @@ fn pages_can_be_rewritten() {
     }
 }
 
-/// Damaged pages do not cause a panic, and a page that validates can be read and edited.
+/// Checks that damaged pages do not cause a panic, and that a page that validates can be read and edited.
 #[test]
 fn damaged_pages_do_not_cause_a_panic() {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
@@ -226,7 +227,7 @@ fn damaged_pages_do_not_cause_a_panic() {
             let mut bytes = pages[random(pages.len())].1.to_vec();
             let len = bytes.len();
             for _ in 0..1 + random(4) {
-                // Mostly in the header and the tags, which hold the structure.
+                // Three quarters of the changes are in the headers and the tags, which hold the structure.
                 let at = match random(4) {
                     0 => 24 + random(16),
                     1 => len - 1 - random(64),

@@ -1,4 +1,4 @@
-//! Catalog, records, keys and long values of all tables of the corpus of real files.
+//! Tests of the catalog, records, keys, and long values of all tables in the corpus of real files.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ impl Database {
         Page::new(&self.bytes[start..start + self.size.bytes()], self.size)
     }
 
-    /// The nodes of a tree that are not deleted, in order.
+    /// Returns the nodes of a tree that are not deleted, in order.
     fn scan(&self, root: PageNumber) -> Vec<Node> {
         let mut page = self.page(root);
         while !page.is_leaf() {
@@ -61,7 +61,7 @@ impl Database {
         assemble(self.catalog())
     }
 
-    /// All long values of a table.
+    /// Returns all long values of a table.
     fn long_values(&self, table: &TableSchema) -> HashMap<LongValueId, Vec<u8>> {
         let Some((_, root)) = table.long_values else { return HashMap::new() };
         let chunk_size = table.chunk_size(self.size);
@@ -113,7 +113,7 @@ fn databases() -> Vec<Database> {
     files.filter(|file| file["kind"] == "db").map(load).collect()
 }
 
-/// The databases of the repository that the engine wrote. Nothing else is known about them.
+/// Returns the databases in the repository that the engine wrote. Nothing else is known about them.
 fn samples() -> impl Iterator<Item = Database> {
     let sizes = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
     samples::ENGINE_DATABASES.into_iter().zip(sizes).map(|(name, size)| Database {
@@ -224,7 +224,7 @@ fn every_record_is_valid_fits_and_builds_to_its_own_bytes() {
     }
 }
 
-/// Sets all columns of `record`, one by one, in a new record.
+/// Builds a new record by setting all columns of `record` one at a time.
 fn rebuild(columns: &[Column], size: PageSize, record: &Record<'_>) -> Vec<u8> {
     let mut builder = RecordBuilder::new(columns, size);
     for column in columns {
@@ -240,7 +240,7 @@ fn rebuild(columns: &[Column], size: PageSize, record: &Record<'_>) -> Vec<u8> {
     builder.build().unwrap()
 }
 
-/// `data` with the bytes of null fixed columns, which may hold old values, set to ESE's filler.
+/// Returns `data` in which the bytes of null fixed columns, which may contain old values, are set to ESE's filler.
 fn without_residue(columns: &[Column], size: PageSize, data: &[u8]) -> Vec<u8> {
     let mut clean = data.to_vec();
     let record = Record::new(data, size);
@@ -293,7 +293,7 @@ fn every_value_has_a_type_and_encodes_to_its_own_bytes() {
                         let value =
                             Value::decode(column, &bytes).unwrap_or_else(|e| panic!("{}: {e}", place()));
                         match (&value, bytes.as_slice()) {
-                            // Defaults of the type Bit may be 1. Invalid text does not round trip.
+                            // Defaults of the type Bit may be 1. Invalid text does not survive a round trip.
                             (Value::Bit(true), [1]) => {}
                             (Value::Text(text), _) if text.contains('\u{fffd}') => {}
                             (_, bytes) => {
@@ -312,7 +312,7 @@ fn every_value_has_a_type_and_encodes_to_its_own_bytes() {
     }
 }
 
-/// Number of entries of the index that have no record, or the reason for which keys cannot be made.
+/// Returns the number of index entries without a record, or the reason for which keys cannot be constructed.
 fn compare(database: &Database, table: &TableSchema, index: &Index) -> Result<usize, KeyError> {
     let long_values = database.long_values(table);
     let mut source = |id| long_values.get(&id).cloned();

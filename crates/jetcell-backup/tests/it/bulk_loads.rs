@@ -1,4 +1,5 @@
-//! Bulk loads between backups: logs do not have their pages, so a chain ends there, and a restore stops in front of it.
+//! Bulk loads between backups. Logs do not contain bulk-loaded pages, so a chain ends at a bulk load, and a restore
+//! must stop before it.
 
 use ese_engine::BulkLoadOptions;
 use ese_format::LogPosition;
@@ -7,7 +8,7 @@ use jetcell_backup::{BackupError, Kind, RestoreOptions, SetFault, UntilFn, resto
 
 use super::site::{Site, back_up_directory, disk, fault, options, restore_to, table};
 
-/// Loads a table of many pages.
+/// Bulk-loads a table of many pages.
 fn load(site: &Site, name: &str) {
     let mut session = site.instance.session();
     let mut load = session.bulk_load(&site.database, &table(name), BulkLoadOptions::default()).unwrap();
@@ -31,7 +32,7 @@ fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
     let before = site.insert(100..200);
     load(&site, "loaded");
     let behind = site.insert(200..300);
-    // A running instance knows it, and so do its files when it is stopped.
+    // The bulk load is detected while the instance runs, and from its files after it was stopped.
     assert_eq!(number(site.back_up("/next", Kind::Incremental, Some("/full"))), -560);
     assert_eq!(number(site.back_up("/next", Kind::Differential, Some("/full"))), -560);
     site.close();
@@ -55,7 +56,7 @@ fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
         assert_eq!(files.list("/three".as_ref()).unwrap_or_default(), Vec::<std::path::PathBuf>::new());
     }
 
-    // The next full backup has the table.
+    // The next full backup contains the table.
     back_up_directory(&files, "/one", "/new", &options(Kind::Full, None)).unwrap();
     restore_to(&files, &["/new"], "/four", None).unwrap();
     let site = Site::open(&files, "/four", 0);
@@ -65,7 +66,7 @@ fn a_restore_reaches_any_moment_before_a_load_and_none_behind_it() {
     site.close();
 }
 
-/// No header names a backup of a stopped instance, so the load leaves its position there.
+/// A backup of a stopped instance is not recorded in the database header, so the bulk load stores its position there.
 #[test]
 fn a_load_ends_the_chain_of_a_stopped_instance_until_the_next_full_backup() {
     let (_, files) = disk();

@@ -1,4 +1,4 @@
-//! Files that claim what is not there: records of restores and manifests. Everyone can write them.
+//! Restore records and manifests with false claims. Any user who can write the files can make such claims.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn a_record_that_does_not_name_the_databases_of_the_backup_does_not_end_a_restor
     restore_to(&files, &["/backup"], "/restored", None).unwrap();
     let sound: Value = serde_json::from_slice(&disk.contents(Path::new(RECORD)).unwrap()).unwrap();
     let database = sound["databases"][0].clone();
-    // Another database of the stream, which the backup does not have, cannot stand for the one that it has.
+    // Another database of the stream that is not in the backup does not replace the database that is.
     let other = json!({"file": "other.edb", "shutdown": database["shutdown"]});
     disk.put(Path::new("/restored/other.edb"), &disk.contents(Path::new("/restored/data.edb")).unwrap());
     for lie in [json!([]), json!([other]), json!([database, database]), json!([database, other])] {
@@ -52,7 +52,7 @@ fn a_record_with_more_items_than_a_real_one_is_not_used() {
         disk.put(Path::new(RECORD), record.to_string().as_bytes());
         let before = disk.operations();
         let refused = restore_to(&files, &["/backup"], "/restored", None).map(drop).unwrap_err().to_string();
-        // As any other directory with files: the record is none.
+        // The record is ignored, so the directory is refused like any other directory with files.
         assert!(refused.contains("the directory is not empty"), "{list}: {refused}");
         assert_eq!(disk.operations(), before, "{list}");
     }

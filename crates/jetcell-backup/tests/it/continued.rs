@@ -1,4 +1,4 @@
-//! Continued backups whose state or bytes were changed. Only bytes that were read back are kept.
+//! Continued backups whose state file or bytes were changed. Only bytes that were read back and verified are kept.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ fn saving() -> BackupOptions {
     BackupOptions { save_bytes: RANGE, ..options(Kind::Full, None) }
 }
 
-/// A disk with an interrupted backup of an instance. Two of its ranges, or more, are durable.
+/// Returns a disk with an interrupted backup of an instance. At least two of its ranges are durable.
 fn interrupted() -> (SimVfs, Arc<dyn Vfs>) {
     let (first, files) = disk();
     let site = Site::open(&files, "/one", 3500);
@@ -47,7 +47,7 @@ fn change(disk: &SimVfs, edit: impl FnOnce(&mut Value)) {
     disk.put(Path::new(PARTIAL), state.to_string().as_bytes());
 }
 
-/// Continues the backup, and verifies that it has all rows.
+/// Continues the backup and verifies that it contains all rows.
 fn continued(files: &Arc<dyn Vfs>) -> Made {
     let made = back_up_directory(files, "/one", "/backup", &saving()).unwrap();
     let verified = verify(files, Path::new("/backup"), &Default::default()).unwrap();
@@ -59,7 +59,7 @@ fn continued(files: &Arc<dyn Vfs>) -> Made {
     made
 }
 
-/// The manifest of the same backup without an interruption.
+/// Returns the manifest of the same backup made without an interruption.
 fn whole(files: &Arc<dyn Vfs>) -> Manifest {
     back_up_directory(files, "/one", "/other", &saving()).unwrap().manifest
 }
@@ -71,14 +71,14 @@ fn changed_ranges_are_copied_again() {
     for (changed, kept) in [(0, 0), (RANGE - 4096, 0), (RANGE, RANGE), (last * RANGE + 77, last * RANGE)] {
         let disk = disk.clone_disk();
         let files: Arc<dyn Vfs> = Arc::new(disk.clone());
-        // The header is not known yet, so other bytes in its place are replaced.
+        // The header is not known yet, so any bytes in its place are replaced.
         let changed = if changed == 0 { 2 * 4096 } else { changed };
         disk.corrupt(Path::new(COPY), changed, &[1, 2, 3]).unwrap();
         assert_eq!(continued(&files).continued_bytes, kept, "{changed}");
     }
 }
 
-/// Everyone can compute the checksum of a range.
+/// The checksum of a range does not prove where its bytes come from, because anyone can compute it.
 #[test]
 fn a_bad_page_with_the_right_checksum_of_its_range_is_copied_again() {
     let (disk, files) = interrupted();
@@ -162,7 +162,7 @@ fn a_state_with_more_items_than_a_real_one_is_not_continued() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
-/// The text about a page has a limit, too: it is copied into the manifest.
+/// The description of a bad page is limited, too, because it is copied into the manifest.
 #[test]
 fn a_long_text_about_a_bad_page_is_not_continued() {
     let (disk, files) = interrupted();

@@ -123,7 +123,7 @@ fn a_restore_does_not_touch_a_database_in_use() {
     assert_eq!(disk.operations(), before, "something was changed");
     site.insert(100..110);
     site.close();
-    // Over the old files, and back in time.
+    // Restores over the existing files, to an earlier point in time.
     let restored = restore(&files, &["/backup".into()], Path::new("/one"), &options()).unwrap();
     assert!(restored.kept_bytes + restored.copied_bytes > 0);
     let site = Site::open(&files, "/one", 0);
@@ -151,7 +151,7 @@ fn logs_in_a_backup_are_removed_from_a_clean_source_only() {
     let site = Site::open(&files, "/restored", 0);
     assert_eq!(site.keys(), (0..310).collect());
     site.close();
-    // After a crash, recovery needs the logs.
+    // The instance has crashed, so recovery needs the logs.
     let files: Arc<dyn Vfs> = Arc::new(killed);
     let before = listed(&files, "/one");
     let made = back_up_directory(&files, "/one", "/backup", &remove).unwrap();

@@ -1,4 +1,5 @@
-//! Chains of backups across restores: a chain goes on if nothing is missing, and is refused if there are two histories.
+//! Chains of backups across restores. A chain continues if no log is missing, and is refused if it contains two
+//! histories.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +41,8 @@ fn incremental_backups_go_on_after_each_of_two_restores() {
     let site = Site::open(&files, "/four", 0);
     assert_eq!(site.keys(), numbers(450));
     site.close();
-    // A restored database does not know of incremental backups, so the first one after a restore begins behind the full
-    // backup. It has all logs since then; later ones have not.
+    // A restored database has no record of incremental backups. The first incremental backup after a restore
+    // therefore begins after the full backup and contains all logs since then. Later incremental backups do not.
     restore_to(&files, &["/full", "/second"], "/five", None).unwrap();
     for (backups, expected) in [
         (&["/full", "/third"][..], SetFault::StartTooHigh),
@@ -96,13 +97,13 @@ fn a_restore_into_the_past_begins_a_history_to_which_older_backups_do_not_belong
     assert!(restored.position <= past);
     let site = Site::open(&files, "/two", 0);
     assert_eq!(site.keys(), numbers(200));
-    // The new history gets past the end of the old one.
+    // The new history must extend past the end of the old one.
     site.insert(1000..1400);
     let refused = site.back_up("/wrong", Kind::Incremental, Some("/old"));
     assert_eq!(fault(refused), SetFault::NoFullBackup);
     assert!(!files.exists("/wrong/manifest.json".as_ref()).unwrap());
     assert_eq!(files.list("/wrong".as_ref()).unwrap_or_default(), Vec::<std::path::PathBuf>::new());
-    // The full backup is of the time before, which both histories have.
+    // The full backup was made before the histories diverged, so it belongs to both.
     site.back_up("/new", Kind::Incremental, Some("/full")).unwrap();
     site.insert(1400..1450);
     site.back_up("/newer", Kind::Incremental, Some("/new")).unwrap();

@@ -1,4 +1,5 @@
-//! Backups that were changed to lead a program to files elsewhere. Everyone can compute the checksum of a manifest.
+//! Backups that were changed to redirect a program to files in other directories. An attacker can compute the
+//! checksum of a manifest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,13 +16,13 @@ use super::site::{Site, back_up_directory, disk, options, restore_to};
 
 const MANIFEST: &str = "/backup/manifest.json";
 
-/// All files of a disk with their contents.
+/// Returns all files of a disk with their contents.
 fn contents(disk: &SimVfs, directories: &[&str]) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = directories.iter().flat_map(|directory| disk.list(Path::new(directory)).unwrap());
     files.map(|path| (path.clone(), disk.contents(&path).unwrap())).collect()
 }
 
-/// Replaces parts of the manifest, and computes its checksum again.
+/// Replaces parts of the manifest and recomputes its checksum.
 pub fn reseal(disk: &SimVfs, sound: &Manifest, replacements: &[(&str, &str)]) {
     let unsigned = Manifest { checksum: String::new(), ..sound.clone() };
     let mut text = serde_json::to_string(&unsigned).unwrap();
@@ -43,7 +44,7 @@ fn a_name_in_a_manifest_cannot_lead_out_of_a_directory() {
     site.close();
     back_up_directory(&files, "/one", "/backup", &options(Kind::Full, None)).unwrap();
     let sound = Manifest::read(&*files, Path::new("/backup")).unwrap();
-    // The checksum is computed as the program does it.
+    // Verifies that `reseal` computes the checksum as the program does.
     reseal(&disk, &sound, &[("\"engine\":\"jetcell", "\"engine\":\"other")]);
     verify(&files, Path::new("/backup"), &Default::default()).unwrap();
     let victim = Site::open(&files, "/victim", 300);
@@ -136,7 +137,7 @@ fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
     assert_ne!(hostile, text);
     disk.put(partial, hostile.as_bytes());
     disk.put(Path::new("/backup/../victim/mail.edb"), &[7; 4096]);
-    // A backup that fails removes its files.
+    // A failed backup removes its files.
     disk.set_capacity(disk.used());
     let failed = back_up_directory(&files, "/one", "/backup", &options);
     disk.set_capacity(u64::MAX);
@@ -147,7 +148,8 @@ fn a_state_of_an_interrupted_backup_cannot_lead_out_of_its_directory() {
     assert!(disk.contents(Path::new("/backup/../victim/mail.edb")).unwrap() == [7; 4096]);
 }
 
-/// The logs of a backup name the original databases. A restore must not touch databases that the backup does not have.
+/// The logs of a backup name the original databases. A restore must not change databases that the backup does not
+/// contain.
 #[test]
 fn the_logs_cannot_lead_a_restore_to_the_original_databases() {
     let (disk, files) = disk();
@@ -189,7 +191,8 @@ fn a_database_whose_name_other_systems_cannot_store_is_backed_up_and_restored() 
     assert_eq!(restored.databases, [Path::new("/restored/database.edb")]);
 }
 
-/// A file with a second name may be a file elsewhere, as a link may be (see `links.rs`, for links of the machine).
+/// A file with a second hard link may also be a file in another directory, as with a symbolic link. `links.rs` tests
+/// links on a real file system.
 #[test]
 fn a_restore_does_not_write_into_a_file_with_another_name() {
     for with_marker in [true, false] {
@@ -212,7 +215,7 @@ fn a_restore_does_not_write_into_a_file_with_another_name() {
     }
 }
 
-/// A marker of an interrupted restore does not make files of others files of the restore.
+/// The marker of an interrupted restore does not turn files of other programs into files of the restore.
 #[test]
 fn a_failed_restore_removes_only_its_own_files() {
     let (disk, files) = disk();

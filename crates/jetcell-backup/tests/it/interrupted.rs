@@ -1,4 +1,4 @@
-//! Backups that a power cut interrupts, and that are continued.
+//! Backups that are interrupted by a power failure and continued.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use jetcell_vfs::{CrashOptions, SimVfs, Vfs};
 
 use super::site::{Site, back_up_directory, disk, fault, options, restore_to};
 
-/// Pages of a database of three ranges and a part.
+/// Number of pages of a database that fills three ranges and a part of a fourth.
 const PAGES: u32 = 3500;
 const RANGE: u64 = 4 << 20;
 
-/// A backup whose ranges are durable one by one, with the power cut behind the `count`th operation.
+/// Simulates a power failure after `count` more disk operations.
 fn crash(disk: &SimVfs, count: u64, seed: u64) -> (SimVfs, Arc<dyn Vfs>) {
     disk.stop_after(disk.operations() + count);
     let after = disk.crash(seed, CrashOptions::default());
@@ -56,7 +56,8 @@ fn a_stopped_instance() {
     assert!(continued >= 2, "{continued}");
 }
 
-/// The header is not counted as copied, unless it was copied with the first range by an earlier call.
+/// Bytes of the header, which are not counted as copied. They are counted only if an earlier call copied them with
+/// the first range.
 fn header(made: &jetcell_backup::Made) -> u64 {
     if made.continued_bytes > 0 { 0 } else { 2 * 4096 }
 }

@@ -13,7 +13,7 @@ use super::site::{Site, back_up_directory, options};
 
 const VICTIM: [u8; 8192] = [7; 8192];
 
-/// A directory with a backup, and a file elsewhere that nothing may change.
+/// Creates a directory with a backup, and a file elsewhere that must not be changed.
 fn backed_up() -> (TempDir, Arc<dyn Vfs>) {
     let dir = tempfile::tempdir().unwrap();
     let files: Arc<dyn Vfs> = Arc::new(RealVfs::new(RealOptions::default()).unwrap());
@@ -35,7 +35,7 @@ fn restored(dir: &Path, files: &Arc<dyn Vfs>, force: bool) -> jetcell_backup::Re
 #[test]
 fn a_restore_follows_no_link() {
     let marker = |to: &Path| fs::write(to.join("restore.partial"), "into an empty directory\n").unwrap();
-    // The name of the link, whether its target exists, and whether the restore can go on without it.
+    // The name of the link, whether its target exists, and whether the restore can continue without it.
     for (name, target, is_replaced) in [
         ("data.edb", "victim", false),
         ("data.edb", "nothing", false),
@@ -55,7 +55,7 @@ fn a_restore_follows_no_link() {
                 marker(&to);
             }
             let result = restored(dir.path(), &files, force);
-            // Over existing files, the record of an earlier restore is not read.
+            // When existing files are overwritten, the record of an earlier restore is not read.
             let is_replaced = is_replaced || name == "restored.json" && force;
             assert_eq!(result.is_ok(), is_replaced, "{name} to {target}, {force}: {result:?}");
             assert_eq!(fs::read(dir.path().join("victim")).unwrap(), VICTIM, "{name} to {target}, {force}");
@@ -75,7 +75,7 @@ fn a_backup_follows_no_link() {
         symlink(at(target), at("other").join(name)).unwrap();
         let (from, to) = (at("one").to_str().unwrap().to_string(), at("other").to_str().unwrap().to_string());
         let made = back_up_directory(&files, &from, &to, &options(Kind::Full, None));
-        // A link to nothing is not listed, and a file replaces it.
+        // A dangling link is not listed, and a file replaces it.
         assert_eq!(made.is_ok(), target == "nothing", "{name} to {target}: {made:?}");
         assert_eq!(fs::read(at("victim")).unwrap(), VICTIM, "{name} to {target}");
         assert!(!at("nothing").exists(), "{name} to {target}");

@@ -1,4 +1,4 @@
-//! Backups and restores that are repeated when they are complete, and that run at the same time.
+//! Repeated backups and restores that are already complete, and concurrent ones.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn a_restore_is_complete_already_until_a_database_is_used() {
     assert!(again.already_unix_ms.is_some() && again.copied_bytes == 0);
     assert_eq!(again.databases, [Path::new("/restored/data.edb")]);
     assert_eq!(disk.operations(), before, "something was changed");
-    // Another restore.
+    // A restore of other backups is refused.
     assert_eq!(fault(restore_to(&files, &["/full"], "/restored", None)), SetFault::NotEmpty);
 
     Site::open(&files, "/restored", 0).close();

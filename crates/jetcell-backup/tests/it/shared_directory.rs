@@ -1,4 +1,4 @@
-//! Restores into directories in which other processes create files at the same time.
+//! Restores into directories in which other processes create files concurrently.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::site::{Site, back_up_directory, disk, options};
 
 const TARGET: &str = "/restored";
 
-/// Another process creates files directly before the restore creates its first log.
+/// Simulates another process that creates files directly before the restore creates its first log.
 struct Crowded {
     disk: SimVfs,
     names: &'static [&'static str],
@@ -41,7 +41,7 @@ fn backed_up() -> SimVfs {
     disk
 }
 
-/// Restores while another process creates files with these names.
+/// Runs a restore while another process creates files with these names.
 fn restored(disk: &SimVfs, names: &'static [&'static str]) -> jetcell_backup::Result<()> {
     let crowded = Crowded { disk: disk.clone(), names, is_done: AtomicBool::new(false) };
     let files: Arc<dyn Vfs> = Arc::new(crowded);

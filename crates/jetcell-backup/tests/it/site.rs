@@ -1,4 +1,4 @@
-//! An instance with one database, whose rows are numbers.
+//! A test instance with one database whose rows are numbers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub struct Site {
     pub database: Arc<Database>,
 }
 
-/// The definition of a table of numbers.
+/// Returns the definition of a table of numbers.
 pub fn table(name: &str) -> TableDefinition {
     TableDefinition {
         name: name.to_string(),
@@ -40,7 +40,7 @@ pub fn table(name: &str) -> TableDefinition {
 }
 
 impl Site {
-    /// Opens the instance in a directory; creates the database with so many pages, if it does not exist.
+    /// Opens the instance in a directory. Creates the database with `pages` pages if it does not exist.
     pub fn open(files: &Arc<dyn Vfs>, directory: &str, pages: u32) -> Site {
         let directory = Path::new(directory);
         files.create_directory(directory).unwrap();
@@ -62,7 +62,7 @@ impl Site {
         Site { files: files.clone(), instance, database }
     }
 
-    /// Inserts rows with these numbers: a hundred of them fill more than one log. Returns the position of the commit.
+    /// Inserts rows with these numbers. A hundred rows fill more than one log. Returns the position of the commit.
     pub fn insert(&self, keys: std::ops::Range<i32>) -> LogPosition {
         let mut session = self.instance.session();
         let mut table = session.open_table(&self.database, "t").unwrap();
@@ -75,7 +75,7 @@ impl Site {
         self.instance.flush().unwrap()
     }
 
-    /// The numbers of all rows.
+    /// Returns the numbers of all rows.
     pub fn keys(&self) -> BTreeSet<i32> {
         let mut session = self.instance.session();
         let mut table = session.open_table(&self.database, "t").unwrap();
@@ -91,12 +91,12 @@ impl Site {
         keys
     }
 
-    /// Backs the instance up while it runs.
+    /// Backs up the instance while it runs.
     pub fn back_up(&self, to: &str, kind: Kind, parent: Option<&str>) -> Result<Made> {
         back_up(&self.instance, &self.files, Path::new(to), &options(kind, parent))
     }
 
-    /// Shuts down cleanly.
+    /// Shuts the instance down cleanly.
     pub fn close(self) {
         let Site { instance, database, .. } = self;
         drop(database);
@@ -104,7 +104,7 @@ impl Site {
     }
 }
 
-/// Options of a backup without threads, so that the disk sees the same operations each time.
+/// Returns backup options without threads. The disk then receives the same operations in each run.
 pub fn options(kind: Kind, parent: Option<&str>) -> BackupOptions {
     BackupOptions { kind, parent: parent.map(PathBuf::from), threads: false, ..BackupOptions::default() }
 }
@@ -134,7 +134,7 @@ pub fn restore_to(
     restore(files, &backups, Path::new(to), &RestoreOptions { until, ..RestoreOptions::default() })
 }
 
-/// The kind of the fault for which something was refused.
+/// Returns the kind of the problem for which a backup or restore was refused.
 pub fn fault<T>(result: Result<T>) -> SetFault {
     match result {
         Err(BackupError::Set { fault, .. }) => fault,
@@ -143,7 +143,7 @@ pub fn fault<T>(result: Result<T>) -> SetFault {
     }
 }
 
-/// A simulated disk.
+/// Returns a simulated disk.
 pub fn disk() -> (SimVfs, Arc<dyn Vfs>) {
     let disk = SimVfs::new();
     (disk.clone(), Arc::new(disk))

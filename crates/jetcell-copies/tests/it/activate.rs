@@ -1,4 +1,4 @@
-//! Activation: without loss, with loss, interrupted anywhere; the old active side becomes a copy.
+//! Activation without loss, with loss, and interrupted at any operation. The old active side becomes a copy.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn activated(disk: &SimVfs, limit: LossLimit) -> Result<Activated> {
     activate(&vfs(disk), Path::new(COPY), Box::new(source(disk)), limit, &replay_options())
 }
 
-/// The copy is behind, and the active side is running.
+/// Creates a copy that lags and an active side that is running.
 fn behind(rows: i32) -> (SimVfs, Site) {
     let disk = seeded(20);
     let site = Site::open(&disk, ACTIVE, 1000);
@@ -34,7 +34,7 @@ fn keys(disk: &SimVfs, directory: &str) -> BTreeSet<i32> {
     keys
 }
 
-/// Whether an instance can be opened in a directory.
+/// Returns true if an instance can be opened in the directory.
 fn opens(disk: &SimVfs, directory: &str) -> bool {
     let mut options = InstanceOptions::with_vfs(vfs(disk), directory.into());
     options.threads = false;
@@ -42,7 +42,7 @@ fn opens(disk: &SimVfs, directory: &str) -> bool {
     Instance::open(options).is_ok_and(|instance| instance.shutdown().is_ok())
 }
 
-/// The old active side follows the new one, and its pages become equal.
+/// Verifies that the old active side follows the new one and that its pages become equal.
 fn old_follows_new(disk: &SimVfs) {
     let site = Site::open(disk, COPY, 1000);
     site.insert(10_000..10_100);
@@ -92,7 +92,7 @@ fn a_running_active_side_keeps_its_role() {
 #[test]
 fn a_failover_loses_at_most_what_is_allowed_and_says_what() {
     let (disk, site) = behind(200);
-    // The copy learns of logs, and cannot fetch them.
+    // The step updates the known state of the active side. The logs written afterwards are not copied.
     let mut copy = follow(&disk).unwrap();
     copy.step().unwrap();
     copy.stop().unwrap();
@@ -129,13 +129,13 @@ fn a_failover_loses_at_most_what_is_allowed_and_says_what() {
 fn a_damaged_current_log_is_lost_only_if_that_is_allowed() {
     let (disk, site) = behind(200);
     site.roll();
-    // A write each.
+    // Each row is written separately.
     (300..306).for_each(|key| site.insert(key..key + 1));
     catch_up(&disk).unwrap();
     let disk = disk.process_kill();
     drop(site);
     let current = Path::new(ACTIVE).join("E00.log");
-    // Segments behind it say that it was complete.
+    // Segments after the damaged one show that it had been written completely.
     disk.corrupt(&current, 2 * 4096 + 500, &[7; 300]).unwrap();
     assert!(ese_engine::LogCopy::read(&vfs(&disk), &current, false).is_err());
     let error = activated(&disk, LossLimit::Nothing).unwrap_err().to_string();
@@ -165,8 +165,8 @@ fn a_copy_whose_active_side_is_gone_is_activated_only_with_loss() {
     assert!(keys(&disk, COPY).len() >= 150);
 }
 
-/// After a power cut at any operation, either the old active side can be opened, or the copy can be activated; never both are
-/// active, and nothing is lost.
+/// After a power failure at any operation, either the old active side can be opened or the copy can be activated.
+/// There are never two active sides, and nothing is lost.
 #[test]
 fn an_interrupted_switch_over_is_repeated() {
     let (disk, site) = behind(60);
@@ -185,7 +185,7 @@ fn an_interrupted_switch_over_is_repeated() {
         let is_copy = disk.exists(&Path::new(COPY).join(COPY_FILE)).unwrap();
         if is_copy {
             if opens(&disk.clone_disk(), ACTIVE) && cut % 2 == 0 {
-                // The old active side goes on first.
+                // The old active side writes more rows first.
                 let site = Site::open(&disk, ACTIVE, 1000);
                 site.insert(5000..5010);
                 site.close();
@@ -200,7 +200,8 @@ fn an_interrupted_switch_over_is_repeated() {
     assert!(whole > 50, "{whole} operations");
 }
 
-/// After a power cut at any operation of a failover, the same call ends it, also if the old active side can be reached again.
+/// After a power failure at any operation of a failover, the same call completes it. This also holds if the old
+/// active side becomes reachable again.
 #[test]
 fn an_interrupted_failover_is_repeated() {
     for stream_log in [false, true] {
@@ -249,7 +250,7 @@ fn a_closed_log_that_a_crash_kept_from_its_name_is_not_lost() {
         drop(site);
         disk.process_kill()
     };
-    // The crash came between the begin of the newest log and the renames of both.
+    // The crash happened after the newest log was started and before both logs were renamed.
     let names = logs(&disk, ACTIVE).names;
     let newest = jetcell_copies::Source::offer(&source(&disk)).unwrap().closed;
     disk.rename(&names.current(), &Path::new(ACTIVE).join("E00tmp.log")).unwrap();

@@ -1,4 +1,4 @@
-//! Block mode: the log that is being written is copied, too, and a failover keeps what has arrived of it.
+//! Block mode: the log that is being written is copied, too, and a failover keeps the received part of it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn follow(disk: &SimVfs, stream_log: bool) -> Replication {
     Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
 }
 
-/// Steps until no log and no part of one comes any more. Returns the bytes that came of open logs.
+/// Steps until no more logs or parts of logs arrive. Returns the number of bytes received from open logs.
 fn step_all(copy: &mut Replication) -> u64 {
     let mut streamed = 0;
     loop {
@@ -36,7 +36,7 @@ fn a_failover_keeps_what_was_streamed_and_says_so() {
         step_all(&mut copy);
         let mut streamed = 0;
         let mut next = 20;
-        // The generation is closed several times on the way.
+        // The generation is closed several times during the loop.
         for _ in 0..30 {
             site.insert(next..next + 7);
             next += 7;
@@ -49,7 +49,7 @@ fn a_failover_keeps_what_was_streamed_and_says_so() {
         assert_eq!(streamed > 0, stream_log);
         drop(site);
         let disk = disk.process_kill();
-        // The active side is away.
+        // The active side becomes unreachable.
         for path in disk.list(Path::new(ACTIVE)).unwrap() {
             disk.remove(&path).unwrap();
         }
@@ -96,14 +96,14 @@ fn block_mode_begins_and_ends_with_an_event() {
     let heard = Arc::new(Heard::default());
     let options = ReplayOptions { stream_log: true, events: Some(heard.clone()), ..replay_options() };
     let mut copy = Replication::open(&vfs(&disk), Path::new(COPY), Box::new(source(&disk)), options).unwrap();
-    // Several generations are closed on the way: that ends nothing.
+    // Several generations are closed during the loop. This does not end block mode.
     for start in (20..220).step_by(4) {
         site.insert(start..start + 4);
         step_all(&mut copy);
     }
     assert!(copy.is_in_block_mode() && copy.arrived_bytes() > 0);
     assert_eq!(heard.of_copies(), [("block_mode_began", None)]);
-    // More logs than a step copies: the copy is in file mode until it has them.
+    // One step cannot copy all these logs, so the copy is in file mode until it has them.
     site.insert(220..1500);
     copy.step().unwrap();
     assert!(!copy.is_in_block_mode() && copy.arrived_bytes() == 0);

@@ -1,4 +1,5 @@
-//! A bulk load on the active side: its pages are not in the logs, so a copy stops there, and must be seeded again.
+//! Bulk loads on the active side. The logs do not contain their pages, so a copy stops at a bulk load and must be
+//! seeded again.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use jetcell_vfs::SimVfs;
 
 use super::site::{ACTIVE, COPY, Site, catch_up, follow, pages, seed, seeded, table};
 
-/// A load with rows that fill many pages.
+/// Starts a load with rows that fill many pages.
 fn filled<'s>(session: &'s mut Session, site: &Site, name: &str) -> BulkLoad<'s> {
     let mut load = session.bulk_load(&site.database, &table(name), BulkLoadOptions::default()).unwrap();
     for key in 0..300 {
@@ -27,7 +28,8 @@ fn load(site: &Site, name: &str) {
     site.roll();
 }
 
-/// Steps of the copy beside the running active side, which answers its requests for pages, until the copy gives up.
+/// Steps the copy while the active side runs and responds to its page requests. Returns the error with which the copy
+/// gives up.
 fn given_up(disk: &SimVfs, site: &Site) -> String {
     let mut copy = follow(disk).unwrap();
     for _ in 0..40 {
@@ -48,7 +50,7 @@ fn state(disk: &SimVfs) -> CopyState {
 
 #[test]
 fn a_copy_stops_at_a_bulk_load_until_it_is_seeded_again() {
-    // In pages that the copy has as zeros, and in pages that had other content before.
+    // Loads into pages that are zero on the copy, and into pages that previously had other content.
     for used_before in [false, true] {
         let disk = seeded(20);
         if used_before {
@@ -64,7 +66,7 @@ fn a_copy_stops_at_a_bulk_load_until_it_is_seeded_again() {
         load(&site, "loaded");
         site.insert(60..100);
         site.roll();
-        // Nothing is repaired page by page: an image of one page would hide that the others are missing.
+        // No page is repaired individually, because the image of one page would hide that the others are missing.
         let what = given_up(&disk, &site);
         assert!(what.contains("loaded in bulk") && what.ends_with("reseed the copy"), "{what}");
         let phase = state(&disk).phase;
@@ -79,7 +81,7 @@ fn a_copy_stops_at_a_bulk_load_until_it_is_seeded_again() {
         site.close();
         catch_up(&disk).unwrap();
         assert!(!matches!(state(&disk).phase, Phase::Unfit { .. }), "{:?}", state(&disk));
-        // The copy lacks at most what is not closed.
+        // The copy lacks at most the changes in the open log.
         let (active, copy) = (pages(&disk, "/active/data.edb"), pages(&disk, "/copy/data.edb"));
         assert_eq!(active.len(), copy.len());
         let other = active.iter().zip(&copy).filter(|(active, copy)| active != copy).count();

@@ -1,4 +1,4 @@
-//! Following: logs that are bad, gone or of another history; truncation; delay; restarts.
+//! Following an active side: damaged logs, missing logs, logs of another history, truncation, delay, and restarts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn state(disk: &SimVfs) -> CopyState {
     CopyState::read(disk, Path::new(COPY)).unwrap().unwrap()
 }
 
-/// An active side that has gone on behind its copy, and is running.
+/// Creates a running active side that is ahead of its copy.
 fn ahead(rows: i32) -> (SimVfs, Site) {
     let disk = seeded(20);
     let site = Site::open(&disk, ACTIVE, 1000);
@@ -26,7 +26,7 @@ fn ahead(rows: i32) -> (SimVfs, Site) {
     (disk, site)
 }
 
-/// Why the copy is unfit.
+/// Returns the reason why the copy is unfit.
 fn unfit(disk: &SimVfs) -> (UnfitReason, String) {
     match state(disk).phase {
         Phase::Unfit { reason, what } => (reason, what),
@@ -49,7 +49,7 @@ fn the_active_side_keeps_the_logs_that_a_copy_needs_until_the_copy_is_too_far_be
             site.insert(700..900);
             let oldest = *logs(&disk, ACTIVE).closed().unwrap().first_key_value().unwrap().0;
             assert!(oldest >= Generation(state.next) && oldest.0 <= state.next + 1, "{oldest:?}");
-            // The copy keeps what the active side keeps, and what its own redo needs.
+            // The copy keeps the logs that the active side keeps and the logs that its own redo needs.
             catch_up(&disk).unwrap();
             let kept = logs(&disk, COPY).closed().unwrap();
             assert!(kept.len() < 20, "{} logs", kept.len());
@@ -68,7 +68,7 @@ fn the_active_side_keeps_the_logs_that_a_copy_needs_until_the_copy_is_too_far_be
     }
 }
 
-/// A log is fetched three times.
+/// A log is fetched up to three times.
 #[test]
 fn a_log_that_is_damaged_on_the_way_is_fetched_again_and_one_that_stays_damaged_ends_the_copy() {
     let (disk, site) = ahead(300);
@@ -126,12 +126,12 @@ fn a_delayed_copy_replays_a_generation_when_it_is_old_enough() {
     assert!(copy.step().unwrap().is_idle());
     disk.clock().sleep(Duration::from_secs(700));
     while !copy.step().unwrap().is_idle() {}
-    // The end of the last one is not known before the next one begins.
+    // The end of the last generation is not known before the next one begins.
     assert_eq!(copy.state().replay_queue(), 1);
     site.close();
 }
 
-/// The files of the active side become those of another disk.
+/// Replaces the files of the active side by the files of another disk.
 fn put_back(disk: &SimVfs, other: &SimVfs) {
     for path in disk.list(Path::new(ACTIVE)).unwrap() {
         disk.remove(&path).unwrap();
@@ -146,7 +146,7 @@ fn another_history_is_not_followed() {
     let (disk, site) = ahead(200);
     catch_up(&disk).unwrap();
     site.close();
-    // The active side is put back to an earlier moment, and goes on.
+    // The active side is restored to an earlier point in time and then writes more logs.
     let other = seeded(20);
     let site = Site::open(&other, ACTIVE, 1000);
     site.insert(1000..1400);
@@ -159,7 +159,8 @@ fn another_history_is_not_followed() {
     assert!(pages(&disk, "/copy/data.edb") == before);
 }
 
-/// It may be an old answer of a side that was active before, and after a switch-over that had begun no other side has the role.
+/// The response may be an outdated one from a side that was active before. After an interrupted switchover no other
+/// side has the role.
 #[test]
 fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
     let disk = seeded(20);
@@ -184,8 +185,9 @@ fn one_answer_with_the_log_of_another_history_does_not_end_a_copy() {
     copy.stop().unwrap();
 }
 
-/// A copy that was seeded from files that a crash left has changes of the log that was open then. If the active side has another log
-/// of that number now, and it cannot be fetched, nothing says that the two have one history.
+/// A copy that was seeded from the files of a crashed instance has changes of the log that was open. The active side
+/// may now have another log with this number. If this log cannot be fetched, nothing proves that the two sides have
+/// the same history.
 #[test]
 fn a_copy_is_not_confirmed_before_its_part_of_a_log_was_compared() {
     let disk = seeded(20);
@@ -223,7 +225,7 @@ fn an_active_side_that_is_away_stops_nothing_for_good() {
     assert!(matches!(catch_up(&disk), Err(CopyError::Unreachable { .. })));
     away.iter().zip(&kept).for_each(|(path, bytes)| disk.put(path, bytes));
     catch_up(&disk).unwrap();
-    // A full disk of the copy passes, too. The active side goes on.
+    // A full disk of the copy is a temporary problem, too. The active side writes more rows.
     let site = Site::open(&disk, ACTIVE, 1000);
     site.insert(200..400);
     disk.set_capacity(disk.used() + 1000);
@@ -262,7 +264,7 @@ fn both_sides_say_that_a_copy_waits_for_space_and_the_active_side_goes_on() {
     let mut copy = follow_heard(&disk, &at_copy);
     while !copy.step().unwrap().is_idle() {}
     site.insert(20..200);
-    // The registration beside the logs of the active side still has its place.
+    // The registration in the log directory of the active side still fits on the disk.
     disk.set_capacity(disk.used() + 20_000);
     assert!(copy.step().unwrap().waiting.is_some() && copy.step().unwrap().waiting.is_some());
     assert_eq!(at_copy.of_copies(), [("copy_waiting", None)], "once");
@@ -324,7 +326,7 @@ fn an_unreadable_registration_keeps_logs_only_up_to_the_limit() {
     for round in 0..12 {
         site.insert(round * 60..(round + 1) * 60);
         largest = largest.max(count());
-        // The limit does not start again with another process.
+        // A restart of the process does not reset the limit.
         if round % 3 == 2 {
             site.close();
             site = Site::open(&disk, ACTIVE, 10);
@@ -338,7 +340,7 @@ fn an_unreadable_registration_keeps_logs_only_up_to_the_limit() {
     site.close();
 }
 
-/// As many copies as a database of Exchange may have.
+/// Sixteen copies are the maximum for an Exchange database.
 #[test]
 fn sixteen_copies_follow_one_active_side_and_the_slowest_keeps_its_logs() {
     let disk = SimVfs::new();
@@ -356,7 +358,7 @@ fn sixteen_copies_follow_one_active_side_and_the_slowest_keeps_its_logs() {
     for round in 0..6 {
         site.insert(60 + round * 90..60 + (round + 1) * 90);
         site.replace(0..40, round as u8);
-        // The last one is held.
+        // The last copy does not run.
         copies[..15].iter_mut().for_each(|copy| while !copy.step().unwrap().is_idle() {});
         let oldest = *logs(&disk, ACTIVE).closed().unwrap().first_key_value().unwrap().0;
         assert!(oldest.0 <= needs, "{oldest:?}");

@@ -1,4 +1,5 @@
-//! Copies on a simulated disk: seeded, followed, cut off, and with logs that are damaged, gone or of another history.
+//! Copies on a simulated disk: seeding, following, and logs that are unreachable, damaged, missing or of another
+//! history.
 
 mod activate;
 mod block_mode;

@@ -1,4 +1,5 @@
-//! Pages of active side and copy: compared by the scan of the active side, and repaired from each other while both work.
+//! Pages of the active side and the copy. The scan of the active side compares them, and each side repairs pages from
+//! the other while both run.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use jetcell_vfs::{SimVfs, Vfs};
 use super::site::{ACTIVE, COPY, Heard, SIZE, Site, catch_up, replay_options, seeded, source, vfs};
 
 impl Heard {
-    /// Numbers of events about pages, and the pages.
+    /// Returns the numbers of the page events, and the pages.
     fn pages(&self) -> Vec<(u16, u32)> {
         let page = |kind: &EventKind| match kind {
             EventKind::PageDiffers(divergence) => Some(divergence.page.get()),
@@ -29,7 +30,7 @@ fn database(directory: &str) -> PathBuf {
     Path::new(directory).join("data.edb")
 }
 
-/// Scans the database of the active side once, and closes the log.
+/// Scans the database of the active side once and closes the log.
 fn scan(site: &Site) {
     let options = ScanOptions { single_pass: true, throttle: Throttle::default(), ..ScanOptions::default() };
     assert!(site.instance.start_maintenance(&site.database, options).unwrap());
@@ -44,7 +45,7 @@ fn follow(disk: &SimVfs, heard: &Arc<Heard>) -> Replication {
     Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), options).unwrap()
 }
 
-/// Works on both sides until nothing is left to do, and lets time pass for requests.
+/// Runs both sides until no work is left, and advances the clock for repeated requests.
 fn work(disk: &SimVfs, site: &Site, copy: &mut Replication) {
     for _ in 0..12 {
         loop {
@@ -60,7 +61,7 @@ fn work(disk: &SimVfs, site: &Site, copy: &mut Replication) {
     }
 }
 
-/// The bytes of a page in the file of a side.
+/// Returns the bytes of a page in a database file.
 fn page_bytes(content: &[u8], page: u32) -> &[u8] {
     &content[(page as usize + 1) * SIZE.bytes()..][..SIZE.bytes()]
 }
@@ -69,19 +70,19 @@ fn put_page(disk: &SimVfs, directory: &str, page: u32, bytes: &[u8]) {
     disk.corrupt(&database(directory), (u64::from(page) + 1) * SIZE.bytes() as u64, bytes).unwrap();
 }
 
-/// The first leaf of the table whose state changed between two states of a file, and that is in both.
+/// Returns the first leaf of the table that differs between two states of a file and exists in both.
 fn changed_leaf(before: &[u8], after: &[u8]) -> u32 {
     let pages = (before.len().min(after.len()) / SIZE.bytes()) as u32 - 2;
     (40..pages)
         .find(|page| {
             let [before, after] = [before, after].map(|content| page_bytes(content, *page));
-            // Behind the checksum.
+            // The checksum is not compared.
             before[8..] != after[8..] && is_full_leaf(before) && is_full_leaf(after)
         })
         .expect("a leaf has changed")
 }
 
-/// A leaf of the copy that has changed, and that redo does not need any more.
+/// Returns a leaf of the copy that has changed and that redo no longer needs.
 fn behind_checkpoint(disk: &SimVfs, site: &Site, before: &[u8]) -> u32 {
     site.roll();
     catch_up(disk).unwrap();
@@ -92,7 +93,7 @@ fn behind_checkpoint(disk: &SimVfs, site: &Site, before: &[u8]) -> u32 {
     page
 }
 
-/// A leaf of the table.
+/// Returns a leaf of the table.
 fn a_leaf(content: &[u8]) -> u32 {
     let pages = (content.len() / SIZE.bytes()) as u32 - 2;
     (60..pages).find(|page| is_full_leaf(page_bytes(content, *page))).expect("the table has leaves")
@@ -107,7 +108,7 @@ fn checks(disk: &SimVfs) -> jetcell_copies::CheckedDatabase {
     PageChecks::read(disk, Path::new(COPY)).unwrap().databases.remove(0)
 }
 
-/// Stops both sides, and compares all pages.
+/// Stops both sides and compares all pages.
 fn compare(disk: &SimVfs, site: Site, copy: Replication) {
     copy.stop().unwrap();
     site.roll();
@@ -141,11 +142,11 @@ fn a_scan_of_the_active_side_proves_that_all_pages_are_equal() {
     let pages = site.database.scan_progress().pages as u32;
     let (compared, oldest) = checks(&disk).equal.among(pages);
     assert_eq!(compared, pages, "{:?}", checks(&disk));
-    // The log with the records may have been begun before the scan.
+    // The log with the records may have been started before the scan.
     let age = began - oldest.unwrap();
     assert!((0..600_000).contains(&age), "{age} ms");
     assert!(checks(&disk).divergences.is_empty());
-    // An instance without copies logs nothing for them.
+    // An instance without copies writes no log records for them.
     copy.stop().unwrap();
     disk.remove(&PathBuf::from(format!("{ACTIVE}/E00-{}.copy", registered(&disk)))).unwrap();
     site.roll();
@@ -183,7 +184,7 @@ fn a_page_of_the_copy_that_lost_a_write_is_named_and_repaired_under_load() {
     compare(&disk, site, copy);
 }
 
-/// A database that is closed must not have a page that waits: the file would say that it lacks nothing.
+/// A database must not be closed while a page waits for repair. Otherwise its header would claim that it is complete.
 #[test]
 fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
     let disk = seeded(150);
@@ -196,7 +197,7 @@ fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
     site.replace(0..300, 1);
     site.roll();
     while !copy.step().unwrap().is_idle() {}
-    // A shutdown, and the next start ends the log.
+    // Shuts the active side down. The next start closes the log.
     site.close();
     let site = Site::open(&disk, ACTIVE, 1000);
     site.roll();
@@ -214,7 +215,7 @@ fn a_copy_with_a_page_that_waits_is_unfit_when_the_log_closes_the_database() {
     let header = ese_format::header::DatabaseHeader::decode(&header[..SIZE.bytes()]).unwrap();
     assert_eq!(header.state, DatabaseState::DirtyShutdown);
     site.close();
-    // The logs do not say which page is damaged.
+    // The logs do not show which page is damaged.
     let files = disk.list(Path::new(ACTIVE)).unwrap();
     let reseed = Reseed::plan(&vfs(&disk), &files, Path::new(COPY)).map(drop);
     assert!(matches!(reseed, Err(CopyError::OnlyFullReseed(_))), "{reseed:?}");
@@ -230,7 +231,7 @@ fn a_page_of_the_copy_that_redo_cannot_read_is_repaired_under_load() {
     let heard = Arc::new(Heard::default());
     put_page(&disk, COPY, page, &[0x5A; 900]);
     let mut copy = follow(&disk, &heard);
-    // Redo needs the page, and goes on without it. A stop in between changes nothing.
+    // Redo needs the page and continues without it. A stop in between changes nothing.
     site.replace(0..300, 1);
     site.roll();
     while !copy.step().unwrap().is_idle() {}
@@ -251,7 +252,7 @@ fn a_damaged_page_of_the_active_side_is_repaired_from_a_copy_under_load() {
     put_page(&disk, ACTIVE, page, &[0x5A; 700]);
     let site = Site::open_heard(&disk, ACTIVE, 1000, heard.clone());
     let mut copy = follow(&disk, &at_copy);
-    // No copy has been asked before the damage was seen.
+    // The copy is asked for the page only after the damage was detected.
     work(&disk, &site, &mut copy);
     assert_eq!(heard.pages(), []);
     scan(&site);

@@ -1,4 +1,4 @@
-//! Work on a passive copy: backups while its replay rests, and its own scan.
+//! Operations on a passive copy: backups while its replay is paused, and its own scan.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn files(disk: &SimVfs) -> Vec<PathBuf> {
     disk.list(Path::new(COPY)).unwrap()
 }
 
-/// The keys in a database that was restored from a backup of the copy.
+/// Returns the keys in a database that was restored from a backup of the copy.
 fn restored(disk: &SimVfs, backup: &str, to: &str) -> std::collections::BTreeSet<i32> {
     let options = RestoreOptions { threads: false, ..RestoreOptions::default() };
     restore(&vfs(disk), &[PathBuf::from(backup)], Path::new(to), &options).unwrap();
@@ -34,7 +34,7 @@ fn a_backup_of_a_copy_restores_the_state_at_its_position() {
     let mut copy = follow(&disk).unwrap();
     while !copy.step().unwrap().is_idle() {}
     let options = BackupOptions { threads: false, of_copy: true, ..BackupOptions::default() };
-    // While a process follows the copy, its files are in use.
+    // While a process follows the copy, the files of the copy are in use.
     assert!(back_up_stopped(&vfs(&disk), &files(&disk), Path::new("/early"), &options).is_err());
     copy.stop().unwrap();
     let mut copy = follow(&disk).unwrap();
@@ -51,7 +51,7 @@ fn a_backup_of_a_copy_restores_the_state_at_its_position() {
     while !copy.step().unwrap().is_idle() {}
     assert_eq!(copy.state().replay_queue(), 0);
     copy.stop().unwrap();
-    // The copied logs are in the backup, too.
+    // The backup also contains the copied logs.
     assert_eq!(restored(&disk, "/backup", "/restored"), (0..300).collect());
     // A stopped copy is backed up in the same way.
     let rests = pause(&vfs(&disk), Path::new(COPY)).unwrap();
@@ -82,7 +82,7 @@ fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
     let first = scan(&mut |next| next < 40);
     let stopped = first.databases[0].next.unwrap();
     assert!(stopped >= 40 && first.databases[0].passes == 0, "{first:?}");
-    // A process that was killed has stored the same.
+    // A killed process would have stored the same progress.
     assert_eq!(CopyScan::read(&disk, Path::new(COPY)).unwrap(), first);
     let mut begun = None;
     let whole = scan(&mut |next| {
@@ -91,7 +91,7 @@ fn a_scan_of_a_copy_goes_on_where_it_stopped_and_names_bad_pages() {
     });
     assert!(begun.unwrap() > stopped && whole.databases[0].passes == 1, "{whole:?}");
     assert_eq!((whole.databases[0].bad, whole.databases[0].next), (0, None));
-    // A page with records of the table is damaged.
+    // Damages a page with records of the table.
     let path = Path::new(COPY).join("data.edb");
     let content = disk.contents(&path).unwrap();
     let page = |at: &usize| content[at * SIZE.bytes()..][..SIZE.bytes()].iter().filter(|b| **b != 0).count();

@@ -1,4 +1,4 @@
-//! What other processes change between two system calls of this one: logs are closed, files are removed.
+//! Races with other processes between two system calls: logs are closed and files are removed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn a_history_stays_the_same_when_its_instance_closes_the_newest_log() {
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Another process does something directly before this one gets a lock.
+/// Runs a hook directly before a lock is acquired, to simulate another process.
 struct BeforeLock {
     disk: SimVfs,
     hook: Mutex<Option<Hook>>,
@@ -80,7 +80,7 @@ fn logs_that_the_instance_closed_before_it_was_locked_out_are_part_of_the_handov
     }
 }
 
-/// Another process removes each file directly before it is removed here.
+/// Simulates another process that removes each file first.
 struct Contested(SimVfs);
 
 impl VfsLayer for Contested {
@@ -98,7 +98,7 @@ fn a_file_that_another_process_removes_at_the_same_time_stops_no_copy() {
     let disk = seeded(20);
     let site = Site::open(&disk, ACTIVE, 1000);
     site.insert(20..300);
-    // An interrupted copy left a part of the next log.
+    // An interrupted attempt left a part of the next log.
     let next = jetcell_copies::CopyState::read(&disk, Path::new("/copy")).unwrap().unwrap().next;
     let left = logs(&disk, ACTIVE).archived(Generation(next));
     disk.put(&Path::new("/copy/incoming").join(left.file_name().unwrap()), b"part");
@@ -122,7 +122,7 @@ fn a_file_that_another_process_removes_at_the_same_time_stops_no_copy() {
     site.close();
 }
 
-/// A process that is killed while it replaces a state leaves the new file under another name.
+/// A process that is killed while it replaces a state file leaves the new file under another name.
 #[test]
 fn the_next_owner_removes_unfinished_states() {
     let disk = seeded(20);

@@ -15,8 +15,8 @@ use super::site::{
     ACTIVE, COPY, Heard, KEEP, Site, catch_up, logs, pages, replay_options, seed_options, seeded, source, vfs,
 };
 
-/// The copy was activated without the last logs of the active side, and both sides have gone on: the old active side until it
-/// was stopped, or crashed.
+/// Returns two sides with diverged histories. The copy was activated without the last logs of the active side, and
+/// both sides have written more. The old active side was stopped or has crashed.
 fn diverged(crashed: bool) -> SimVfs {
     let disk = seeded(50);
     let site = Site::open(&disk, ACTIVE, 1000);
@@ -30,7 +30,7 @@ fn diverged(crashed: bool) -> SimVfs {
             disk
         }
     };
-    // The old active side cannot be reached meanwhile.
+    // The old active side is unreachable during the activation.
     let away: Vec<_> = disk.list(Path::new(ACTIVE)).unwrap();
     let kept: Vec<_> = away.iter().map(|path| disk.contents(path).unwrap()).collect();
     away.iter().for_each(|path| disk.remove(path).unwrap());
@@ -57,7 +57,7 @@ fn reseed(disk: &SimVfs) -> Result<ReseedPlan> {
     Ok(reseed.what().clone())
 }
 
-/// The reseeded side follows, and its pages become those of the new active side.
+/// Verifies that the reseeded side follows and that its pages become equal to those of the new active side.
 fn follows(disk: &SimVfs) {
     let site = Site::open(disk, COPY, KEEP);
     site.insert(3000..3060);
@@ -91,14 +91,14 @@ fn a_side_that_has_diverged_is_reseeded_by_the_pages_that_its_logs_touched() {
         assert_eq!(*reseed.what(), planned);
         drop(reseed);
         assert_eq!(heard.of_copies(), [("copy_patched", Some(334))]);
-        // What was given up is kept.
+        // The diverged logs are kept.
         let kept = disk.list(Path::new("/active/diverged")).unwrap();
         assert!(kept.len() >= 2, "{kept:?}");
         follows(&disk);
     }
 }
 
-/// After a power cut at any operation, the same call ends the reseed.
+/// After a power failure at any operation, the same call completes the reseed.
 #[test]
 fn an_interrupted_reseed_is_continued() {
     let fresh = diverged(true);
@@ -115,7 +115,7 @@ fn an_interrupted_reseed_is_continued() {
         let disk = disk.crash(cut, CrashOptions::default());
         let state = CopyState::read(&disk, Path::new(ACTIVE)).unwrap();
         if state.is_none_or(|state| state.phase != Phase::Following) {
-            // The other side goes on in between.
+            // The other side writes more rows between the two calls.
             if cut % 2 == 0 {
                 let site = Site::open(&disk, COPY, KEEP);
                 site.insert(2000 + cut as i32..2040 + cut as i32);
@@ -128,7 +128,7 @@ fn an_interrupted_reseed_is_continued() {
     assert!(whole > 60, "{whole} operations");
 }
 
-/// The other side may be running: its pages are newer than its file.
+/// The other side may be running. Its pages in memory are newer than its file.
 #[test]
 fn a_running_side_is_a_source_of_pages() {
     let disk = diverged(false);
@@ -151,7 +151,7 @@ fn the_relations_of_two_sides_are_told_apart() {
     catch_up(&disk).unwrap();
     assert!(matches!(relation(&disk), Relation::Behind(1)), "{:?}", relation(&disk));
     assert!(matches!(history(&disk, ACTIVE).compare(&history(&disk, COPY)).unwrap(), Relation::Ahead(1)));
-    // A part of a log with the same beginning is no divergence.
+    // A shorter log with the same first segments is not a divergence.
     let part = disk.clone_disk();
     let state = CopyState::read(&part, Path::new(COPY)).unwrap().unwrap();
     let current = part.contents(Path::new("/active/E00.log")).unwrap();
@@ -162,7 +162,7 @@ fn the_relations_of_two_sides_are_told_apart() {
     assert!(matches!(relation(&part), Relation::Behind(0) | Relation::Equal), "{:?}", relation(&part));
     let diverged = diverged(false);
     assert!(relation(&diverged).is_divergence());
-    // A side that ends, and a first log of the other one that does not continue it.
+    // One side ends, and the first log of the other side does not continue it.
     let Relation::OtherContent(first) = relation(&diverged) else { panic!("{:?}", relation(&diverged)) };
     for path in diverged.list(Path::new(COPY)).unwrap() {
         let generation = logs(&diverged, COPY).names.generation_of(&path);

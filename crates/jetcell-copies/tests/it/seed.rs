@@ -1,4 +1,4 @@
-//! Seeding: from files and from a running instance, interrupted anywhere.
+//! Seeding from files and from a running instance, interrupted at any operation.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn a_running_instance_seeds_a_copy() {
     assert!(pages(&disk, "/active/data.edb") == pages(&disk, "/copy/data.edb"));
 }
 
-/// After a power cut at any operation, the same call ends the seed, or the copy is whole.
+/// After a power failure at any operation, either the same call completes the seed or the copy is already complete.
 #[test]
 fn an_interrupted_seed_is_continued_by_the_same_call() {
     let fresh = SimVfs::new();
@@ -97,7 +97,7 @@ fn a_seed_is_refused_over_other_files_onto_its_source_and_while_the_source_is_in
     let site = Site::open(&disk, ACTIVE, 1000);
     refused(to("/third"), "in use");
     site.close();
-    // Without space, the active side stays as it is, and the copy can be seeded later.
+    // If the disk is full, the active side is unchanged and the copy can be seeded later.
     disk.set_capacity(disk.used() + (64 << 10));
     refused(to("/third"), "free space");
     disk.set_capacity(u64::MAX);

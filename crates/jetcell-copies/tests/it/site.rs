@@ -1,4 +1,4 @@
-//! An active side with one database, whose rows are numbers, and copies of it.
+//! A test site: an active side with one database whose rows are numbers, and copies of it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use jetcell_vfs::{FileStem, SimVfs, Vfs};
 pub const SIZE: PageSize = PageSize::KIB_4;
 pub const ACTIVE: &str = "/active";
 pub const COPY: &str = "/copy";
-/// No log is removed.
+/// Limit that prevents all removal of logs.
 pub const KEEP: u32 = u32::MAX;
 
 /// A running instance, with its logs and its database in one directory.
@@ -30,7 +30,7 @@ pub struct Site {
     pub database: Arc<Database>,
 }
 
-/// The events of a side.
+/// Records the events of one side.
 #[derive(Default)]
 pub struct Heard(pub Mutex<Vec<EventKind>>);
 
@@ -41,7 +41,7 @@ impl EventSink for Heard {
 }
 
 impl Heard {
-    /// The events of copies since the last call: their names and numbers.
+    /// Returns the copy events since the last call, with their names and numbers.
     pub fn of_copies(&self) -> Vec<(&'static str, Option<u16>)> {
         let heard = std::mem::take(&mut *self.0.lock());
         let of_copies = heard.iter().filter(|kind| matches!(kind, EventKind::Copy { .. }));
@@ -53,7 +53,7 @@ pub fn vfs(disk: &SimVfs) -> Arc<dyn Vfs> {
     Arc::new(disk.clone())
 }
 
-/// The definition of a table of numbers.
+/// Returns the definition of a table of numbers.
 pub fn table(name: &str) -> TableDefinition {
     TableDefinition {
         name: name.to_string(),
@@ -67,13 +67,14 @@ pub fn table(name: &str) -> TableDefinition {
 }
 
 impl Site {
-    /// Opens the instance in a directory; creates the database if it does not exist. It removes logs that neither redo nor a
-    /// copy needs, which is up to `limit` generations behind.
+    /// Opens the instance in a directory. Creates the database if it does not exist.
+    ///
+    /// The instance removes logs that neither redo nor a copy needs. A copy may lag by up to `limit` generations.
     pub fn open(disk: &SimVfs, directory: &str, limit: u32) -> Site {
         Site::open_with(disk, directory, limit, None)
     }
 
-    /// The same, with a receiver of events.
+    /// Opens the instance like [`Site::open`], with a receiver of events.
     pub fn open_heard(disk: &SimVfs, directory: &str, limit: u32, events: Arc<dyn EventSink>) -> Site {
         Site::open_with(disk, directory, limit, Some(events))
     }
@@ -101,7 +102,7 @@ impl Site {
         Site { instance, database }
     }
 
-    /// Inserts rows with these numbers: a hundred of them fill more than one log.
+    /// Inserts rows with these numbers. A hundred rows fill more than one log.
     pub fn insert(&self, keys: std::ops::Range<i32>) {
         let mut session = self.instance.session();
         let mut table = session.open_table(&self.database, "t").unwrap();
@@ -115,7 +116,7 @@ impl Site {
         self.instance.flush().unwrap();
     }
 
-    /// Replaces the bodies of rows that are there.
+    /// Replaces the bodies of existing rows.
     pub fn replace(&self, keys: std::ops::Range<i32>, byte: u8) {
         let mut session = self.instance.session();
         let mut table = session.open_table(&self.database, "t").unwrap();
@@ -129,7 +130,7 @@ impl Site {
         self.instance.flush().unwrap();
     }
 
-    /// The numbers of all rows.
+    /// Returns the numbers of all rows.
     pub fn keys(&self) -> BTreeSet<i32> {
         let mut session = self.instance.session();
         let mut table = session.open_table(&self.database, "t").unwrap();
@@ -143,13 +144,13 @@ impl Site {
         keys
     }
 
-    /// Ends the generation that is being written.
+    /// Closes the current generation and starts the next one.
     pub fn roll(&self) {
         self.instance.core().log().roll().unwrap();
         self.instance.step().unwrap();
     }
 
-    /// Shuts down cleanly.
+    /// Shuts the instance down cleanly.
     pub fn close(self) {
         let Site { instance, database } = self;
         drop(database);
@@ -157,7 +158,7 @@ impl Site {
     }
 }
 
-/// The logs of a directory.
+/// Returns the logs of a directory.
 pub fn logs(disk: &SimVfs, directory: &str) -> StreamDirectory {
     StreamDirectory::new(&vfs(disk), Path::new(directory), FileStem::E00, Default::default())
 }
@@ -175,7 +176,7 @@ pub fn seed(disk: &SimVfs, again: bool) -> Result<Seeded> {
     seed_to(disk, Path::new(COPY), again)
 }
 
-/// The same, in another directory.
+/// Seeds a copy in the given directory from the stopped active side.
 pub fn seed_to(disk: &SimVfs, copy: &Path, again: bool) -> Result<Seeded> {
     let files: Vec<PathBuf> = disk.list(Path::new(ACTIVE)).map_err(|e| CopyError::Refused(e.to_string()))?;
     seed_stopped(&vfs(disk), &files, copy, &source(disk), &seed_options(again))
@@ -194,7 +195,7 @@ pub fn follow(disk: &SimVfs) -> Result<Replication> {
     Replication::open(&vfs(disk), Path::new(COPY), Box::new(source(disk)), replay_options())
 }
 
-/// Works until nothing is left to do, and stops.
+/// Steps the copy until no work is left, and stops it.
 pub fn catch_up(disk: &SimVfs) -> Result<CopyState> {
     let mut copy = follow(disk)?;
     loop {
@@ -208,7 +209,7 @@ pub fn catch_up(disk: &SimVfs) -> Result<CopyState> {
     }
 }
 
-/// A stopped active side with so many rows, and a copy of it.
+/// Creates a stopped active side with `rows` rows, and a copy of it.
 pub fn seeded(rows: i32) -> SimVfs {
     let disk = SimVfs::new();
     let site = Site::open(&disk, ACTIVE, 1000);
@@ -218,7 +219,7 @@ pub fn seeded(rows: i32) -> SimVfs {
     disk
 }
 
-/// The pages of a database that are compared.
+/// Returns the comparable pages of a database.
 pub fn pages(disk: &SimVfs, path: &str) -> Vec<Vec<u8>> {
     testkit::pages::comparable(&disk.contents(Path::new(path)).unwrap(), SIZE.bytes())
 }

@@ -1,4 +1,4 @@
-//! Selection of the records to show.
+//! Selection of the log records to show.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -6,18 +6,18 @@ use std::ops::RangeInclusive;
 use ese_format::PageNumber;
 use ese_format::log::record::LogRecord;
 
-/// Selection of records. A record must match at least one entry of every list that is not empty.
+/// Conditions on records. For each list that is not empty, a record must match at least one entry.
 #[derive(Clone, Debug, Default)]
 pub struct LogFilter {
     /// Numbers of databases in the log.
     pub databases: Vec<u8>,
     /// Pages that the record changes or names.
     pub pages: Vec<RangeInclusive<u32>>,
-    /// Sessions. ESE: `procid`.
+    /// Sessions of the records. ESE: `procid`.
     pub procids: Vec<u16>,
     /// Begin numbers of transactions.
     pub transactions: Vec<u32>,
-    /// Type bytes.
+    /// Type bytes of the records.
     pub kinds: Vec<u8>,
 }
 
@@ -94,15 +94,15 @@ fn last_of(first: PageNumber, count: u32) -> u32 {
     first.get().saturating_add(count.saturating_sub(1))
 }
 
-/// The running transaction of each session, to which records without a begin number belong.
+/// Running transaction of each session. Records without a begin number belong to it.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
-    /// There are at most 65536 sessions.
+    /// Begin number of the running transaction by session. There are at most 65536 sessions.
     running: HashMap<u16, u32>,
 }
 
 impl Transactions {
-    /// Begin number of the transaction to which a record belongs, if known.
+    /// Returns the begin number of the transaction to which a record belongs, if it is known.
     pub(super) fn of(&mut self, record: &LogRecord) -> Option<u32> {
         let session = record.session()?;
         match record {

@@ -1,7 +1,7 @@
 //! Dump of the records of a log file, one per line.
 //!
-//! The file is read segment by segment. Of a damaged segment, its own records and the record that continues into it
-//! are lost.
+//! The file is read segment by segment. If a segment is damaged, its own records are lost, and so is a record that
+//! continues into it.
 
 mod filter;
 mod reader;
@@ -27,9 +27,9 @@ use crate::{Format, NamedValues, Output, Result, Source, Value};
 /// Options of [`dump_log`].
 #[derive(Clone, Debug, Default)]
 pub struct LogOptions {
-    /// Records to show.
+    /// Filter for the records to show.
     pub filter: LogFilter,
-    /// Show totals by type instead of the records.
+    /// Whether totals by type are shown instead of the records.
     pub stats: bool,
 }
 
@@ -91,7 +91,7 @@ struct LogEnd {
     records: u64,
     /// Number of records that matched the filter.
     matched: u64,
-    /// The last record that is not filler. It is `Term2` if the engine was stopped.
+    /// Name of the last record that is not filler. It is `Term2` if the engine was stopped.
     last_record: Option<&'static str>,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for LogEnd {
     }
 }
 
-/// Dumps the records of a log file, or totals of them.
+/// Dumps the records of a log file or, depending on the options, their totals.
 pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) -> Result<()> {
     start_of(source, Format::Log)?;
     let header = read_header(source)?;
@@ -141,7 +141,7 @@ pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) 
         }
         let transaction = transactions.of(&stored.record);
         let wanted = options.filter.matches(&stored.record, transaction);
-        // Filler counts in statistics, and is shown only if the filter names its type.
+        // Filler is included in statistics. It is shown only if the filter names its type.
         if !wanted || filler && !options.stats && options.filter.kinds.is_empty() {
             return Ok(());
         }

@@ -4,8 +4,8 @@
 //! | header | good | good | shadow of the last | empty or left from an earlier use ... |
 //! ```
 //!
-//! Invariants: at most three segments and one record are in memory. Every segment is read, so that content behind the
-//! end of the log is found.
+//! Invariants: at most three segments and one record are in memory. Every segment is read, which makes it possible to
+//! detect contents after the end of the log.
 
 use ese_format::LogPosition;
 use ese_format::log::header::SEGMENT_BYTES;
@@ -17,19 +17,19 @@ use crate::output::Problem;
 use crate::{Result, Source};
 
 const NOP: u8 = 0;
-/// Limit of the length of a record, which may hold two page images and some keys.
+/// Maximum length of a record in bytes. A record may contain two page images and some keys.
 const MAX_RECORD: usize = 1 << 20;
 
-/// One record.
+/// A record that was read from the log.
 pub(super) struct StoredRecord {
-    /// Position of its first byte.
+    /// Position of the first byte of the record.
     pub(super) position: LogPosition,
     pub(super) record: LogRecord,
-    /// Its bytes, reassembled.
+    /// Bytes of the record, reassembled from fragments.
     pub(super) bytes: Vec<u8>,
 }
 
-/// Event while a log is read.
+/// Event that occurs while a log is read.
 pub(super) enum LogEvent {
     Record(StoredRecord),
     Problem(Problem),
@@ -38,30 +38,30 @@ pub(super) enum LogEvent {
 /// Number of segments of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Segments {
-    /// Valid segments with records.
+    /// Number of valid segments with records.
     pub(super) good: u16,
-    /// Copies of the segment before.
+    /// Number of segments that are copies of the previous segment.
     pub(super) shadow: u16,
-    /// Segments of zeros.
+    /// Number of segments of zeros.
     pub(super) zero: u16,
-    /// Segments from an earlier use of the file.
+    /// Number of segments from an earlier use of the file.
     pub(super) stale: u16,
-    /// Damaged segments.
+    /// Number of damaged segments.
     pub(super) bad: u16,
-    /// XOR of the checksums of the good segments, which the header of the next log stores.
+    /// XOR of the checksums of the valid segments. The header of the next log stores this value.
     pub(super) accumulated_checksum: u64,
 }
 
 type Visit<'v> = &'v mut dyn FnMut(LogEvent) -> Result<()>;
 
-/// A record of which fragments are still missing.
+/// A record with fragments that have not been read yet.
 struct Pending {
     position: LogPosition,
     total: usize,
     bytes: Vec<u8>,
 }
 
-/// Reads all segments. Without `generation`, that of the first segment is used.
+/// Reads all segments. If `generation` is absent, the generation of the first segment is used.
 pub(super) fn read_log(source: &Source, generation: Option<u32>, visit: Visit<'_>) -> Result<Segments> {
     let count = source.size() / SEGMENT_BYTES as u64;
     let mut reader = Reader { visit, pending: None, segments: Segments::default() };
@@ -150,7 +150,7 @@ impl Reader<'_> {
         (self.visit)(LogEvent::Problem(Problem::at(offset, what)))
     }
 
-    /// Reports a gap. The fragments before it are discarded, because no record can continue across a gap.
+    /// Reports a gap. Fragments before the gap are discarded because no record can continue across it.
     fn report_gap(&mut self, offset: u64, what: String) -> Result<()> {
         self.pending = None;
         self.report(offset, what)
@@ -185,7 +185,7 @@ impl Reader<'_> {
                 }
                 LogRecord::Fragment(next) => self.piece(place, &next.piece)?,
                 record => {
-                    // Behind fragments that a crash left incomplete are the records of recovery.
+                    // If a crash left fragments incomplete, the records of recovery follow them.
                     self.pending = None;
                     let bytes = rest.get(..len).unwrap_or_default().to_vec();
                     (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))?;

@@ -1,4 +1,4 @@
-//! One record as an item of the output.
+//! A log record as an item of the output.
 
 use std::fmt;
 
@@ -8,25 +8,25 @@ use serde::Serialize;
 use super::reader::StoredRecord;
 use crate::{NamedValues, Value};
 
-/// A record, its position and its fields.
+/// A record with its position and its fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "record")]
 pub(super) struct RecordLine {
-    /// Generation, segment and offset, in hexadecimal.
+    /// Generation, segment, and offset in hexadecimal.
     position: String,
     record: &'static str,
-    /// Its type byte.
+    /// Type byte of the record.
     kind: u8,
     /// Length in bytes, without the headers of fragments.
     length: usize,
-    /// Begin number of the transaction to which it belongs.
+    /// Begin number of the transaction to which the record belongs.
     transaction: Option<u32>,
     fields: NamedValues,
 }
 
 impl RecordLine {
     pub(super) fn new(stored: &StoredRecord, transaction: Option<u32>) -> RecordLine {
-        // A record that was decoded has fields.
+        // A record that was decoded always has fields.
         let fields = LogRecord::fields(&stored.bytes).unwrap_or_default();
         let mut flat = NamedValues::default();
         flatten(NamedValues::of(fields), &mut flat);
@@ -46,7 +46,8 @@ impl RecordLine {
     }
 }
 
-/// Moves the fields of common prefixes up to those of the record. The flags of the prefix become `change_flags`.
+/// Moves the fields of common prefixes to the level of the record's own fields. The flags of a prefix are renamed to
+/// `change_flags`.
 fn flatten(values: NamedValues, into: &mut NamedValues) {
     for (name, value) in values.0 {
         match value {

@@ -1,4 +1,4 @@
-//! Totals of a log by type of record.
+//! Totals of a log by record type.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,20 +6,20 @@ use std::fmt;
 use ese_format::log::record::LogRecord;
 use serde::Serialize;
 
-/// Counters by type, while records are read.
+/// Counters by record type, which are updated while records are read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
     kinds: BTreeMap<&'static str, (u64, u64)>,
 }
 
-/// The totals.
+/// Totals of all record types.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "stats")]
 pub(super) struct StatsTable {
-    /// Number of records, filler included.
+    /// Number of records, including filler.
     records: u64,
     bytes: u64,
-    /// Most bytes first.
+    /// Totals by record type, sorted by number of bytes in descending order.
     kinds: Vec<KindStats>,
 }
 

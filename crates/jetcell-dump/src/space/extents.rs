@@ -1,4 +1,4 @@
-//! The extents of trees, and the owner of each page.
+//! Extents of trees, and the owner of each page.
 
 use ese_format::TreeId;
 use ese_format::page::NodeFlags;
@@ -11,7 +11,7 @@ use crate::database::{Database, PageSet};
 use crate::output::Output;
 use crate::walk::{Step, Walk};
 
-/// The owned and available extents of a tree, as first and last pages.
+/// Owned and available extents of a tree, as first and last pages.
 #[derive(Default)]
 pub(super) struct TreeExtents {
     pub(super) parent_root: u32,
@@ -28,7 +28,7 @@ pub(super) fn read_extents(
 ) -> Result<TreeExtents> {
     let mut extents = TreeExtents::default();
     let image = database.page(entry.root);
-    // The walk of the tree has already reported a root that cannot be used.
+    // The walk of the tree has already reported an unusable root.
     if !image.state.is_good() || image.page().tree() != entry.tree {
         return Ok(extents);
     }
@@ -55,7 +55,7 @@ fn bounds(extent: Extent) -> (u32, u32) {
     (extent.first().get(), extent.last.get())
 }
 
-/// The extents of a space tree. Those of the split reserve in its root are added to `reserve`.
+/// Returns the extents of a space tree. The extents of the split reserve in its root are added to `reserve`.
 fn space_tree(
     database: &Database<'_>,
     root: u32,
@@ -97,7 +97,8 @@ fn space_tree(
 }
 
 impl TreeExtents {
-    /// A tree in a single extent, with a bitmap of free pages. Pages beyond the bitmap are free.
+    /// Adds the extents of a tree in a single extent, which has a bitmap of free pages. Pages beyond the bitmap are
+    /// free.
     fn single(&mut self, root: u32, header: &SpaceHeader) {
         let last = root.saturating_add(header.primary_pages.saturating_sub(1));
         self.owned.push((root, last));
@@ -119,8 +120,8 @@ impl TreeExtents {
         }
     }
 
-    /// Adds the available pages to the set of all trees. Stops at a page that is in the set already, which bounds the
-    /// work on damaged files.
+    /// Adds the available pages to the set for all trees. Stops processing an extent at a page that is already in the
+    /// set. This bounds the work on damaged files.
     pub(super) fn mark_available(
         &self,
         database: &Database<'_>,
@@ -162,10 +163,10 @@ impl std::fmt::Display for ExtentLine {
     }
 }
 
-/// The owned extents of all trees. Those of a tree lie inside those of its parent.
+/// Owned extents of all trees. The extents of a tree lie inside the extents of its parent.
 #[derive(Default)]
 pub(super) struct Owners {
-    /// First page, last page, index of the tree in the list of trees.
+    /// First page, last page, and index of the tree in the list of trees.
     extents: Vec<(u32, u32, usize)>,
 }
 
@@ -174,19 +175,20 @@ impl Owners {
         self.extents.extend(owned.iter().map(|&(first, last)| (first, last, tree)));
     }
 
-    /// Last page that the database root owns.
+    /// Returns the last page that the database root owns.
     pub(super) fn last(&self) -> Option<u32> {
         self.extents.iter().filter(|(_, _, tree)| *tree == 0).map(|(_, last, _)| *last).max()
     }
 
     pub(super) fn sorted(mut self) -> SortedOwners {
-        // Of extents with the same first page, the outer one comes first. Of equal extents, that of the parent does.
+        // If several extents have the same first page, the outer extent comes first. If extents are equal, the
+        // parent's extent comes first.
         self.extents.sort_by_key(|&(first, last, tree)| (first, std::cmp::Reverse(last), tree));
         SortedOwners { extents: self.extents, next: 0, open: Vec::new() }
     }
 }
 
-/// Finds the innermost owner of pages, which must be queried in ascending order.
+/// Lookup of the innermost owner of pages. Pages must be queried in ascending order.
 pub(super) struct SortedOwners {
     extents: Vec<(u32, u32, usize)>,
     next: usize,
@@ -194,7 +196,7 @@ pub(super) struct SortedOwners {
 }
 
 impl SortedOwners {
-    /// Index of the tree that owns `page`; that of the database root if there is none.
+    /// Returns the index of the tree that owns `page`. If no tree owns it, returns the index of the database root.
     pub(super) fn of(&mut self, page: u32) -> usize {
         while let Some(&(first, last, tree)) =
             self.extents.get(self.next).filter(|(first, ..)| *first <= page)

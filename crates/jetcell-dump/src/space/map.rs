@@ -1,36 +1,36 @@
-//! A map of the database, with one character for a fixed number of pages.
+//! Map of the database, with one character per fixed number of pages.
 
 use std::fmt;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-/// Largest number of cells of a map.
+/// Maximum number of cells in a map.
 const CELLS: u32 = 1024;
-/// Cells in a line.
+/// Number of cells in a line.
 const PER_LINE: usize = 64;
 const CLASSES: usize = 7;
 
-/// Use of a page.
+/// Use of a page in the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Listed as available.
+    /// The page is listed as available.
     Available,
-    /// Page of a table's own tree.
+    /// The page belongs to a table's own tree.
     Table,
-    /// Page of an index.
+    /// The page belongs to an index.
     Index,
-    /// Page of a long-value tree.
+    /// The page belongs to a long-value tree.
     LongValue,
-    /// Page of a space tree.
+    /// The page belongs to a space tree.
     Space,
-    /// Owned, but neither available nor part of a tree.
+    /// The page is owned, but neither available nor part of a tree.
     Leaked,
-    /// Part of a tree, but cannot be read.
+    /// The page is part of a tree but cannot be read.
     Damaged,
 }
 
-/// Number of pages of each class, for each cell.
+/// Number of pages of each class in each cell.
 pub(super) struct SpaceMap {
     pages: u32,
     per_cell: u32,
@@ -38,7 +38,7 @@ pub(super) struct SpaceMap {
 }
 
 impl SpaceMap {
-    /// An empty map for pages 1 to `pages`.
+    /// Creates an empty map for pages 1 to `pages`.
     pub(super) fn new(pages: u32) -> SpaceMap {
         let per_cell = pages.div_ceil(CELLS).max(1);
         let cells = vec![[0; CLASSES]; pages.div_ceil(per_cell) as usize];
@@ -57,7 +57,7 @@ impl SpaceMap {
     }
 }
 
-/// The class of most pages of a cell. A single damaged or leaked page takes precedence.
+/// Returns the symbol of the most frequent class in a cell. Any damaged or leaked page takes precedence.
 fn symbol(cell: &[u32; CLASSES]) -> char {
     let [available, table, index, long_value, space, leaked, damaged] = *cell;
     if damaged > 0 {
@@ -66,7 +66,8 @@ fn symbol(cell: &[u32; CLASSES]) -> char {
     if leaked > 0 {
         return '?';
     }
-    // Of equal numbers, `max_by_key` takes the last. Space trees come first because they always have few pages.
+    // If several counts are equal, `max_by_key` returns the last one. Space trees come first because they always have
+    // few pages.
     let kinds = [(space, 's'), (long_value, 'l'), (index, 'i'), (table, 't'), (available, '.')];
     kinds
         .into_iter()

@@ -1,8 +1,8 @@
-//! Dump of the space of a database: owned, available and leaked pages, fill and fragmentation.
+//! Dump of the space of a database: owned, available, and leaked pages, fill, and fragmentation.
 //!
-//! There are two passes. The first one reads the space trees and the internal pages of all trees, which determine the
-//! use of each page. The second one reads every owned page once, in order. An owned page that is neither available nor
-//! part of a tree is leaked.
+//! The dump makes two passes. The first pass reads the space trees and the internal pages of all trees to determine
+//! the use of each page. The second pass reads every owned page once, in order. An owned page that is neither
+//! available nor part of a tree is leaked.
 
 mod extents;
 mod map;
@@ -30,7 +30,7 @@ const ROOT_PAGE: u32 = 1;
 /// Number of pages between two calls of the progress callback.
 const PROGRESS_STEP: u32 = 256;
 
-/// A tree, as the catalog describes it.
+/// A tree according to the catalog.
 struct TreeEntry {
     name: String,
     kind: &'static str,
@@ -38,20 +38,20 @@ struct TreeEntry {
     root: u32,
 }
 
-/// An extent. Shown only on request.
+/// An extent of a tree. Extents are shown only on request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "extent")]
 struct ExtentLine {
     name: String,
     tree: u32,
-    /// `owned` or `available`.
+    /// List to which the extent belongs: `owned` or `available`.
     list: &'static str,
     first: u32,
     last: u32,
     pages: u32,
 }
 
-/// The space of one tree.
+/// Space of one tree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "tree-space")]
 struct TreeSpace {
@@ -60,7 +60,7 @@ struct TreeSpace {
     tree: u32,
     root: u32,
     parent_root: u32,
-    /// Pages and extents that it owns, those of its child trees included.
+    /// Number of pages and, in the next field, number of extents that the tree owns. Both include the child trees.
     owned_pages: u64,
     owned_extents: u64,
     available_pages: u64,
@@ -69,11 +69,11 @@ struct TreeSpace {
     internal_pages: u64,
     space_pages: u64,
     leaked_pages: u64,
-    /// Used share of the space on its leaves, in percent.
+    /// Percentage of the space on the tree's leaves that is used.
     fill: Option<f64>,
-    /// Share of leaves whose right neighbour is not the next page, in percent.
+    /// Percentage of leaves whose right sibling is not the next page.
     fragmentation: Option<f64>,
-    /// A part of the tree could not be read, so the numbers are too low.
+    /// Whether a part of the tree could not be read, which makes the numbers too low.
     incomplete: bool,
 }
 
@@ -83,13 +83,13 @@ struct TreeSpace {
 struct Leaked {
     first: u32,
     last: u32,
-    /// The tree that owns them.
+    /// Name of the tree that owns the pages.
     name: String,
-    /// All trees could be read, so the pages are certainly leaked.
+    /// Whether the pages are certainly leaked, because all trees could be read.
     certain: bool,
 }
 
-/// Totals of the file.
+/// Totals for the whole file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "space")]
 struct SpaceSummary {
@@ -101,12 +101,14 @@ struct SpaceSummary {
     available_pages: u64,
     leaked_pages: u64,
     damaged_pages: u64,
-    /// Pages in the file that the database does not own.
+    /// Number of pages in the file that the database does not own.
     beyond_owned: u64,
 }
 
-/// Dumps the space of all trees and a map of the database. With `list_extents`, also every extent. `progress` is called
-/// with the number of pages read so far and the number of all pages.
+/// Dumps the space of all trees and a map of the database.
+///
+/// If `list_extents` is true, every extent is also listed. `progress` is called with the number of pages read so far
+/// and the total number of pages.
 pub fn dump_space(
     source: &Source,
     list_extents: bool,
@@ -161,16 +163,16 @@ pub fn dump_space(
     Ok(output.item(&summary)?)
 }
 
-/// Result of the first pass: the use of each page.
+/// Result of the first pass, which is the use of each page.
 struct Claims {
     used: PageSet,
     available: PageSet,
     owners: Owners,
-    /// By index of the tree.
+    /// Space of each tree, by index of the tree.
     spaces: Vec<TreeSpace>,
 }
 
-/// First pass: reads the space trees and internal pages of all trees.
+/// Runs the first pass, which reads the space trees and the internal pages of all trees.
 fn claim_trees(
     database: &Database<'_>,
     trees: &[TreeEntry],
@@ -198,7 +200,7 @@ fn claim_trees(
     Ok(claims)
 }
 
-/// All trees, parents before children.
+/// Returns all trees, with parents before their children.
 fn trees(database: &Database<'_>, output: &mut Output<'_>) -> Result<Vec<TreeEntry>> {
     let mut trees =
         vec![TreeEntry { name: "database".to_owned(), kind: "database", tree: ROOT_TREE, root: ROOT_PAGE }];
@@ -218,7 +220,7 @@ fn trees(database: &Database<'_>, output: &mut Output<'_>) -> Result<Vec<TreeEnt
     Ok(trees)
 }
 
-/// Adds the pages of a tree to `used`. Leaves are added by their parents and not read.
+/// Adds the pages of a tree to `used`. Leaves are added when their parents are read, and are not read themselves.
 fn claim_tree(
     database: &Database<'_>,
     entry: &TreeEntry,
@@ -233,10 +235,10 @@ fn claim_tree(
     Ok(())
 }
 
-/// Collects ranges of leaked pages in the second pass.
+/// State of the second pass, which collects ranges of leaked pages.
 struct Scanned<'a> {
     owners: extents::SortedOwners,
-    /// By index of the tree.
+    /// Number of leaked pages of each tree, by index of the tree.
     leaked: Vec<u64>,
     run: Option<(u32, u32, usize)>,
     trees: &'a [TreeEntry],

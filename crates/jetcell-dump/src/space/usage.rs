@@ -1,4 +1,4 @@
-//! The second pass: reads every owned page once, in order.
+//! Second pass, which reads every owned page once, in order.
 
 use ese_format::page::PageFlags;
 use ese_format::{PageSize, TreeId};
@@ -8,16 +8,16 @@ use super::map::Class;
 use crate::Result;
 use crate::database::{Database, PageSet};
 
-/// Fields of the header of a used page.
+/// Header fields of a used page.
 pub(super) struct UsedPage {
     pub(super) tree: TreeId,
     flags: PageFlags,
     free: usize,
-    /// Whether the right neighbour is the next page; absent for the last leaf.
+    /// Whether the right sibling is the next page. Absent for the last leaf.
     contiguous: Option<bool>,
 }
 
-/// Totals of the pages of a tree.
+/// Totals over the pages of a tree.
 #[derive(Default)]
 pub(super) struct Usage {
     leaves: u64,
@@ -52,7 +52,7 @@ impl Usage {
     }
 }
 
-/// Called with every page of the file up to the last owned one.
+/// Callback that receives every page of the file up to the last owned page.
 type Visit<'v> = &'v mut dyn FnMut(u32, Class, Option<UsedPage>) -> Result<()>;
 
 pub(super) fn scan(

@@ -1,4 +1,5 @@
-//! Pages, trees, schema and space of all real databases, compared with the manifest and with a dump made by Windows.
+//! Tests of the dumps of pages, trees, schemas, and space of all real databases. The results are compared with the
+//! manifest and with a dump made by Windows.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::{corpus_file, dump, items, manifest};
 
-/// Name and contents of every database of the corpus, and its entry in the manifest.
+/// Returns the name, the contents, and the manifest entry of every database in the corpus.
 fn databases() -> impl Iterator<Item = (String, Vec<u8>, Value)> {
     let entries = manifest().into_iter().filter(|file| file["kind"] == "db");
     entries.map(|file| {
@@ -125,7 +126,7 @@ fn every_owned_page_is_used_available_or_leaked() {
         assert_eq!(used, sum[0], "{name}");
         let leaked: u64 = trees.iter().map(|tree| number(&tree["leaked_pages"])).sum();
         assert_eq!(leaked, sum[2], "{name}");
-        // Two files have leaked pages: one was repaired, the other is from a machine that was not shut down.
+        // Two files have leaked pages: one was repaired, and the other is from a machine that was not shut down.
         let lossy = name.contains("Windows-search") || name.contains("win11-dirty");
         assert_eq!(leaked > 0, lossy, "{name}: {leaked} leaked");
         let map = items.iter().find(|item| item["type"] == "map").unwrap();
@@ -137,7 +138,7 @@ fn every_owned_page_is_used_available_or_leaked() {
     }
 }
 
-/// The flush types of a clean flush map equal those of the pages.
+/// Checks that the flush types in a clean flush map equal the flush types of the pages.
 #[test]
 fn flush_maps_agree_with_the_pages() {
     for (map, database) in [
@@ -161,7 +162,7 @@ fn flush_maps_agree_with_the_pages() {
     }
 }
 
-/// A dump of the catalog that was made with the Windows API has the same rows and columns.
+/// Checks that a dump of the catalog has the same rows and columns as a dump made with the Windows API.
 #[test]
 fn the_catalog_equals_a_dump_made_by_windows() {
     let (Some(bytes), Some(text)) =
@@ -184,7 +185,7 @@ fn the_catalog_equals_a_dump_made_by_windows() {
         assert_eq!(shown, theirs.values().filter(|cell| !cell.is_empty()).count(), "{ours:#}");
     }
     assert_eq!(theirs.len(), 77);
-    // The rows of the other tables, from the nodes of their trees.
+    // The rows of the other tables come from the nodes of their trees.
     let (output, _) =
         dump(&bytes, |source, output| jetcell_dump::dump_schema(source, &SchemaOptions::default(), output));
     let schema = items(&output);
@@ -212,7 +213,7 @@ fn unhex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// The value of a column in a record, in the form of the Windows dump.
+/// Returns the value of a column in a record in the form of the Windows dump.
 fn cell(column: &Value, record: &[u8]) -> String {
     let number = |name: &str| column[name].as_u64().unwrap_or(0) as u32;
     let kind = ColumnType::from_code(number("type_code")).unwrap();
@@ -253,7 +254,8 @@ fn cell(column: &Value, record: &[u8]) -> String {
 
 type EsentRow = BTreeMap<String, String>;
 
-/// Parses the rows of each table: `table NAME`, a line of column names between bars, a line for each row.
+/// Parses the rows of each table. The form is `table NAME`, a line of column names between bars, and one line per
+/// row.
 fn esent_tables(text: &str) -> BTreeMap<String, Vec<EsentRow>> {
     let mut tables: BTreeMap<String, Vec<EsentRow>> = BTreeMap::new();
     let (mut table, mut head) = (String::new(), None);
@@ -275,10 +277,10 @@ fn esent_tables(text: &str) -> BTreeMap<String, Vec<EsentRow>> {
     tables
 }
 
-/// A value of a catalog row, in the form of the Windows dump.
+/// Returns a value of a catalog row in the form of the Windows dump.
 fn as_esent_writes(column: &str, value: &Value) -> String {
     let Some(text) = value.as_str() else {
-        // The Windows dump shows a bit that is set as -1.
+        // The Windows dump shows a set bit as -1.
         return match (column, value.as_i64()) {
             ("RootFlag", Some(1)) => "-1".to_owned(),
             (_, number) => number.map_or_else(String::new, |number| number.to_string()),

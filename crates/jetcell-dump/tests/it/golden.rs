@@ -1,4 +1,4 @@
-//! Exact text output.
+//! Tests of the exact text output.
 
 use jetcell_dump::{LogFilter, LogOptions, Output, Result, SchemaOptions, Source, TreeChoice};
 

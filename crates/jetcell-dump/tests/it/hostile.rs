@@ -1,4 +1,4 @@
-//! Damaged and hostile files: dumps report the damage, continue, and end.
+//! Tests with damaged and hostile files. Dumps must report the damage, continue, and terminate.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ fn a_damaged_page_is_named_and_the_rest_is_shown() {
         states.iter().map(|item| item["state"].as_str().unwrap()).collect::<Vec<_>>(),
         ["good", "bad", "good"]
     );
-    // The schema comes from the shadow catalog, complete.
+    // The schema comes from the shadow catalog and is complete.
     let (output, _) =
         dump(&file, |source, output| jetcell_dump::dump_schema(source, &SchemaOptions::default(), output));
     let table = items(&output).into_iter().rfind(|item| item["type"] == "table").unwrap();
@@ -127,7 +127,7 @@ fn a_damaged_segment_loses_its_records_and_a_torn_one_loses_none() {
     damaged[5 * PAGE + 100..5 * PAGE + 140].fill(0x55);
     let (output, problems) = show(&damaged);
     let lost = in_segment(&whole, ",0005,");
-    // A record that begins before the segment and ends in it is lost too.
+    // A record that starts before the segment and ends in it is also lost.
     assert!(lost > 50 && (lost..=lost + 1).contains(&(751 - count(&output))), "{}", count(&output));
     assert!(problems >= 1 && output.contains("segment 5 is damaged"), "{output}");
     let end = items(&output).pop().unwrap();
@@ -170,7 +170,7 @@ fn filters_choose_records() {
             || fields["pages"].as_array().is_some_and(|pages| pages.contains(&14.into()))
     });
     assert_eq!(page.iter().collect::<Vec<_>>(), by_hand.collect::<Vec<_>>());
-    // The records of a transaction are those from its begin to its commit.
+    // A transaction consists of the records from its begin to its commit.
     let begin = all.iter().find(|record| record["record"] == "Begin0").unwrap();
     let number = begin["fields"]["begin0"].as_u64().unwrap() as u32;
     let one = shown(jetcell_dump::LogFilter { transactions: vec![number], ..Default::default() });
@@ -209,8 +209,8 @@ fn other_formats_are_rejected_with_advice() {
     assert!(text(&old, jetcell_dump::dump_header).contains("an older format"));
 }
 
-/// Dumps of files of the corpus with random changes, most of them with valid checksums, neither panic nor hang. Their
-/// output is valid, and not larger than the size of the file justifies.
+/// Checks that dumps of corpus files with random changes neither panic nor hang. Most of these files have valid
+/// checksums. The output must be valid, and its size must be justified by the size of the file.
 #[test]
 fn mutants_of_real_files_neither_panic_nor_hang() {
     let seconds =
@@ -243,7 +243,7 @@ struct Seed {
     kind: String,
     bytes: Vec<u8>,
     page: usize,
-    /// Units of `page` bytes that are not zero.
+    /// Indexes of the units of `page` bytes that are not zero.
     used: Vec<usize>,
     tables: Vec<String>,
 }
@@ -274,7 +274,7 @@ impl Seed {
             let start = unit * self.page;
             let page = &mut bytes[start..start + self.page];
             for _ in 0..rng.random_range(1..=6) {
-                // Headers and tags hold the structure.
+                // Half of the changes are in headers and tags, which hold the structure.
                 let at = match rng.random_range(0..4) {
                     0 => rng.random_range(0..80),
                     1 => self.page - 1 - rng.random_range(0..64),

@@ -1,4 +1,4 @@
-//! Dumps of real, damaged and hostile files.
+//! Tests of dumps of real, damaged, and hostile files.
 
 mod common;
 mod database;

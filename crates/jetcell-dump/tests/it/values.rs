@@ -1,15 +1,16 @@
-//! The values in dumps equal those of the manifest, for all files of the corpus.
+//! Tests that the values in dumps equal the values in the manifest, for all files of the corpus.
 
 use serde_json::Value;
 
 use crate::common::{corpus_file, dump, items, manifest};
 
-/// Converts `2022-08-19T11:46:32.636Z` to `2022-08-19 11:46:32`, the form of the manifest. No time becomes empty.
+/// Converts `2022-08-19T11:46:32.636Z` to `2022-08-19 11:46:32`, which is the form of the manifest. An absent time
+/// becomes an empty string.
 fn seconds(value: &Value) -> String {
     value.as_str().map_or_else(String::new, |text| text[..19].replace('T', " "))
 }
 
-/// Converts `00000001,0016,0000` to `1:16:0`, the form of the manifest.
+/// Converts `00000001,0016,0000` to `1:16:0`, which is the form of the manifest.
 fn position(value: &Value) -> String {
     let parts = value.as_str().unwrap().split(',');
     let parts: Vec<String> =
@@ -17,7 +18,8 @@ fn position(value: &Value) -> String {
     parts.join(":")
 }
 
-/// Whether a signature equals that of the manifest, which has it in hexadecimal, in its random part and its time.
+/// Returns true if the random part and the time of a signature equal those in the manifest, which has signatures in
+/// hexadecimal.
 fn same_signature(found: &Value, manifest: &str) -> bool {
     let bytes: Vec<u8> =
         (0..28).map(|at| u8::from_str_radix(&manifest[2 * at..2 * at + 2], 16).unwrap()).collect();
@@ -143,7 +145,7 @@ fn logs_equal_the_manifest() {
     }
 }
 
-/// Each header stores the checksum of the previous log, which `dump log` computes.
+/// Checks that the checksum that `dump log` computes for a log equals the checksum that the next header stores.
 #[test]
 fn the_checksum_of_a_log_equals_the_one_in_the_next_header() {
     let chain = ["a/SRU00001.log", "b/SRUtmp.log", "b/SRU00003.log", "b/SRU00004.log", "b/SRU.log"];

@@ -1,4 +1,5 @@
-//! The writers of formats that this build does not have. No value of these types exists; [`Format::is_built`] is examined first.
+//! Placeholders for the writers of formats that this build does not support. No value of these types exists, because
+//! [`Format::is_built`] is checked first.
 //!
 //! [`Format::is_built`]: super::Format::is_built
 
@@ -10,7 +11,7 @@ use crate::rows::Row;
 use crate::table::Table;
 use crate::value_files::ValueFiles;
 
-/// See the feature `parquet`.
+/// Placeholder without the feature `parquet`.
 #[cfg(not(feature = "parquet"))]
 pub(crate) enum ParquetTable {}
 
@@ -29,7 +30,7 @@ impl ParquetTable {
     }
 }
 
-/// See the feature `sqlite`.
+/// Placeholder without the feature `sqlite`.
 #[cfg(not(feature = "sqlite"))]
 pub(crate) enum SqliteFile {}
 

@@ -1,7 +1,8 @@
-//! CSV: a header line, then one line per row. Null is an empty field.
+//! CSV output: a header line, then one line per row. Null is an empty field.
 //!
-//! A spreadsheet takes a field that begins with `=`, `+`, `-`, `@`, a tab or a line end for a formula, and runs it. If the
-//! user asks for it, such a field gets an apostrophe before it, which spreadsheets take for the mark of plain text.
+//! A spreadsheet interprets a field that starts with `=`, `+`, `-`, `@`, a tab or a line end as a formula and
+//! executes it. If the user requests it, an apostrophe is written before such a field. Spreadsheets interpret the
+//! apostrophe as the mark of plain text.
 
 use std::io;
 
@@ -26,7 +27,7 @@ fn is_number(field: &[u8]) -> bool {
     field.iter().all(of_numbers) && str::from_utf8(field).is_ok_and(|text| text.parse::<f64>().is_ok())
 }
 
-/// Whether a spreadsheet would take the field for a formula. A plain number is none.
+/// Returns true if a spreadsheet would interpret the field as a formula. A plain number is not a formula.
 fn is_formula(field: &[u8]) -> bool {
     match field {
         [b'=' | b'@' | b'\t' | b'\r' | b'\n', ..] => true,
@@ -67,7 +68,7 @@ impl CsvTable {
             self.writer.write_field(if row.deleted { "true" } else { "false" })?;
         }
         self.writer.write_record(None::<&[u8]>)?;
-        // Release the memory of a long value.
+        // Releases the memory of a long value.
         self.field.shrink_to(1 << 16);
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::value_files::ValueFiles;
 pub(crate) struct JsonTable {
     stream: Stream,
     line: Vec<u8>,
-    /// `"name":` of each column.
+    /// Prefix `"name":` for each column.
     keys: Vec<Vec<u8>>,
     mark_deleted: bool,
 }
@@ -103,6 +103,6 @@ fn write_item(column: &TableColumn, item: &Item<'_>, to: &mut Vec<u8>) {
 }
 
 fn write_string(text: &str, to: &mut Vec<u8>) {
-    // A write to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = serde_json::to_writer(to, text);
 }

@@ -1,4 +1,4 @@
-//! The formats of the output, with one writer for each.
+//! Output formats, with one writer for each.
 
 #[cfg(not(all(feature = "parquet", feature = "sqlite")))]
 mod absent;
@@ -31,7 +31,7 @@ use crate::value::{Value, write_hex};
 /// Name of the column that marks rows flagged deleted.
 pub(crate) const DELETED: &str = "_deleted";
 
-/// Format of the output.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// Comma-separated values, RFC 4180, with a header line.
@@ -45,7 +45,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The extension of file names, which is also the name of the format.
+    /// Returns the file name extension, which is also the name of the format.
     pub fn extension(self) -> &'static str {
         match self {
             Format::Csv => "csv",
@@ -55,7 +55,7 @@ impl Format {
         }
     }
 
-    /// Whether this build writes the format. Parquet and SQLite are Cargo features of this crate.
+    /// Returns true if this build supports the format. Parquet and SQLite are Cargo features of this crate.
     pub fn is_built(self) -> bool {
         match self {
             Format::Csv | Format::JsonLines => true,
@@ -87,9 +87,9 @@ impl FromStr for Format {
     }
 }
 
-/// Replaces a value in a cell.
+/// Marker that replaces a value in a cell.
 pub enum Marker<'v> {
-    /// The value is in a file of its own.
+    /// The value is in a separate file.
     File(&'v ValueFileRef),
     /// The value cannot be read.
     Unreadable(Cow<'v, Unreadable>),
@@ -114,7 +114,7 @@ impl Marker<'_> {
     }
 }
 
-/// The value of one item, or the marker that replaces it.
+/// Returns the value of one item, or the marker that replaces it.
 pub fn item_value<'v>(column: &TableColumn, item: &'v Item<'_>) -> Result<Value<'v>, Marker<'v>> {
     match item {
         Item::Inline(bytes) => column.value(bytes).map_err(|error| {
@@ -126,7 +126,7 @@ pub fn item_value<'v>(column: &TableColumn, item: &'v Item<'_>) -> Result<Value<
     }
 }
 
-/// Writes a cell as text: nothing for null, a JSON list for several values and for every cell of a multi-valued column.
+/// Writes a cell as text. Null is empty. Several values, and every cell of a multi-valued column, are a JSON list.
 pub fn write_cell_text(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
     match cell {
         Cell::Null => {}

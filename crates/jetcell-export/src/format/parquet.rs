@@ -1,7 +1,7 @@
-//! Parquet: typed columns, lists for multi-valued columns. A batch of rows becomes a row group.
+//! Parquet output: typed columns, and lists for multi-valued columns. A batch of rows becomes a row group.
 //!
-//! A value that cannot be read or is in a file of its own is null, and the column `_unreadable` holds its marker. That
-//! column also holds the values of a cell with several values whose column is not declared multi-valued.
+//! A value that cannot be read or is in a separate file is null, and the column `_unreadable` contains its marker. If
+//! a cell has several values but its column is not declared multi-valued, `_unreadable` contains the values.
 
 use std::io;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::table::{Table, TableColumn, unique};
 use crate::value::Value;
 use crate::value_files::ValueFiles;
 
-/// Approximate size of the values of a row group, in bytes.
+/// Approximate size of the values in a row group, in bytes.
 const GROUP_BYTES: usize = 8 << 20;
-/// Largest number of cells of a row group.
+/// Maximum number of cells in a row group.
 const GROUP_CELLS: usize = 1 << 20;
 
 /// Writes one table.
@@ -48,7 +48,7 @@ enum Values {
     Fixed(Vec<FixedLenByteArray>),
 }
 
-/// The values of a column that are not written yet.
+/// Values of a column that have not been written yet.
 struct Batch {
     list: bool,
     values: Values,
@@ -128,7 +128,7 @@ impl ParquetTable {
 
 fn error(error: ParquetError) -> io::Error {
     match error {
-        // The stream's own error names the file.
+        // The error of the stream names the file.
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(error) => *error,
             Err(source) => io::Error::other(source),
@@ -153,7 +153,7 @@ fn field(column: &Column) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(outer.build()?))
 }
 
-/// Length of a Currency, a decimal of 19 digits, in bytes.
+/// Length in bytes of a Currency value, a decimal with 19 digits.
 const CURRENCY_LEN: usize = 9;
 
 fn element(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {
@@ -209,7 +209,7 @@ impl Batch {
         Batch { list, values, definition: Vec::new(), repetition: Vec::new() }
     }
 
-    /// Adds a cell and returns its approximate size in bytes.
+    /// Adds a cell. Returns its approximate size in bytes.
     fn cell(&mut self, column: &TableColumn, cell: &Cell<'_>, notes: &mut Vec<u8>) -> usize {
         // Definition levels of a list: 0 null, 1 empty, 2 null element, 3 element.
         let (missing, present) = if self.list { (2, 3) } else { (0, 1) };

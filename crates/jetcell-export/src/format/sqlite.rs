@@ -1,4 +1,4 @@
-//! SQLite: one database with all tables.
+//! SQLite output: one database with all tables.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,7 +17,8 @@ use crate::target::with_path;
 use crate::value::{Value, write_sid};
 use crate::value_files::ValueFiles;
 
-/// SQLite allows 2000 columns. The further columns of a wider table are stored together in one, as a JSON object.
+/// Maximum number of columns. SQLite allows 2000. The remaining columns of a wider table are stored in one column as
+/// a JSON object.
 const MOST_COLUMNS: usize = 1990;
 
 /// Writes all tables.
@@ -45,7 +46,7 @@ impl SqliteFile {
         Ok(SqliteFile { connection, file, names, insert, mark_deleted, buffer })
     }
 
-    /// Creates a table, to which the rows that follow belong.
+    /// Creates a table for the following rows.
     pub(crate) fn begin(&mut self, table: &Table) -> io::Result<()> {
         // SQLite reserves names with this prefix.
         let reserved = table.name.to_lowercase().starts_with("sqlite_");
@@ -90,7 +91,7 @@ impl SqliteFile {
                     if self.buffer.len() > 1 {
                         self.buffer.push(b',');
                     }
-                    // A write to memory does not fail.
+                    // Writing to memory cannot fail.
                     let _ = serde_json::to_writer(&mut self.buffer, &column.column.name);
                     self.buffer.push(b':');
                     json::write_cell(column, cell, &mut self.buffer);
@@ -118,10 +119,10 @@ impl SqliteFile {
     }
 }
 
-/// `ENOSPC` of Linux.
+/// Linux error number `ENOSPC`.
 const FULL: i32 = 28;
 
-/// The error of a statement, with the path and the system's words for a full volume.
+/// Converts the error of a statement. The result contains the path, and the system's message for a full volume.
 fn failed(file: &PartialFile, error: rusqlite::Error) -> io::Error {
     let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
     with_path(file.path(), if full { io::Error::from_raw_os_error(FULL) } else { io::Error::other(error) })
@@ -158,8 +159,8 @@ fn sql_value<'b>(column: &TableColumn, cell: &'b Cell<'_>, buffer: &'b mut Vec<u
     ToSqlOutput::Borrowed(value)
 }
 
-/// The declared type. SQLite would round Currency and the largest integers; the former is text, the latter have the type
-/// BLOB, which converts nothing.
+/// Returns the declared type of a column. SQLite would round Currency values and large integers. Currency columns are
+/// therefore text, and the integer columns have type BLOB, which does not convert values.
 fn affinity(column: &Column) -> &'static str {
     if column.flags.contains(ese_format::record::ColumnFlags::MULTI_VALUED) {
         return "TEXT";

@@ -1,13 +1,14 @@
-//! Names in a tree, such as objects of a directory or folders: each row has a number, the number of its parent and a name.
+//! Names in a tree, such as directory objects or folders. Each entry has a number, the number of its parent, and a
+//! name.
 
 use std::collections::HashMap;
 
-/// Longest way to the root. Damaged files can have circles.
+/// Maximum length of the path to the root. A damaged file may contain cycles.
 const DEEPEST: usize = 256;
-/// Most bytes of all names on the way to the root. Names of damaged files can be long.
+/// Maximum total length of all names on the path to the root, in bytes. A damaged file may contain long names.
 const LONGEST: usize = 64 << 10;
 
-/// A tree of names. It takes about 100 bytes of memory for each name.
+/// A tree of names. It needs about 100 bytes of memory per name.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Hierarchy(HashMap<i64, (i64, Box<str>)>);
 
@@ -17,8 +18,9 @@ impl Hierarchy {
         self.0.insert(number, (parent, name.into()));
     }
 
-    /// The name with this number and those of its ancestors, up to the one whose parent is not in the tree. `None` if the
-    /// number is not in the tree, or if the names form a circle or are too many.
+    /// Returns the name with this number and the names of its ancestors, up to the one whose parent is not in the
+    /// tree. Returns `None` if the number is not in the tree, if the names form a cycle, or if there are too many
+    /// names.
     pub(super) fn names_to_root(&self, number: i64) -> Option<Vec<&str>> {
         let (mut names, mut bytes) = (Vec::new(), 0);
         let mut at = number;

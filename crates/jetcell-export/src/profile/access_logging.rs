@@ -1,7 +1,7 @@
 //! User Access Logging of Windows Server (`Current.mdb`, `SystemIdentity.mdb`): names of roles, addresses of clients.
 //!
-//! `SystemIdentity.mdb` maps the GUIDs of roles to names. The other files have only the GUIDs, so that the roles of Windows
-//! Server are listed here.
+//! `SystemIdentity.mdb` maps the GUIDs of roles to names. The other files contain only the GUIDs, so this module also
+//! lists the roles of Windows Server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::source::Source;
 use crate::table::{Meaning, Table};
 use crate::value::Value;
 
-/// The table that names roles.
+/// Table with the names of the roles.
 const ROLES: &str = "ROLE_IDS";
 const ROLE: &str = "RoleGuid";
 const ADDRESS: &str = "Address";
@@ -40,13 +40,13 @@ const KNOWN: [(u128, &str); 21] = [
     (0xDDE30B98_449E_4B93_84A6_EA86AF0B19FE, "MSMQ"),
 ];
 
-/// Whether the database is one of the logs.
+/// Returns true if the database is a User Access Logging database.
 pub(super) fn fits(source: &Source) -> bool {
     let there = |table| source.table(table).is_some();
     there("CLIENTS") && there("ROLE_ACCESS") || there(ROLES) && there("SYSTEM_IDENTITY")
 }
 
-/// The names of the database, and of roles that are known.
+/// Returns the names of roles in the database, and the names of the roles of Windows Server.
 pub(super) fn read(source: &Source) -> Names {
     let mut roles: BTreeMap<[u8; 16], String> =
         KNOWN.iter().map(|(guid, name)| (stored(*guid), (*name).to_owned())).collect();
@@ -58,14 +58,14 @@ pub(super) fn read(source: &Source) -> Names {
     Names::Guids(Arc::new(roles))
 }
 
-/// The bytes of a GUID: its first three numbers are little-endian.
+/// Returns the stored bytes of a GUID, whose first three numbers are little-endian.
 fn stored(guid: u128) -> [u8; 16] {
     let [a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..] = guid.to_be_bytes();
     let [d0, d1, d2, d3, d4, d5, d6, d7] = rest;
     [a3, a2, a1, a0, b1, b0, c1, c0, d0, d1, d2, d3, d4, d5, d6, d7]
 }
 
-/// Names the roles, but in the table that names them itself, and writes addresses as text.
+/// Replaces role GUIDs by names, except in the table of names, and formats addresses as text.
 pub(super) fn apply(table: &mut Table, roles: &Names) {
     if table.name.eq_ignore_ascii_case(ROLES) {
         return;

@@ -1,12 +1,13 @@
-//! Names of Active Directory (`ntds.dit`, `adamntds.dit`). Its columns are named after numbers of attributes, such as
-//! `ATTm590045`, and the rows of its schema say which attribute has which number.
+//! Names of Active Directory (`ntds.dit`, `adamntds.dit`). Its columns are named after attribute numbers, such as
+//! `ATTm590045`. The rows of its schema map these numbers to attributes.
 //!
-//! A schema row holds the name in `ATTm131532` (lDAPDisplayName), the number in `ATTc131102` (attributeID), another number
-//! in `ATTj591540` (msDS-IntId) of attributes that were added later, and in `ATTi131105` (isSingleValued) whether an object
-//! has one value.
+//! A schema row contains the name in `ATTm131532` (lDAPDisplayName) and the number in `ATTc131102` (attributeID).
+//! Attributes that were added later have another number in `ATTj591540` (msDS-IntId). `ATTi131105` (isSingleValued)
+//! is true if an object has at most one value.
 //!
-//! Each object has a number, `DNT_col`, the number of its parent, `PDNT_col`, its name below that parent, `ATTm589825` (name),
-//! and the number of the attribute of this name, `RDNtyp_col`. Columns of the syntax `b` refer to objects by number.
+//! Each object has a number, `DNT_col`, and the number of its parent, `PDNT_col`. `ATTm589825` (name) contains its
+//! name below the parent, and `RDNtyp_col` the number of the attribute of this name. Columns with syntax `b` refer to
+//! objects by number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use crate::names::{Hierarchy, Names};
 use crate::source::Source;
 use crate::table::{Meaning, Table, unique_columns};
 
-/// The main table. All its Currency columns hold integers.
+/// The main table. All its Currency columns contain integers.
 const OBJECTS: &str = "datatable";
 /// The table of links between objects.
 const LINKS: &str = "link_table";
-/// Columns of links with numbers of objects.
+/// Columns of the link table that contain object numbers.
 const LINK_ENDS: [&str; 2] = ["link_DNT", "backlink_DNT"];
-/// Prefix of the columns with security identifiers; the number of the attribute follows.
+/// Prefix of the columns with security identifiers. The attribute number follows.
 const SECURITY_IDENTIFIER: &str = "ATTr";
 
-/// Whether the tables are those of Active Directory (`ntds.dit`).
+/// Returns true if the tables belong to Active Directory (`ntds.dit`).
 pub(super) fn fits(source: &Source) -> bool {
     source.table(OBJECTS).is_some() && source.table(LINKS).is_some()
 }
@@ -53,10 +54,10 @@ const OBJECT: &str = "DNT_col";
 const PARENT: &str = "PDNT_col";
 const NAME_ATTRIBUTE: &str = "RDNtyp_col";
 const NAME_BELOW_PARENT: &str = "ATTm589825";
-/// The object above all others, which has no name.
+/// Number of the root object, which has no name.
 const ROOT: i64 = 2;
 const PREFIX: &str = "ATT";
-/// Attributes whose large integers are times in 100-nanosecond steps since 1601, by name.
+/// Names of attributes whose large integers are times in 100-nanosecond steps since 1601.
 const TIMES: [&str; 14] = [
     "accountExpires",
     "badPasswordTime",
@@ -73,9 +74,9 @@ const TIMES: [&str; 14] = [
     "priorSetTime",
     "pwdLastSet",
 ];
-/// Letter of the syntax of times in seconds since 1601.
+/// Syntax letter of times in seconds since 1601.
 const SECONDS_SYNTAX: char = 'l';
-/// Letter of the syntax of names of objects, which are stored as numbers.
+/// Syntax letter of object names, which are stored as object numbers.
 const OBJECT_SYNTAX: char = 'b';
 
 /// An attribute of the schema.
@@ -85,7 +86,7 @@ struct Attribute {
     single: bool,
 }
 
-/// What the rows of a directory say about its columns: the attributes of its schema, by number, and the names of its objects.
+/// Knowledge about the columns of a directory: the attributes of its schema by number, and the names of its objects.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     attributes: BTreeMap<u32, Attribute>,
@@ -110,12 +111,12 @@ impl Directory {
         directory
     }
 
-    /// Whether the database has rows of a schema.
+    /// Returns true if the database contains schema rows.
     pub(super) fn has_schema(&self) -> bool {
         !self.attributes.is_empty()
     }
 
-    /// A part of a distinguished name, such as `CN=Users`.
+    /// Returns a component of a distinguished name, such as `CN=Users`.
     fn relative_name(&self, attribute: i64, name: &str) -> String {
         let attribute = match self.attributes.get(&(attribute as u32)) {
             Some(attribute) => attribute.name.to_uppercase(),
@@ -128,7 +129,7 @@ impl Directory {
                 ',' | '+' | '"' | '\\' | '<' | '>' | ';' | '=' => part.extend(['\\', character]),
                 '#' if at == 0 => part.push_str("\\#"),
                 ' ' if outer_space => part.push_str("\\ "),
-                // Names of deleted objects have a line feed.
+                // Names of deleted objects contain a line feed.
                 control if control.is_ascii_control() => part.push_str(&format!("\\{:02X}", control as u32)),
                 other => part.push(other),
             }
@@ -136,7 +137,7 @@ impl Directory {
         part
     }
 
-    /// Gives the tables the names and forms that the directory gives them.
+    /// Applies the names and formats of the directory to a table.
     pub(super) fn apply(&self, table: &mut Table) {
         if table.name.eq_ignore_ascii_case(OBJECTS) {
             self.apply_attributes(table);
@@ -149,7 +150,7 @@ impl Directory {
         }
     }
 
-    /// Names the columns of the main table after their attributes, and gives them the form that the schema says.
+    /// Names the columns of the main table after their attributes, and applies the formats of the schema.
     fn apply_attributes(&self, table: &mut Table) {
         for column in &mut table.columns {
             if let Some((syntax, attribute)) = self.of(&column.column.name) {
@@ -171,25 +172,25 @@ impl Directory {
         unique_columns(table);
     }
 
-    /// The attribute of a column such as `ATTm590045`, and the letter of its syntax.
+    /// Returns the syntax letter and the attribute of a column such as `ATTm590045`.
     fn of(&self, column: &str) -> Option<(char, &Attribute)> {
         let mut rest = column.strip_prefix(PREFIX)?.chars();
         let syntax = rest.next().filter(char::is_ascii_lowercase)?;
         let digits = rest.as_str();
-        // Attributes with a later number are stored with a sign.
+        // Numbers of attributes that were added later are stored with a sign.
         let number = digits.parse::<u32>().ok().or_else(|| Some(digits.parse::<i32>().ok()? as u32))?;
         Some((syntax, self.attributes.get(&number)?))
     }
 }
 
-/// Reads the schema. A row without a name or a number describes no attribute.
+/// Reads the schema. A row without a name or a number is ignored.
 fn attributes(source: &Source) -> BTreeMap<u32, Attribute> {
     let mut found = BTreeMap::new();
     visit_fields(source, OBJECTS, [NAME, NUMBER, LATER_NUMBER, SINGLE], |[name, number, later, single]| {
         if let (Some(name), Some(number)) = (text(name), integer(&number)) {
             let attribute = Attribute { name, single: integer(&single).unwrap_or(0) != 0 };
             for number in [Some(number), integer(&later)].into_iter().flatten() {
-                // The stored number is the same 32 bits, with or without a sign.
+                // The 32 bits of the stored number are the same with and without a sign.
                 found.entry(number as u32).or_insert_with(|| attribute.clone());
             }
         }

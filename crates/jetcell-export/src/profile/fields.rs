@@ -1,4 +1,4 @@
-//! Values of some columns of all rows of a table, for what a profile must know before the export.
+//! Reads some columns of all rows of a table, for profiles that need these values before the export.
 
 use crate::cell::Item;
 use crate::issue::Issues;
@@ -6,8 +6,9 @@ use crate::rows::{ReadOptions, read_rows};
 use crate::source::Source;
 use crate::value::Value;
 
-/// Calls `visit` with the first value of each of these columns, for every row. A value is `None` if it is null, cannot be
-/// read, or if the table has no such column. Nothing is reported: the export of the table does that.
+/// Calls `visit` for every row with the first value of each of these columns. A value is `None` if it is null or
+/// unreadable, or if the table does not have the column. Issues are not reported here, because the export of the
+/// table reports them.
 pub(super) fn visit_fields<const N: usize>(
     source: &Source,
     table: &str,
@@ -18,7 +19,7 @@ pub(super) fn visit_fields<const N: usize>(
     let positions = columns
         .map(|name| table.columns.iter().position(|column| column.column.name.eq_ignore_ascii_case(name)));
     let mut unreported = Issues::default();
-    // No error is possible: the closure has none, and nothing is written.
+    // No error is possible: the closure returns none, and nothing is written.
     let _ = read_rows(source, table, ReadOptions::default(), &mut unreported, |row| {
         visit(positions.map(|position| {
             let position = position?;
@@ -29,7 +30,7 @@ pub(super) fn visit_fields<const N: usize>(
     });
 }
 
-/// An integer that is not null.
+/// Returns an integer, or `None` for null.
 pub(super) fn integer(value: &Option<Value<'_>>) -> Option<i64> {
     match value {
         Some(Value::Int(value)) => Some(*value),
@@ -37,7 +38,7 @@ pub(super) fn integer(value: &Option<Value<'_>>) -> Option<i64> {
     }
 }
 
-/// A text that is not empty.
+/// Returns a text, or `None` if it is empty.
 pub(super) fn text(value: Option<Value<'_>>) -> Option<String> {
     match value {
         Some(Value::Text(text)) if !text.is_empty() => Some(text.into_owned()),

@@ -1,7 +1,7 @@
 //! The index of Windows Search (`Windows.edb`): names of properties, paths of folders, times, sizes.
 //!
-//! Columns of the property store are named after a number and a property, such as `15F-System_DateModified`, because names of
-//! columns have no points. Times and large integers are eight bytes of binary data.
+//! Columns of the property store are named after a number and a property, such as `15F-System_DateModified`, because
+//! column names cannot contain dots. Times and large integers are eight bytes of binary data.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::source::Source;
 use crate::table::{Meaning, Table, TableColumn, unique_columns};
 
 const PROPERTY_STORE: &str = "SystemIndex_PropertyStore";
-/// The folders: numbers, numbers of their parents, names.
+/// Table of folders with their numbers, the numbers of their parents, and their names.
 const FOLDERS: &str = "SystemIndex_GthrPth";
-/// The files that were found, with the numbers of their folders.
+/// Table of the indexed files, with the numbers of their folders.
 const FILES: &str = "SystemIndex_Gthr";
-/// A table with a name in UTF-16 in a column of another code page.
+/// Table with a UTF-16 name in a column that declares another code page.
 const CATALOGS: &str = "CatalogStorageManager";
-/// A property with text in a binary column.
+/// Property with text in a binary column.
 const KIND: &str = "System.Kind";
 /// Properties with unsigned 64-bit integers.
 const INTEGERS: [&str; 8] = [
@@ -31,12 +31,12 @@ const INTEGERS: [&str; 8] = [
     "System.TotalFileSize",
 ];
 
-/// Whether the database is an index.
+/// Returns true if the database is a Windows Search index.
 pub(super) fn fits(source: &Source) -> bool {
     source.table(PROPERTY_STORE).is_some() || source.table(FILES).is_some()
 }
 
-/// The paths of the folders.
+/// Reads the paths of the folders.
 pub(super) fn read(source: &Source) -> Names {
     let mut folders = Hierarchy::default();
     visit_fields(source, FOLDERS, ["Scope", "Parent", "Name"], |[scope, parent, name]| {
@@ -47,7 +47,7 @@ pub(super) fn read(source: &Source) -> Names {
     Names::Folders(Arc::new(folders))
 }
 
-/// Names properties, and gives columns the form of what they hold.
+/// Names the properties and applies the formats of the columns.
 pub(super) fn apply(table: &mut Table, folders: &Names) {
     let is = |name: &str| table.name.eq_ignore_ascii_case(name);
     let (properties, files, catalogs) = (is(PROPERTY_STORE), is(FILES), is(CATALOGS));
@@ -68,9 +68,9 @@ fn property(column: &mut TableColumn) {
     if !number.trim_end_matches('F').bytes().all(|byte| byte.is_ascii_digit()) {
         return;
     }
-    // Only names of properties have points.
+    // Only names of properties contain dots.
     let name = if name.contains('_') { name.replace('_', ".") } else { name.to_owned() };
-    // Names such as System.DateModified, System.ItemDate and System.Search.GatherTime.
+    // Matches names such as System.DateModified, System.ItemDate and System.Search.GatherTime.
     let last = name.rsplit('.').next().unwrap_or_default();
     if last.contains("Date") || last.ends_with("Time") && !last.starts_with("Local") {
         column.form.meaning = Meaning::FiletimeBytes;

@@ -1,7 +1,7 @@
 //! The System Resource Usage Monitor of Windows (`SRUDB.dat`): names of its providers, applications and users.
 //!
-//! Tables are named after the GUID of a provider, and rows refer to applications and users by numbers, which the table
-//! `SruDbIdMapTable` maps to text (UTF-16) or to security identifiers.
+//! Tables are named after the GUID of a provider. Rows refer to applications and users by numbers. The table
+//! `SruDbIdMapTable` maps these numbers to text (UTF-16) or to security identifiers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::source::Source;
 use crate::table::{Meaning, Table, TableColumn};
 use crate::value::{Value, sid_or_text};
 
-/// The table of the numbers.
+/// Table that maps the numbers to names.
 const ID_TABLE: &str = "SruDbIdMapTable";
-/// Columns with these numbers.
+/// Columns that contain these numbers.
 const ID_COLUMNS: [&str; 2] = ["AppId", "UserId"];
 /// Columns with times in 100-nanosecond steps since 1601.
 const TIME_COLUMNS: [&str; 5] = ["ConnectStartTime", "EndTime", "EventTimestamp", "LocaleTime", "StartTime"];
-/// Providers of Windows 8 to 11.
+/// Providers of Windows 8 to 11, by GUID.
 const PROVIDERS: [(&str, &str); 14] = [
     ("{17F4D97B-F26A-5E79-3A82-90040A47D13D}", "SdpVolume"),
     ("{5C8CF1C7-7257-4F13-B223-970EF5939312}", "AppTimeline"),
@@ -36,12 +36,12 @@ const PROVIDERS: [(&str, &str); 14] = [
     ("{FEE4E14F-02A9-4550-B5CE-5FA2DA202E37}LT", "EnergyUsageLongTerm"),
 ];
 
-/// Whether the database is that of the monitor.
+/// Returns true if the database belongs to the System Resource Usage Monitor.
 pub(super) fn fits(source: &Source) -> bool {
     source.table(ID_TABLE).is_some()
 }
 
-/// Reads the numbers.
+/// Reads the table that maps numbers to names.
 pub(super) fn read(source: &Source) -> Names {
     let mut found = BTreeMap::new();
     visit_fields(source, ID_TABLE, ["IdIndex", "IdBlob"], |[id, blob]| {
@@ -56,7 +56,7 @@ pub(super) fn read(source: &Source) -> Names {
     Names::Numbers(Arc::new(found))
 }
 
-/// Names the table after its provider, and gives its columns the form that the monitor gives them.
+/// Names the table after its provider and applies the formats of its columns.
 pub(super) fn apply(table: &mut Table, ids: &Names) {
     let provider = PROVIDERS.iter().find(|(guid, _)| table.name.eq_ignore_ascii_case(guid));
     let Some((_, provider)) = provider else {

@@ -1,6 +1,6 @@
 //! The cache of Internet Explorer and Edge (`WebCacheV01.dat`): names of containers, times, headers.
 //!
-//! The table `Containers` lists the containers, and the entries of container 3 are in `Container_3`.
+//! The table `Containers` lists the containers. The entries of container 3 are in the table `Container_3`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ const TIMES: [&str; 9] = [
     "PostCheckTime",
     "SyncTime",
 ];
-/// Columns with headers of HTTP, in ASCII.
+/// Columns with HTTP headers in ASCII.
 const HEADERS: [&str; 2] = ["RequestHeaders", "ResponseHeaders"];
 
-/// Whether the database is a cache.
+/// Returns true if the database is a web cache.
 pub(super) fn fits(source: &Source) -> bool {
     let entries =
         |name: &str| name.get(..CONTAINER.len()).is_some_and(|start| start.eq_ignore_ascii_case(CONTAINER));
     source.table(CONTAINERS).is_some() && source.tables().iter().any(|table| entries(&table.name))
 }
 
-/// The names of the containers.
+/// Reads the names of the containers.
 pub(super) fn read(source: &Source) -> Names {
     let mut names = BTreeMap::new();
     visit_fields(source, CONTAINERS, [ID, "Name"], |[id, name]| {
@@ -46,7 +46,7 @@ pub(super) fn read(source: &Source) -> Names {
     Names::Numbers(Arc::new(names))
 }
 
-/// Names the containers of entries, and gives columns the form of what they hold.
+/// Replaces container numbers by names and applies the formats of the columns.
 pub(super) fn apply(table: &mut Table, containers: &Names) {
     let list = table.name.eq_ignore_ascii_case(CONTAINERS);
     for column in &mut table.columns {

@@ -1,4 +1,4 @@
-//! Exports, read back by other readers.
+//! Exports whose output is read back by other readers.
 
 mod common;
 mod profiles;

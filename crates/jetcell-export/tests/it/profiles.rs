@@ -1,4 +1,4 @@
-//! Profiles of applications: names and forms of the columns of real databases.
+//! Application profiles: names and formats of the columns of real databases.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -32,7 +32,7 @@ fn run_as(database: &Path, format: Format, output: &Path, rendering: Rendering) 
     run(database, format, output, rendering).unwrap();
 }
 
-/// The tables of a database without a profile, and with the one that fits.
+/// Returns the tables of a database, exported without a profile and with the matching profile.
 fn without_and_with(name: &str) -> Option<[BTreeMap<String, Rows>; 2]> {
     let corpus = Corpus::locate()?;
     let directory = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ fn without_and_with(name: &str) -> Option<[BTreeMap<String, Rows>; 2]> {
     }))
 }
 
-/// The row of an attribute of the schema.
+/// Returns the schema row of an attribute.
 fn schema_row<'r>(
     rows: &'r [serde_json::Map<String, Json>],
     name: &str,
@@ -84,7 +84,7 @@ fn a_directory_has_the_names_of_its_schema_integers_and_times() {
     let named_columns = row.keys().filter(|name| !name.starts_with("ATT")).count();
     assert!(named_columns > 1000, "{named_columns}");
 
-    // The same columns in the other formats: Parquet keeps integers, SQLite has the times as text.
+    // Exports the same columns in the other formats: Parquet keeps integers, SQLite stores the times as text.
     let rendering = Rendering { profile: Profile::Directory, ..Rendering::default() };
     run_as(&database, Format::Parquet, &directory.path().join("parquet"), rendering);
     let file = File::open(directory.path().join("parquet/datatable.parquet")).unwrap();
@@ -109,7 +109,7 @@ fn the_usage_monitor_has_names_for_its_providers_applications_and_users() {
     let texts = |column: &str| usage.iter().filter(|row| row[column].is_string()).count();
     assert!(texts("AppId") * 10 > usage.len() * 9, "{} of {}", texts("AppId"), usage.len());
     assert!(usage.iter().any(|row| row["UserId"].as_str().is_some_and(|user| user.starts_with("S-1-5-"))));
-    // Each number is the text of its row in the table of numbers.
+    // Each number is replaced by the text of its row in the table of numbers.
     let ids: BTreeMap<i64, &Json> = named["SruDbIdMapTable"]
         .iter()
         .map(|row| (row["IdIndex"].as_i64().unwrap(), &row["IdBlob"]))
@@ -132,7 +132,7 @@ fn access_logs_have_names_of_roles_and_addresses() {
     let pairs = plain["CLIENTS"].iter().zip(&named["CLIENTS"]);
     assert_eq!((plain["CLIENTS"].len(), named["CLIENTS"].len()), (39, 39));
     for (before, after) in pairs {
-        // The addresses of the table of names are text in the file.
+        // The addresses in the table of names are stored as text.
         let hex = before["Address"].as_str().unwrap();
         let expected = match hex {
             "00000000000000000000000000000001" => "::1".to_owned(),
@@ -175,7 +175,8 @@ fn the_search_index_has_names_of_properties_paths_times_and_sizes() {
     assert_eq!(sizes.filter(|(before, after)| before == after).count(), 428);
     assert_eq!(named["CatalogStorageManager"][0]["CatalogName"], "SystemIndex");
 
-    // The path of each document is that of the item, which the index stores as text, too, without the GUID of the volume.
+    // The path of each document must match the path of the item. The index also stores this path as text, without the
+    // GUID of the volume.
     let files = &named["SystemIndex_Gthr"];
     let paths: BTreeMap<i64, String> = files
         .iter()

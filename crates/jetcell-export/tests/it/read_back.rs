@@ -35,12 +35,12 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether bytes are equal. JSON has them in hexadecimal, or as a SID.
+/// Returns true if the bytes are equal. JSON contains them in hexadecimal, or as a SID.
 fn same_bytes(json: &Json, bytes: &[u8]) -> bool {
     json.as_str().is_some_and(|text| text == hex(bytes) || text.starts_with("S-1-"))
 }
 
-/// Whether a value is equal. Times, decimals and GUIDs have other text forms and are not compared.
+/// Returns true if the values are equal. Times, decimals and GUIDs have other text forms and are not compared.
 fn same_field(json: &Json, field: &Field) -> bool {
     match field {
         Field::Null => json.is_null() || json.get("$unreadable").is_some(),

@@ -1,4 +1,4 @@
-//! Selected tables, columns and rows are those that a whole export has, too.
+//! Selected tables, columns and rows must be the same as in a complete export.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ fn tables(names: &[&str]) -> Selection {
     Selection { tables: names.iter().map(|&name| name.to_owned()).collect(), ..Selection::default() }
 }
 
-/// Seconds since 1970 of a text such as `2022-07-03T02:22:00`.
+/// Returns the seconds since 1970 for a text such as `2022-07-03T02:22:00`.
 fn seconds(time: &Json) -> i64 {
     let text = time.as_str().unwrap().trim_end_matches('Z');
     let numbers: Vec<i64> =

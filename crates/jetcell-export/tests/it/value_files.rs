@@ -1,4 +1,4 @@
-//! Long values that exceed a small limit are in files of their own, with the same bytes as in a cell.
+//! Long values that exceed a small limit are in separate files, with the same bytes as in a cell.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -63,16 +63,16 @@ impl Run<'_> {
     }
 }
 
-/// Table, number of the row in it, and column.
+/// Table, row number in the table, and column.
 type At = (String, usize, String);
 
-/// The values of a cell with the default limit; `None` for an unreadable value.
+/// The values of a cell that was exported with the default limit; `None` for an unreadable value.
 struct Whole {
     items: Vec<Option<Vec<u8>>>,
     multi: bool,
 }
 
-/// All cells that are not null, and the number of long or compressed values that are not empty.
+/// Returns all cells that are not null, and the number of nonempty long or compressed values.
 fn whole(database: &Path) -> (BTreeMap<At, Whole>, u64) {
     let source = Source::open(&real(), database, &mut Issues::default()).unwrap();
     let (mut cells, mut long) = (BTreeMap::new(), 0);
@@ -101,7 +101,7 @@ fn whole(database: &Path) -> (BTreeMap<At, Whole>, u64) {
     (cells, long)
 }
 
-/// Path and length of each file to which an output refers, in order of the cells.
+/// Path and length of each file to which an output refers, in the order of the cells.
 type Named = Vec<(At, String, u64)>;
 
 fn named_in_json(at: &At, json: &Json, named: &mut Named) {
@@ -194,14 +194,14 @@ fn named_in_sqlite(path: &Path, named: &mut Named) {
     }
 }
 
-/// The files of a directory with this extension.
+/// Returns the files in a directory with this extension.
 fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|it| it == extension)).collect()
 }
 
-/// Everything below a directory.
+/// Returns all paths below a directory.
 fn all_below(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -240,7 +240,7 @@ fn each_file_has_the_bytes_of_its_cell() {
         let (cells, long) = whole(&database);
         for format in FORMATS {
             for row_limit in [0, 3000, ROW_LIMIT] {
-                // Thousands of files take long and test nothing more.
+                // Thousands of files would take long without testing anything more.
                 if row_limit == 0 && long > 1000 {
                     continue;
                 }
@@ -276,7 +276,7 @@ fn a_damaged_chunk_leaves_no_file() {
         let directory = tempfile::tempdir().unwrap();
         let database = corpus.unpack(name, directory.path());
         let patient = Patient::new(std::fs::read(&database).unwrap());
-        // Chunks after the first one, so that a part of the value is already written.
+        // Uses a chunk after the first one. In this case a part of the value is already written.
         let leaves = patient.find(|page| page.is_leaf() && page.flags().contains(PageFlags::LONG_VALUE));
         let later = leaves.iter().filter_map(|&page| {
             let is_later =
@@ -294,7 +294,7 @@ fn a_damaged_chunk_leaves_no_file() {
             // A value of several chunks exceeds this limit.
             let run = Run { database: &database, format, row_limit: 3000, table: None, force: false };
             let exported = run.to_directory(&output).unwrap();
-            // Compares with the readable cells, and fails on a file for another cell.
+            // Compares the files with the readable cells, and fails for a file that belongs to another cell.
             kept += check_files(format, &output, &cells);
             let told = exported.issues.kept().iter().filter(|issue| issue.what.contains("chunk at byte"));
             assert_eq!(told.count(), unreadable, "{name}, page {page}: {:?}", exported.issues.kept());
@@ -305,7 +305,7 @@ fn a_damaged_chunk_leaves_no_file() {
     assert!(lost > 0 && kept > 0, "{lost} lost, {kept} kept");
 }
 
-/// The name of the first file and of the table that it is from, and its bytes.
+/// Returns the table of the first value file, the name of the file, and its bytes.
 fn first_file(output: &Path) -> (String, String, Vec<u8>) {
     let mut found = files(&output.join("values"), "bin");
     found.sort();
@@ -325,7 +325,7 @@ fn files_are_replaced_only_with_force_and_no_partial_file_remains() {
         run.to_directory(&output).unwrap();
         let (table, name, bytes) = first_file(&output);
 
-        // An existing file, and the files of a run that was killed.
+        // Tests an existing file, and the files that a killed process has left.
         let other = directory.path().join(format!("{format}-other"));
         let in_the_way = other.join("values").join(&name);
         let stem = if format == Format::Sqlite { "binary.edb" } else { &table };

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 
 use super::Bus;
 
-/// A broker within the process; clones share it.
+/// A broker within the process. Clones share the same broker.
 #[derive(Clone, Debug, Default)]
 pub struct Hub(Arc<Mutex<Vec<Subscription>>>);
 
-/// A subject, and where its messages go.
+/// A subject, and the queue that receives its messages.
 type Subscription = (String, Sender<Vec<u8>>);
 
 /// A connection to a [`Hub`].
@@ -23,7 +23,7 @@ pub struct MemoryBus {
 }
 
 impl Hub {
-    /// Connects, with subscriptions to these subjects. `*` at the end of a subject stands for anything.
+    /// Connects and subscribes to these subjects. `*` at the end of a subject is a wildcard.
     pub fn connect(&self, subjects: &[String]) -> MemoryBus {
         let (sender, receiver) = channel();
         let own = subjects.iter().map(|subject| (subject.clone(), sender.clone()));

@@ -1,6 +1,7 @@
-//! The connection to a NATS server. Only core NATS is used: JetStream of this client does not work with servers of version 2.9.
+//! Connection to a NATS server. Only core NATS is used, because JetStream of this client does not work with servers
+//! of version 2.9.
 //!
-//! The client is asynchronous. It runs on a thread of its own, and queues connect it with the rest.
+//! The client is asynchronous. It runs on a separate thread, and queues connect it with the other threads.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,31 +19,32 @@ use tokio::sync::oneshot;
 
 use super::{Bus, BusError, LARGEST_PEM, LARGEST_SECRET};
 
-/// Messages that wait to be handled; more are dropped.
+/// Maximum number of received messages in the queue. Further messages are dropped.
 const WAITING_IN: usize = 8192;
 
-/// Messages that wait to be sent; more are dropped.
+/// Maximum number of messages in the send queue. Further messages are dropped.
 const WAITING_OUT: usize = 1024;
 
-/// Time for a connection, its subscriptions included.
+/// Time-out for a connection, including its subscriptions.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Longest wait before a lost connection is tried again.
+/// Maximum delay before a lost connection is reopened.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// Interval between two looks at whether a server still answers.
+/// Interval between checks whether the server still responds.
 const PING: Duration = Duration::from_secs(5);
 
-/// Time in which a message must have a place in the queue of the connection, which is full if the network is cut.
+/// Time-out for adding a message to the queue of the connection. The queue is full if the network is interrupted.
 const PUBLISH: Duration = Duration::from_secs(1);
 
-/// Time for the messages that wait to be sent at the end.
+/// Time-out for sending the queued messages at shutdown.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// Where the server is, and how it is entered. Secrets are in files only.
+/// Address of the server and credentials for it. Secrets are only read from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Addresses of the server, such as `nats://127.0.0.1:4222` or `tls://nats.example.org:4222`; commas separate several.
+    /// Addresses of the server, such as `nats://127.0.0.1:4222` or `tls://nats.example.org:4222`, separated by
+    /// commas.
     pub url: String,
     /// File with a token.
     pub token_file: Option<PathBuf>,
@@ -57,10 +59,10 @@ pub struct Access {
 }
 
 impl Access {
-    /// The addresses, or what is wrong with them.
+    /// Returns the addresses. Fails if an address contains a password.
     fn addresses(&self) -> Result<Vec<String>, BusError> {
         let addresses: Vec<String> = self.url.split(',').map(|url| url.trim().to_string()).collect();
-        // Arguments are visible to every user of the machine.
+        // Command-line arguments are visible to every user of the host.
         match addresses.iter().any(|url| url.contains('@')) {
             true => Err(BusError::Refused(
                 "--nats has a password in its address, which everybody on this machine could read; put it in a file for --token-file, --credentials or --nkey-file"
@@ -76,7 +78,7 @@ impl Access {
         let text =
             |path: &PathBuf| read_secret(path, LARGEST_SECRET).map_err(|error| unreadable(path, error));
         let secret = |path: &PathBuf| text(path).map(|text| text.trim().to_string());
-        // The client reads these by their names.
+        // The client library opens these files by path.
         let pem = |path: &PathBuf| match check_input(path, LARGEST_PEM) {
             Ok(()) => Ok(path.clone()),
             Err(error) => Err(unreadable(path, error)),
@@ -106,13 +108,13 @@ impl Access {
     }
 }
 
-/// What the thread of the client is asked to do.
+/// A request to the client thread.
 enum Job {
     Publish(String, Vec<u8>),
     Flush(SyncSender<()>),
 }
 
-/// A connection to a NATS server. It is made again whenever it breaks.
+/// A connection to a NATS server. It is reopened whenever it is lost.
 pub struct NatsBus {
     jobs: Option<mpsc::Sender<Job>>,
     received: Mutex<Receiver<Vec<u8>>>,
@@ -120,7 +122,7 @@ pub struct NatsBus {
 }
 
 impl NatsBus {
-    /// Connects, with subscriptions to these subjects.
+    /// Connects and subscribes to these subjects.
     pub fn connect(access: &Access, subjects: &[String]) -> Result<NatsBus, BusError> {
         let (jobs, wanted) = mpsc::channel(WAITING_OUT);
         let (sender, received) = sync_channel(WAITING_IN);
@@ -147,7 +149,7 @@ impl NatsBus {
 impl Bus for NatsBus {
     fn publish(&self, subject: &str, payload: Vec<u8>) {
         if let Some(jobs) = &self.jobs {
-            // The next beat repeats what is dropped here.
+            // The next heartbeat repeats the content of a dropped message.
             let _ = jobs.try_send(Job::Publish(subject.into(), payload));
         }
     }
@@ -197,7 +199,7 @@ async fn connected(access: &Access, addresses: Vec<String>) -> Result<Client, Bu
     }
 }
 
-/// An error with its causes, each once.
+/// Formats an error with its causes, without repetitions.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -211,7 +213,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Connects, says whether that worked, and then passes messages on until the sending side is dropped.
+/// Connects and reports the result. Then passes messages on until the sender is dropped.
 async fn serve(
     access: Access,
     addresses: Vec<String>,
@@ -231,20 +233,20 @@ async fn serve(
             Err(error) => return drop(ready.send(Err(BusError::Refused(chain(&error))))),
         }
     }
-    // The server has the subscriptions when it has answered.
+    // The server has processed the subscriptions when the flush completes.
     let _ = tokio::time::timeout(CONNECT, client.flush()).await;
     let _ = ready.send(Ok(()));
     let mut messages = select_all(subscriptions);
     loop {
         tokio::select! {
-            // Messages are passed on even while many are sent.
+            // Biased polling passes received messages on even while many messages are sent.
             biased;
             Some(message) = messages.next() => {
                 let _ = received.try_send(message.payload.to_vec());
             }
             job = jobs.recv() => match job {
                 Some(Job::Publish(subject, payload)) => {
-                    // What waits for a lost server would be old when it arrives.
+                    // Messages for a disconnected server would be outdated on arrival, so they are dropped.
                     if client.connection_state() == State::Connected {
                         let _ = tokio::time::timeout(PUBLISH, client.publish(subject, payload.into())).await;
                     }

@@ -1,4 +1,4 @@
-//! What arrives from hosts: their states and the pieces of their results.
+//! Messages from hosts: their states and the chunks of their results.
 
 use super::{ASK_AGAIN_NS, Coordinator, Effect, FETCHES, Member, News, PIECES};
 use crate::message::{Condition, FromCoordinator, Gate, HostBeat};
@@ -25,7 +25,7 @@ impl Coordinator {
         let silent = self.members.get(&rank).map(|member| self.is_silent(member));
         match self.members.get_mut(&rank) {
             Some(member) if member.beat().token == beat.token => member.update(beat, now),
-            // A host that was started again before the others were there.
+            // The host was restarted before all others had joined.
             None | Some(_) if self.open.is_none() && silent != Some(false) => {
                 self.members.insert(rank, Member::new(beat, now));
                 self.changed = true;
@@ -48,7 +48,7 @@ impl Coordinator {
         self.answer(rank);
     }
 
-    /// What is wrong with a host that joins.
+    /// Returns the reason why a host cannot join, or `None` if it can.
     fn mistake(&self, beat: &HostBeat, size: u32) -> Option<String> {
         let host = format!("host {} (rank {})", crate::message::shown(&beat.name), beat.rank);
         if beat.rank >= size {
@@ -72,13 +72,13 @@ impl Coordinator {
         self.send_to(beat.rank, &message);
     }
 
-    /// Answers the newest state of a host.
+    /// Responds to the newest state of a host.
     fn answer(&mut self, rank: u32) {
         let everybody = self.members.len() as u64 == u64::from(self.config.size());
         let Some(member) = self.members.get_mut(&rank) else { return };
         let (token, shown) = (member.beat().token.clone(), member.shown());
         match member.beat().condition.clone() {
-            // Until all are there, no host touches its disks.
+            // No host accesses its disks before all hosts have joined.
             Condition::Joining if everybody && self.stop.is_none() => {
                 let order = self.config.order(rank);
                 self.send_to(rank, &FromCoordinator::Order { token, order });
@@ -90,7 +90,7 @@ impl Coordinator {
                 self.dismiss(rank);
             }
             Condition::Ended { failure } => {
-                // A test that cannot begin is a mistake that the others need not wait for.
+                // If one test cannot start, the other hosts need not wait.
                 if let Some(reason) = failure.filter(|_| self.open < Some(Gate::WarmUp)) {
                     self.refuse(format!("{shown}: {reason}"));
                 }
@@ -105,7 +105,7 @@ impl Coordinator {
         }
     }
 
-    /// Lets a host go of which nothing more is expected.
+    /// Dismisses a host that has nothing left to do.
     pub(super) fn dismiss(&mut self, rank: u32) {
         let Some(member) = self.members.get(&rank) else { return };
         if member.is_settled() && member.has_ended() {
@@ -114,7 +114,7 @@ impl Coordinator {
         }
     }
 
-    /// Asks for results, of a few hosts at a time.
+    /// Requests results, from a few hosts at a time.
     pub(super) fn fetch(&mut self, now: u64) {
         let mut running = self.members.values().filter(|member| member.intake.is_some()).count();
         let ready: Vec<u32> = self
@@ -140,7 +140,7 @@ impl Coordinator {
         }
     }
 
-    /// Asks a host for the next pieces, if none are on their way.
+    /// Requests the next chunks from a host, if no request is pending.
     fn ask(&mut self, now: u64, rank: u32) {
         let Some(member) = self.members.get_mut(&rank) else { return };
         let Some(intake) = &member.intake else { return };
@@ -169,7 +169,7 @@ impl Coordinator {
         }
         match intake.take() {
             Some(result) => self.effects.push(Effect::Keep(rank, result)),
-            // It changed on its way.
+            // The result was damaged in transit.
             None => member.asked_ns = 0,
         }
     }

@@ -1,18 +1,18 @@
-//! What the coordinator knows about one host.
+//! The coordinator's state of one host.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Condition, Gate, HostBeat, printable_start, shown};
 use crate::parcel::Intake;
 
-/// When a host was lost.
+/// Information about a host that was declared lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// Last message of the host, in nanoseconds of the coordinator's clock since 1970.
+    /// Time of the last message from the host, in nanoseconds since 1970 on the coordinator's clock.
     pub heard_ns: u64,
-    /// What it did then.
+    /// Activity of the host at this time.
     pub did: String,
-    /// When the coordinator gave it up, in words.
+    /// Situation in which the coordinator gave up the host, as text.
     pub given_up: String,
 }
 
@@ -21,21 +21,21 @@ pub struct Lost {
 pub struct Member {
     beat: HostBeat,
     heard_ns: u64,
-    /// Whether the silence of the host was told.
+    /// True if the silence of the host was reported.
     pub(super) silent: bool,
     lost: Option<Lost>,
     pub(super) intake: Option<Intake>,
-    /// When pieces were asked for.
+    /// Time of the last request for chunks.
     pub(super) asked_ns: u64,
-    /// The piece behind the last one that was asked for.
+    /// Number of the first chunk after the requested ones.
     pub(super) asked_until: u64,
-    /// Whether the result is stored, or why it is not.
+    /// Result of storing the host's result, or `None` if it was not stored yet.
     stored: Option<Result<(), String>>,
     pub(super) ended_told: bool,
 }
 
 impl Member {
-    /// A host that joins.
+    /// Creates the state of a host that joins.
     pub(super) fn new(beat: HostBeat, heard_ns: u64) -> Member {
         Member {
             beat: cleaned(beat),
@@ -50,7 +50,7 @@ impl Member {
         }
     }
 
-    /// A host as it was stored.
+    /// Restores the state of a host from a saved state.
     pub(super) fn restored(
         beat: HostBeat,
         heard_ns: u64,
@@ -60,7 +60,7 @@ impl Member {
         Member { lost, stored, ..Member::new(beat, heard_ns) }
     }
 
-    /// Takes the newest state.
+    /// Stores the newest heartbeat.
     pub(super) fn update(&mut self, beat: HostBeat, heard_ns: u64) {
         (self.beat, self.heard_ns) = (cleaned(beat), heard_ns);
     }
@@ -80,37 +80,37 @@ impl Member {
         self.stored = Some(outcome);
     }
 
-    /// Its rank.
+    /// Returns the rank of the host.
     pub fn rank(&self) -> u32 {
         self.beat.rank
     }
 
-    /// Its newest state.
+    /// Returns the newest heartbeat of the host.
     pub fn beat(&self) -> &HostBeat {
         &self.beat
     }
 
-    /// When it was heard last.
+    /// Returns the time of the last message from the host.
     pub fn heard_ns(&self) -> u64 {
         self.heard_ns
     }
 
-    /// How it is named in messages for people.
+    /// Returns the name of the host for messages.
     pub fn shown(&self) -> String {
         format!("host {} (rank {})", self.beat.name, self.beat.rank)
     }
 
-    /// When it was lost, if it was.
+    /// Returns information about the loss, if the host was declared lost.
     pub fn lost(&self) -> Option<&Lost> {
         self.lost.as_ref()
     }
 
-    /// Whether its result is stored, or why it could not be.
+    /// Returns whether the result was stored or failed to be stored, or `None` if neither has happened yet.
     pub fn stored(&self) -> Option<&Result<(), String>> {
         self.stored.as_ref()
     }
 
-    /// Why it has no result, if it ended without one.
+    /// Returns the reason why the host has no result, if it ended without one.
     pub fn failure(&self) -> Option<&str> {
         match (&self.beat.condition, &self.stored) {
             (_, Some(Err(reason))) => Some(reason),
@@ -123,18 +123,18 @@ impl Member {
         matches!(self.beat.condition, Condition::Ended { .. } | Condition::Refused { .. })
     }
 
-    /// Whether nothing more is expected of it.
+    /// Returns true if no more messages are expected from the host.
     pub fn is_settled(&self) -> bool {
         self.lost.is_some() || self.stored.is_some() || (self.has_ended() && self.beat.offer.is_none())
     }
 
-    /// Whether it does not keep others waiting at a gate.
+    /// Returns true if other hosts do not have to wait for this host at a barrier.
     pub(super) fn is_at(&self, gate: Gate) -> bool {
         self.lost.is_some() || self.has_ended() || self.beat.reached >= Some(gate)
     }
 }
 
-/// A beat with texts that are short and without control characters.
+/// Returns a heartbeat with its texts shortened and control characters removed.
 fn cleaned(beat: HostBeat) -> HostBeat {
     let condition = match beat.condition {
         Condition::Refused { reason } => Condition::Refused { reason: shown(&reason) },

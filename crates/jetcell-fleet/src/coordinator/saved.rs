@@ -1,4 +1,4 @@
-//! The state of a coordinator that another process takes up.
+//! The saved state of a coordinator, from which another process can continue.
 
 use jetcell_workload::units::TimeSpan;
 use serde::{Deserialize, Serialize};
@@ -7,43 +7,43 @@ use super::{Coordinator, Lost, Member, Stop};
 use crate::config::FleetConfig;
 use crate::message::{Gate, HostBeat};
 
-/// Version of the layout.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// A host of a stored state.
+/// A host in a saved state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedMember {
-    /// Its last state.
+    /// Last heartbeat of the host.
     pub beat: HostBeat,
-    /// When it was lost.
+    /// Information about the loss, if the host was declared lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
-    /// Whether its result is stored, or why it is not.
+    /// Result of storing the host's result, or `None` if it was not stored yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<Result<(), String>>,
 }
 
-/// The state of a coordinator.
+/// The saved state of a coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
     version: u32,
-    /// Random number of the run.
+    /// Random identifier of the run.
     pub run: String,
     /// Digest of the configuration.
     pub configuration: String,
-    /// When the run began.
+    /// Start of the run.
     pub began_ns: u64,
     open: Option<Gate>,
     start_ns: Option<u64>,
     #[serde(default)]
     alone_first: Option<TimeSpan>,
     stop: Option<Stop>,
-    /// The hosts.
+    /// Hosts that have joined.
     pub members: Vec<SavedMember>,
 }
 
 impl Coordinator {
-    /// The state to store, if it has changed since the last call.
+    /// Returns the state to store, if it has changed since the last call.
     pub fn take_changed(&mut self) -> Option<Saved> {
         if !std::mem::take(&mut self.changed) {
             return None;
@@ -66,7 +66,7 @@ impl Coordinator {
         })
     }
 
-    /// Takes up a run that another process coordinated. Hosts have the usual time to be heard.
+    /// Resumes a run that another process coordinated. The hosts have the usual time to send a message.
     pub fn resume(
         config: FleetConfig,
         program: &str,
@@ -77,7 +77,7 @@ impl Coordinator {
         if saved.version != VERSION || saved.configuration != config.digest {
             return Err("the configuration has changed since the run began; put it back, or give --new to forget the run".into());
         }
-        // It may have been asked on the command line.
+        // The option may have been given on the command line instead of the file.
         let mut config = config;
         config.alone_first = saved.alone_first;
         let mut coordinator = Coordinator::new(config, program, saved.run, epoch, now);

@@ -1,4 +1,4 @@
-//! Coordinator and hosts in simulated time, with messages that are lost.
+//! Coordinator and hosts in simulated time, with message loss.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,21 +11,21 @@ use crate::place::Place;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
-/// The clock of the coordinator at the begin.
+/// Initial time on the coordinator's clock.
 const ERA: u64 = 1_700_000_000 * SECOND;
 
 fn config(text: &str) -> FleetConfig {
     FleetConfig::parse(&format!("name='f'\noptions.dirs=['/d']\n{text}")).unwrap()
 }
 
-/// A host whose test is a table of how long it takes to reach each gate.
+/// A host whose test is simulated by the time that it takes to reach each barrier.
 struct Host {
     session: HostSession,
     progress: Progress,
     began: bool,
     measures_alone: bool,
     is_alone: bool,
-    /// The last gate that it has passed, and when it reaches the next one.
+    /// The last barrier that the host has passed. `due` is the time at which it reaches the next one.
     behind: Option<Gate>,
     due: Option<u64>,
     frozen: bool,
@@ -36,16 +36,16 @@ struct Host {
     ended: bool,
 }
 
-/// A coordinator and its hosts. Every message takes a millisecond.
+/// A coordinator and its hosts. The delivery of every message takes a millisecond.
 struct Fleet {
     now: u64,
     coordinator: Coordinator,
     hosts: Vec<Host>,
     kept: BTreeMap<u32, Vec<u8>>,
     news: Vec<News>,
-    /// Messages on their way: subject, bytes, and the time at which they arrive.
+    /// Messages in transit: delivery time, subject and bytes.
     wire: VecDeque<(u64, String, Vec<u8>)>,
-    /// This many percent of the messages are lost.
+    /// Percentage of messages that are lost.
     lost_percent: u64,
     counted: u64,
     broker_is_lost: bool,
@@ -103,7 +103,7 @@ impl Fleet {
 
     fn publish(&mut self, subject: String, bytes: Vec<u8>) {
         self.counted += 1;
-        // Without a pattern, which could always hit the same host.
+        // A pseudo-random choice avoids a pattern that could always affect the same host.
         let random = self.counted.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         if !self.broker_is_lost && random % 100 >= self.lost_percent {
             self.wire.push_back((self.now + MS, subject, bytes));
@@ -137,13 +137,13 @@ impl Fleet {
         }
     }
 
-    /// The hosts that measure alone now.
+    /// Returns the hosts that are measuring alone now.
     fn alone_now(&self) -> Vec<usize> {
         let alone = |host: &Host| host.is_alone && !host.killed;
         (0..self.hosts.len()).filter(|rank| alone(&self.hosts[*rank])).collect()
     }
 
-    /// The test of a host goes on: from each gate to the next it takes as long as the host is slow.
+    /// Advances the test of a host. The time from each barrier to the next depends on the speed of the host.
     fn test(&mut self, rank: usize) {
         let (now, monotonic) = (self.now, self.moment(rank).monotonic_ns);
         let host = &mut self.hosts[rank];
@@ -191,7 +191,7 @@ impl Fleet {
     }
 
     fn moment(&self, rank: usize) -> Moment {
-        // Every host was started at another time, and its wall clock is wrong by as many seconds as its rank is.
+        // Every host started at a different time, and its wall clock is wrong by its rank in seconds.
         let monotonic_ns = self.now + (rank as u64 + 1) * 1_000 * SECOND;
         Moment { monotonic_ns, wall_ns: ERA + self.now + rank as u64 * SECOND }
     }
@@ -244,7 +244,7 @@ impl Fleet {
         }
     }
 
-    /// Runs to the end, and until every host that lives has left.
+    /// Runs until the coordinator has finished and every running host has left.
     fn run_to_end(&mut self) {
         self.run_until("the end", |fleet| fleet.coordinator.is_over());
         self.run_for(1);
@@ -285,7 +285,7 @@ fn all_gates_open_in_order_and_all_begin_together() {
     let start = fleet.coordinator.start_ns().unwrap();
     for member in fleet.coordinator.members() {
         let Window { began_ns, ended_ns } = member.beat().window.unwrap();
-        // A step takes 5 ms, and a message 1 ms each way.
+        // A step takes 5 ms, and a message 1 ms in each direction.
         assert!(began_ns.abs_diff(start) <= 10 * MS, "{} {}", began_ns, start);
         assert!(ended_ns.is_some());
         let clock = member.beat().clock.unwrap();
@@ -342,7 +342,7 @@ fn another_coordinator_goes_on_with_the_same_turn() {
     fleet.run_until("the turn of the second host", |fleet| fleet.alone_now() == [1]);
     fleet.hosts[1].speed = 60 * SECOND;
     let saved = fleet.coordinator.take_changed().unwrap();
-    // The file does not ask for it; the command line did.
+    // The file does not contain the option, because it was given on the command line.
     let config = config("hosts=3\n");
     fleet.coordinator = Coordinator::resume(config, "1", saved, "second".into(), ERA + fleet.now).unwrap();
     fleet.run_until("the turn of the third host", |fleet| {
@@ -466,7 +466,7 @@ fn a_stop_ends_every_host_and_each_reports() {
     fleet.run_to_end();
     fleet.has_all_results_of(&[0, 1, 2]);
     assert!(fleet.lost().is_empty());
-    // Hosts that wait for others leave, too.
+    // Hosts that wait for other hosts leave, too.
     let mut joining = Fleet::new(3, "");
     joining.hosts[2].killed = true;
     joining.run_for(3);
@@ -568,7 +568,7 @@ fn foreign_and_garbled_messages_are_counted_and_ignored() {
     fleet.has_all_results_of(&[0, 1]);
 }
 
-/// A beat of a process that does not take part.
+/// A heartbeat of a process that does not take part.
 struct HostBeatOf<'a>(&'a Fleet, &'a str);
 
 impl HostBeatOf<'_> {

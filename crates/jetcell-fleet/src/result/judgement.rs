@@ -1,4 +1,5 @@
-//! Judges a fleet: did all hosts test the same time together, and does each hold its own rules?
+//! The verdict on a fleet: checks that all hosts measured during the same time, and that each host meets its own
+//! rules.
 
 use jetcell_workload::{Rule, Verdict};
 
@@ -6,18 +7,18 @@ use super::rows::HostOutcome;
 use super::{FleetVerdict, HostRow};
 use crate::coordinator::Coordinator;
 
-/// Most skew of a start, and most movement of a clock, in percent of the shortest measured time.
+/// Maximum skew of a start, and maximum movement of a clock, in percent of the shortest measurement.
 const MOST_SKEW_PERCENT: f64 = 1.0;
 
-/// Least part of the shortest measured time that all hosts have in common, in percent.
+/// Minimum part of the shortest measurement that all hosts have in common, in percent.
 const LEAST_OVERLAP_PERCENT: f64 = 99.0;
 
-/// The time that all hosts with a result measured.
+/// The time during which all hosts with a result were measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CommonWindow {
-    /// Its length in seconds.
+    /// Length of this time in seconds.
     pub(super) overlap_seconds: f64,
-    /// Length of the shortest measured time in seconds.
+    /// Length of the shortest measurement in seconds.
     shortest_seconds: f64,
 }
 
@@ -46,19 +47,19 @@ fn named(host: &HostRow) -> String {
     }
 }
 
-/// The highest value of a host, and the host that has it.
+/// Returns the highest value of all hosts, and the host that has it.
 fn worst(hosts: &[HostRow], value: impl Fn(&HostRow) -> Option<f64>) -> Option<(f64, String)> {
     let all = hosts.iter().filter_map(|host| Some((value(host)?, format!("worst: {}", named(host)))));
     all.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// How many hosts are like this, and which.
+/// Creates a rule that no host meets the condition. The rule contains the names of the hosts that do.
 fn count(name: &str, hosts: &[HostRow], is: impl Fn(&HostRow) -> bool) -> Rule {
     let names: Vec<String> = hosts.iter().filter(|host| is(host)).map(named).collect();
     Rule::at_most(name, 0.0, names.len() as f64, names.join(", "))
 }
 
-/// The verdict, its reason, and all rules.
+/// Returns the verdict, its reason, and all rules.
 pub(super) fn judge(
     fleet: &Coordinator,
     hosts: &[HostRow],
@@ -68,7 +69,7 @@ pub(super) fn judge(
     let failed = count("Hosts without a result", hosts, |host| {
         host.lost.is_none() && host.outcome != HostOutcome::Completed
     });
-    // The clock of a host is known to half of the round trip.
+    // The clock offset of a host is accurate to half of the round-trip time.
     let skew_seconds = |host: &HostRow| {
         let unknown = host.clock.map_or(0.0, |clock| clock.round_trip_ms / 2.0);
         Some((host.start_skew_ms?.abs() + unknown) / 1e3)

@@ -1,4 +1,4 @@
-//! All hosts as one run: what `jetcell report` and `jetcell compare` read.
+//! Merges all hosts into one run for `jetcell report` and `jetcell compare`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use jetcell_workload::{InstancePlan, Plan, Profile, Verdict};
 use super::{FleetResult, FleetVerdict};
 use crate::parcel::HostResult;
 
-/// The distributions of all hosts, added up.
+/// Adds up the distributions of all hosts.
 pub(super) fn histograms<'a>(results: impl Iterator<Item = &'a HostResult>) -> BTreeMap<String, Latencies> {
     let mut all: BTreeMap<String, Latencies> = BTreeMap::new();
     for (name, latencies) in results.flat_map(|one| &one.result.histograms) {
@@ -18,8 +18,8 @@ pub(super) fn histograms<'a>(results: impl Iterator<Item = &'a HostResult>) -> B
     all
 }
 
-/// All hosts as one run: databases beside each other, rates added up, distributions merged. What belongs to one machine only, such as its
-/// steady state, is left out. `None` if no host has a result.
+/// Merges all hosts into one run: lists all databases, adds up rates, and merges distributions. Data of a single
+/// host, such as its steady state, is left out. Returns `None` if no host has a result.
 pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Option<HostResult> {
     let (_, first) = results.first_key_value()?;
     let name = |rank: u32| match fleet.hosts.iter().find(|host| host.rank == rank) {
@@ -43,7 +43,7 @@ pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Optio
         achieved_transactional_iops: fleet.totals.achieved_transactional_iops,
         started: fleet.started.clone(),
         ended: fleet.ended.clone(),
-        // Rates are per second of each host's own measured time.
+        // Rates are relative to the measurement of each host.
         measured_seconds: each().map(|(_, run)| run.measured_seconds).fold(0.0, f64::max),
         initial_database_bytes: sum(|run| run.initial_database_bytes),
         final_database_bytes: sum(|run| run.final_database_bytes),
@@ -69,7 +69,7 @@ pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Optio
         copies: each().flat_map(|(_, run)| run.copies.clone()).collect(),
         parts: Vec::new(),
         trends: Vec::new(),
-        // These compare parts of one run. The results of the hosts have them.
+        // These fields compare parts of one run. The results of the hosts contain them.
         backup: None,
         recovery: None,
         replication: None,
@@ -108,7 +108,7 @@ fn operations(results: &BTreeMap<u32, HostResult>) -> Operations {
     all
 }
 
-/// The files of all hosts, if every host has verified its own.
+/// Returns the files of all hosts, if every host has verified its own files.
 fn verification(results: &BTreeMap<u32, HostResult>) -> Option<Verification> {
     let all: Option<Vec<&Verification>> =
         results.values().map(|one| one.result.verification.as_ref()).collect();
@@ -123,8 +123,8 @@ fn instances(results: &BTreeMap<u32, HostResult>) -> Vec<InstancePlan> {
     results.values().flat_map(|one| one.result.plan.instances.clone()).collect()
 }
 
-/// Intervals of all hosts beside each other, as long as every host has one. Percentiles cannot be added up: those of the slowest host
-/// stand for all.
+/// Merges the intervals of all hosts, as long as every host has one. Percentiles cannot be added up, so the
+/// percentiles of the slowest host are used.
 fn samples(results: &BTreeMap<u32, HostResult>) -> Vec<Sample> {
     let together = |at: usize| -> Option<Sample> {
         let all: Vec<&Sample> = results.values().map(|one| one.samples.get(at)).collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! One row for each host, and what follows from the rows.
+//! One row for each host, and values derived from the rows.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use super::{FleetTotals, HostClock, HostRow, WorstDatabase};
 use crate::coordinator::{Coordinator, Member};
 use crate::parcel::HostResult;
 
-/// A straggler does less than this share of the median host's I/O.
+/// Share of the median host's I/O below which a host is a straggler.
 const SLOW_SHARE: f64 = 0.8;
 
-/// Or its reads take this many times as long as those of the median host.
+/// Factor relative to the median host's read latency above which a host is a straggler.
 const SLOW_READS: f64 = 2.0;
 
-/// From so many hosts on, the median says what is usual.
+/// Minimum number of hosts for which the median is meaningful.
 const ENOUGH_HOSTS: usize = 3;
 
-/// What became of a host.
+/// Outcome of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostOutcome {
-    /// It handed in its result.
+    /// The host returned its result.
     Completed,
-    /// It was lost.
+    /// The host was declared lost.
     Lost,
-    /// Its test ended without a result.
+    /// The test of the host ended without a result.
     Failed,
-    /// It never joined.
+    /// The host never joined.
     Absent,
 }
 
@@ -50,7 +50,7 @@ fn totals(result: &RunResult) -> FleetTotals {
     }
 }
 
-/// The sums of all hosts.
+/// Adds up the figures of all hosts.
 pub(super) fn sum(hosts: &[HostRow]) -> FleetTotals {
     let mut all = FleetTotals::default();
     for FleetTotals {
@@ -78,7 +78,7 @@ pub(super) fn sum(hosts: &[HostRow]) -> FleetTotals {
     all
 }
 
-/// The rows of all hosts of the fleet, by rank.
+/// Returns the rows of all hosts of the fleet, by rank.
 pub(super) fn rows(fleet: &Coordinator, results: &BTreeMap<u32, HostResult>) -> Vec<HostRow> {
     let row = |rank| match fleet.member(rank) {
         Some(member) => of_member(member, fleet.start_ns(), results.get(&rank)),
@@ -148,7 +148,7 @@ fn of_member(member: &Member, start_ns: Option<u64>, handed_in: Option<&HostResu
     row
 }
 
-/// The median; the lower of the two in the middle.
+/// Returns the median. For an even number of values, returns the lower of the two middle values.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut all: Vec<f64> = values.collect();
     all.sort_by(f64::total_cmp);
@@ -173,7 +173,7 @@ pub(super) fn name_stragglers(hosts: &mut [HostRow]) {
     }
 }
 
-/// The database with the slowest reads.
+/// Returns the database with the slowest reads.
 pub(super) fn worst_database(
     hosts: &[HostRow],
     results: &BTreeMap<u32, HostResult>,

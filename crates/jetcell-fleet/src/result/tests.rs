@@ -1,4 +1,4 @@
-//! Judgement and stragglers, on rows without results.
+//! Tests of the verdict and of stragglers, on rows without results.
 
 use jetcell_workload::Verdict;
 

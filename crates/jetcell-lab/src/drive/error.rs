@@ -1,9 +1,9 @@
-//! Errors of tests.
+//! Errors of drive tests.
 
 use std::io;
 use std::time::Duration;
 
-/// Why a test has no result.
+/// Reason why a test has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum TestError {
     /// A transfer failed.
@@ -11,37 +11,38 @@ pub enum TestError {
     Transfer {
         /// Name of the target.
         target: String,
-        /// What was done.
+        /// Step that failed.
         step: String,
-        /// What the system said.
+        /// Error that the system returned.
         error: io::Error,
     },
-    /// A preparation needs more time than the whole test may take.
+    /// A preparation did not finish within the time limit of the whole test.
     #[error(
         "{target}: {step} is not done after the {longest:?} of the whole test; give more time, a smaller size, or no preconditioning"
     )]
     TooLong {
         /// Name of the target.
         target: String,
-        /// The preparation.
+        /// Preparation that did not finish.
         step: String,
-        /// Longest time of the test.
+        /// Time limit of the whole test.
         longest: Duration,
     },
-    /// No transfer ended for a long time. Some are still under way; closing the files of the targets waits for them.
+    /// No transfer has completed for a long time. Some transfers are still in flight; closing the target files waits
+    /// for them.
     #[error(
         "{stage}: the drive has completed nothing for {seconds} s; its transfers are left under way, see the kernel's log"
     )]
     Stalled {
-        /// What was done.
+        /// Stage that stalled.
         stage: String,
-        /// For how long.
+        /// Time without a completed transfer, in seconds.
         seconds: u64,
     },
-    /// It was asked to end.
+    /// The test was cancelled.
     #[error("stopped; there is no result of a part of a test")]
     Cancelled,
-    /// There is no thread for it.
+    /// The measuring thread could not be started.
     #[error("the thread of the test cannot start: {0}")]
     Thread(io::Error),
 }

@@ -1,28 +1,29 @@
-//! What the fragmentation of a file should cost on a drive whose seeks were measured.
+//! Estimates what fragmentation of a file costs on a drive whose seek times were measured.
 
 use jetcell_workload::fragmentation::{Extent, FileMap};
 use serde::Serialize;
 
 use super::seek_curve::SeekCurve;
 
-/// The expected cost of the pieces of a file. A drive that works in the background, or a cache, may make it less.
+/// Expected cost of the fragmentation of a file. Caches and drives that work in the background may reduce it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectedCost {
     /// Name of the drive in its test.
     pub drive: String,
-    /// Seconds of a read of the whole file from its begin to its end, if it were contiguous.
+    /// Seconds to read the whole file sequentially, if it were contiguous.
     pub contiguous_scan_seconds: f64,
-    /// The same as it is, with a seek between two pieces.
+    /// Seconds to read the whole file sequentially as it is stored, including a seek between every two fragments.
     pub scan_seconds: f64,
-    /// Bytes of a single read.
+    /// Size of a single read in bytes.
     pub read_bytes: u64,
-    /// Milliseconds that such a read takes longer in the mean of all reads, because some of them need more than one piece.
+    /// Milliseconds that fragmentation adds to a single read, averaged over all reads. Only reads that cross a
+    /// fragment boundary are slower.
     pub read_ms: f64,
 }
 
 impl ExpectedCost {
-    /// Of a file on a drive, with reads of one size at multiples of this size. Distances that the file system does not tell count
-    /// as none.
+    /// Estimates the cost for a file on a drive, for aligned reads of `read_bytes`. Distances that the file system
+    /// does not report are taken as zero.
     pub fn of(map: &FileMap, curve: &SeekCurve, read_bytes: u64) -> ExpectedCost {
         let read_bytes = read_bytes.max(1);
         let cost = |(one, next): (&Extent, &Extent)| {
@@ -58,7 +59,8 @@ mod tests {
             bytes: bytes << 10,
             ..Extent::default()
         };
-        // Breaks at 48 KiB, inside of a read, and at 128 KiB, between two; the last one continues.
+        // Breaks at 48 KiB, inside a read, and at 128 KiB, between two reads; the last extent continues the previous
+        // one.
         let extents =
             vec![extent(0, 0, 48), extent(48, 100_048, 80), extent(128, 0, 64), extent(192, 64, 64)];
         let map = FileMap { path: "a".into(), bytes: 256 << 10, extents };

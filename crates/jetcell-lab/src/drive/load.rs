@@ -1,4 +1,5 @@
-//! A closed loop: as many transfers in flight as wanted, each replaced by the next as soon as it is done.
+//! A closed-loop load: it keeps a fixed number of transfers in flight and replaces each transfer as soon as it
+//! completes.
 
 use std::io;
 use std::ops::Range;
@@ -12,65 +13,66 @@ use rand_chacha::ChaCha8Rng;
 
 use super::progress::Moved;
 
-/// Every block of this size that is written differs from all others, so that no device can store it once for several places.
+/// Size of a stamped block in bytes. Every written block of this size has unique content, which prevents the device
+/// from deduplicating blocks.
 const STAMPED: usize = 4096;
-/// Places of transfers that are kept for a chart.
+/// Maximum number of transfers whose offset and latency are retained for a chart.
 const MOST_POINTS: usize = 1000;
 
-/// The order of the places.
+/// Order of the offsets that a load accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// From the begin to the end, and then no further.
+    /// Sequential from start to end, once.
     OnePass,
-    /// From the begin to the end, again and again.
+    /// Sequential from start to end, repeated until the time is over.
     Sequential,
-    /// Anywhere, at multiples of the size.
+    /// Random multiples of the transfer size.
     Random,
-    /// Always at the begin.
+    /// Always the start of the region.
     OnePlace,
 }
 
-/// Work for a file.
+/// Parameters of a load on one file.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
-    /// The part of the file in bytes.
+    /// Byte range of the file that the load accesses.
     pub(super) region: Range<u64>,
     pub(super) access: Access,
-    /// Bytes of a transfer.
+    /// Size of a transfer in bytes.
     pub(super) size: u64,
-    /// Transfers in flight.
+    /// Number of transfers in flight.
     pub(super) depth: usize,
-    /// Share of the reads.
+    /// Percentage of the transfers that are reads.
     pub(super) reads_percent: u32,
     pub(super) time: Duration,
-    /// Decides about places and kinds.
+    /// Seed for random offsets, kinds, and data.
     pub(super) seed: u64,
-    /// Is told of each transfer.
+    /// Counter that each completed transfer increases.
     pub(super) moved: Moved,
 }
 
-/// What a load measured.
+/// Results of a load.
 #[derive(Default, Debug)]
 pub(super) struct Measured {
     pub(super) reads: Latencies,
     pub(super) writes: Latencies,
     pub(super) operations: u64,
     pub(super) bytes: u64,
-    /// From the begin to the end of the last transfer.
+    /// Time from the start of the load to the completion of the last transfer.
     pub(super) elapsed: Duration,
-    /// Offset and latency of the first transfers.
+    /// Offset and latency of the first [`MOST_POINTS`] transfers.
     pub(super) points: Vec<(u64, Duration)>,
 }
 
-/// Microseconds, rounded.
+/// Converts a latency to microseconds, rounded to the nearest.
 pub(super) fn microseconds(latency: Duration) -> u64 {
     u64::try_from((latency.as_nanos() + 500) / 1000).unwrap_or(u64::MAX)
 }
 
-/// Runs a load until its time is over, its pass is complete, or it is cancelled.
+/// Runs a load until its time is over, its single pass is complete, or it is cancelled.
 ///
 /// # Errors
-/// The first error of a transfer; no further one is started after it.
+/// Returns the first error of a transfer. No transfer is started after an error.
 pub(super) fn run(
     file: &Arc<dyn File>,
     clock: &Arc<dyn Clock>,
@@ -124,7 +126,7 @@ struct Running {
     clock: Arc<dyn Clock>,
     cancel: Cancel,
     load: Load,
-    /// Places in the region.
+    /// Number of transfer-sized slots in the region.
     slots: u64,
     begun: Duration,
     state: Mutex<State>,
@@ -133,9 +135,9 @@ struct Running {
 
 struct State {
     rng: ChaCha8Rng,
-    /// The next place of a sequential load.
+    /// Next slot of a sequential load.
     next: u64,
-    /// Blocks written so far.
+    /// Number of blocks written so far.
     stamps: u64,
     in_flight: usize,
     measured: Measured,
@@ -147,7 +149,7 @@ impl Running {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next transfer, which counts as in flight; `None` at the end of the load.
+    /// Returns the next transfer and counts it as in flight. Returns `None` when the load is complete.
     fn next_transfer(self: &Arc<Running>, mut buffer: IoBuffer, new: bool) -> Option<Transfer> {
         let mut state = self.lock();
         let now = self.clock.monotonic();
@@ -170,7 +172,7 @@ impl Running {
             percent => state.rng.random_range(0..100) < percent,
         };
         if !reads {
-            // An array may keep the buffer of a write and return another one, of new memory.
+            // An array may keep the buffer of a write and return a newly allocated, zeroed buffer instead.
             if buffer.ends_with(&[0; 8]) {
                 state.rng.fill_bytes(&mut buffer);
             }
@@ -221,7 +223,7 @@ impl Running {
             }
         }
         drop(state);
-        // The lock is free: a simulated file may call back inside.
+        // The lock is released first because a simulated file may call back from `submit`.
         if let Some(transfer) = self.next_transfer(buffer, false) {
             return self.file.submit(vec![transfer]);
         }
@@ -253,7 +255,7 @@ mod tests {
 
     #[test]
     fn throughput_and_latency_of_a_known_drive_come_out() {
-        // Four transfers at a time, 100 µs each: 10,000 per second alone, and at most 40,000.
+        // Four transfers in parallel, 100 µs each: 10,000 per second at depth 1, and at most 40,000.
         for (depth, iops, us) in [(1, 10_000.0, 100), (4, 40_000.0, 100), (16, 40_000.0, 400)] {
             let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 4);
             let found = measured(drive, &load(Access::Random, depth, 100));
@@ -287,7 +289,7 @@ mod tests {
         let mut content = vec![0; 16 << 20];
         file.read_at(0, &mut content, IoReason::Other).unwrap();
         let halves: std::collections::BTreeSet<&[u8]> = content.chunks(2048).skip(1).step_by(2).collect();
-        // Those of a buffer have the same random bytes behind their numbers.
+        // Blocks that come from the same buffer have the same random bytes after their stamps.
         assert!(halves.len() > 4000, "{} of 4096 are different", halves.len());
     }
 
@@ -296,7 +298,7 @@ mod tests {
         let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 8);
         let found = measured(drive, &load(Access::Random, 8, 65));
         let share = found.reads.summary().count as f64 / found.operations as f64;
-        // 80,000 choices: 65 % within a standard error of 0.17 %.
+        // 80,000 random choices with 65 % reads: the standard error of the share is 0.17 %.
         assert!((share - 0.65).abs() < 0.01, "{share}");
     }
 

@@ -1,4 +1,4 @@
-//! One step on one target, once.
+//! Measures one step on one target, once.
 
 use std::io;
 use std::sync::Arc;
@@ -14,99 +14,99 @@ use super::load::{self, Load, Measured, microseconds};
 use super::progress::Moved;
 use super::step::{Group, SEEK_CURVE, Step, Unit};
 
-/// What a step measured.
+/// Result of one repetition of a step on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// From the begin to the end of the last transfer, or of the sync at the end.
+    /// Seconds from the start to the completion of the last transfer, or of the final sync if there is one.
     pub seconds: f64,
-    /// Completed transfers.
+    /// Number of completed transfers.
     pub operations: u64,
-    /// Bytes of the completed transfers.
+    /// Total size of the completed transfers in bytes.
     pub bytes: u64,
-    /// Latencies of the reads in microseconds; of a read after a write, this read only.
+    /// Latencies of reads in microseconds. In the read-after-write step, only the reads that follow a write.
     pub reads: LatencySummary,
-    /// Latencies of the writes in microseconds.
+    /// Latencies of writes in microseconds.
     pub writes: LatencySummary,
-    /// Latencies of the syncs in microseconds.
+    /// Latencies of syncs in microseconds.
     pub syncs: LatencySummary,
-    /// Histogram of the latencies of the reads.
+    /// Histogram of the read latencies.
     pub read_latencies: Latencies,
-    /// Histogram of the latencies of the writes.
+    /// Histogram of the write latencies.
     pub write_latencies: Latencies,
-    /// Histogram of the latencies of the syncs.
+    /// Histogram of the sync latencies.
     pub sync_latencies: Latencies,
-    /// Parts of the target, in steps that read or write everything.
+    /// Zones of the target, in steps that measure the transfer curve.
     pub zones: Vec<Zone>,
-    /// The first transfers, in the step of the access time.
+    /// First transfers, in the access time step.
     pub points: Vec<Point>,
-    /// Seeks by distance, in the step of that name.
+    /// Seeks by distance, in the seek curve step.
     #[serde(default)]
     pub seeks: Vec<Seek>,
-    /// Reads that did not find what was written.
+    /// Number of reads that did not return the written data.
     pub mismatches: u64,
 }
 
-/// Reads at a known distance from the read before.
+/// Reads at a known distance from the previous read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seek {
     /// Distance in bytes, forward or backward.
     pub distance: u64,
     /// Number of reads.
     pub reads: u64,
-    /// Their mean latency.
+    /// Mean latency of these reads in milliseconds.
     pub ms: f64,
 }
 
-/// A part of the target.
+/// A zone of the target in the transfer curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Zone {
-    /// Where it begins, in bytes.
+    /// Start offset in bytes.
     pub offset: u64,
-    /// Bytes that were transferred from its begin on.
+    /// Bytes that were transferred, from `offset` on.
     pub bytes: u64,
-    /// How long that took.
+    /// Duration of the transfers in seconds.
     pub seconds: f64,
 }
 
 impl Zone {
-    /// Mebibytes per second; `None` if nothing was transferred.
+    /// Returns the rate in mebibytes per second, or `None` if nothing was transferred.
     pub fn rate(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.bytes as f64 / MIB / self.seconds)
     }
 }
 
-/// A transfer in the step of the access time.
+/// A transfer in the access time step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Where, in bytes.
+    /// Offset in bytes.
     pub offset: u64,
-    /// How long it took.
+    /// Latency in milliseconds.
     pub ms: f64,
 }
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// What a step needs of its surroundings.
+/// The target, the clock, and the options with which a step runs.
 pub(super) struct Bench<'t> {
     pub(super) file: &'t Arc<dyn File>,
     pub(super) clock: &'t Arc<dyn Clock>,
     pub(super) bytes: u64,
     pub(super) cancel: &'t Cancel,
-    /// Is told of each transfer.
+    /// Counter that each completed transfer increases.
     pub(super) moved: &'t Moved,
-    /// Parts of the transfer curve.
+    /// Number of zones of the transfer curve.
     pub(super) zones: u64,
     pub(super) time: Duration,
-    /// Steps that write end with a sync, which is a part of their time.
+    /// If true, steps that write end with a sync, and the duration of the sync is part of their time.
     pub(super) end_sync: bool,
     pub(super) seed: u64,
 }
 
 impl Measurement {
-    /// Does a step.
+    /// Runs a step once.
     ///
     /// # Errors
-    /// The first error of a transfer.
+    /// Returns the first error of a transfer.
     pub(super) fn of(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
         let mut one = match step.group {
             Group::Transfer => curve(step, bench)?,
@@ -127,7 +127,7 @@ impl Measurement {
         Ok(one)
     }
 
-    /// The figure of the step; `None` if nothing was transferred.
+    /// Returns the figure of the step, or `None` if nothing was transferred.
     pub fn figure(&self, step: &Step) -> Option<f64> {
         if self.operations == 0 || self.seconds <= 0.0 {
             return None;
@@ -174,7 +174,7 @@ fn closed_loop(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     Ok(one)
 }
 
-/// Reads or writes from the begin of each zone, for its share of the time.
+/// Reads or writes from the start of each zone. The zones share the time equally.
 fn curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     let blocks = bench.bytes / step.size;
     let zones = bench.zones.clamp(1, blocks.max(1));
@@ -201,11 +201,11 @@ fn curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     Ok(one)
 }
 
-/// The shortest distance of a seek, and the factor from one to the next.
+/// Shortest distance of a seek. Each further distance is [`SEEK_FACTOR`] times the previous one.
 const SHORTEST_SEEK: u64 = 64 << 10;
 const SEEK_FACTOR: u64 = 4;
 
-/// Reads at a random place, and after each read at a place in a known distance of it. Only the second read counts.
+/// Reads at a random offset, and then at a known distance from it. Only the second read is measured.
 fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     let (clock, mut rng) = (bench.clock, ChaCha8Rng::seed_from_u64(bench.seed));
     let size = usize::try_from(step.size).unwrap_or(usize::MAX);
@@ -239,7 +239,7 @@ fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     Ok(one)
 }
 
-/// Writes at random places, and after each write reads it back, or syncs.
+/// Writes at random offsets. Each write is followed by a read of the same block or by a sync.
 fn write_and_follow(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     let (file, clock, mut rng) = (bench.file, bench.clock, ChaCha8Rng::seed_from_u64(bench.seed));
     let size = usize::try_from(step.size).unwrap_or(usize::MAX);
@@ -309,12 +309,12 @@ mod tests {
 
     #[test]
     fn the_curve_follows_the_rate_of_the_drive_over_its_surface() {
-        // From 100 MiB/s at the begin to 50 at the end; time enough for all of it.
+        // From 100 MiB/s at the start to 50 MiB/s at the end, with enough time for the whole drive.
         let fast = SimulatedDrive::new(SIZE, Duration::ZERO, 1).with_rates(100.0 * MIB, 50.0 * MIB);
         let (step, one) = measured("transfer_read", fast);
         assert_eq!((one.zones.len(), one.bytes), (8, SIZE));
         for (number, zone) in one.zones.iter().enumerate() {
-            // The block in the middle of the zone.
+            // The rate at the block in the middle of the zone.
             let expected = 100.0 - 50.0 * (number as f64 * 8.0 + 3.5) / 64.0;
             let rate = zone.rate().unwrap();
             assert!((rate / expected - 1.0).abs() < 0.01, "zone {number}: {rate} beside {expected}");
@@ -372,13 +372,13 @@ mod tests {
 
     #[test]
     fn seeks_take_the_time_of_their_distance() {
-        // From 64 KiB to 16 MiB: 1 ms and half of one for each MiB.
+        // From 64 KiB to 16 MiB: 1 ms, plus 0.5 ms per MiB.
         let moving = drive().with_seeks(Duration::from_millis(1), Duration::from_micros(500));
         let (step, one) = measured("seek_curve", moving);
         let distances: Vec<u64> = one.seeks.iter().map(|seek| seek.distance >> 10).collect();
         assert_eq!(distances, [64, 256, 1024, 4096, 16384]);
         for seek in &one.seeks {
-            // The head is behind the read before.
+            // The head is positioned after the previous read.
             let moved = seek.distance as f64 / MIB;
             let expected = 0.2 + 1.0 + 0.5 * moved;
             assert!((seek.ms - expected).abs() < 0.01, "{seek:?} beside {expected}");

@@ -1,7 +1,7 @@
 //! Tests of drives: transfer curve, access time, sizes, queue depths, syncs, mixed loads.
 //!
-//! All transfers bypass the kernel's cache. Several targets are tested in turns (A B, B A, …), so that a drift of the machine
-//! affects them alike, and are compared by pairs of the same turn.
+//! All transfers bypass the page cache. The repetitions of several targets are interleaved (A B, B A, …), and targets
+//! are compared by pairs of the same repetition. A drift of the machine therefore affects all targets alike.
 
 mod error;
 mod expected_cost;

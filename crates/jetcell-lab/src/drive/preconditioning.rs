@@ -1,5 +1,5 @@
-//! Preconditioning of flash: everything is written twice, and then random places until their rate is steady, after SNIA's performance
-//! test specification.
+//! Preconditioning of flash, after SNIA's performance test specification: the whole target is written twice, and then
+//! random blocks until their write rate is steady.
 
 use std::io;
 use std::time::Duration;
@@ -10,34 +10,36 @@ use serde::{Deserialize, Serialize};
 use super::load::{self, Access, Load};
 use super::measurement::Bench;
 
-/// Writes of everything before the rounds.
+/// Number of complete writes of the target before the rounds.
 pub(super) const PASSES: usize = 2;
-/// Most rounds of random writes.
+/// Maximum number of rounds of random writes.
 pub(super) const MOST_ROUNDS: usize = 25;
 const DEPTH: usize = 32;
-/// Rounds whose rates are compared.
+/// Number of most recent rounds whose rates must be steady.
 const WINDOWS: usize = 5;
 
-/// How a target was preconditioned.
+/// Result of preconditioning a target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preconditioning {
-    /// Random writes of 4 KiB per second in each round.
+    /// Random 4 KiB writes per second in each round.
     pub rounds: Vec<f64>,
-    /// The last five rounds: spread at most 20 %, slope at most 10 %. `None` if there were fewer.
+    /// Steady state of the last five rounds: spread at most 20 %, slope at most 10 %. `None` if there were fewer than
+    /// five rounds.
     pub steady_state: Option<SteadyState>,
 }
 
 impl Preconditioning {
-    /// Whether the last five rounds were steady.
+    /// Returns true if the last five rounds were steady.
     pub fn is_steady(&self) -> bool {
         self.steady_state.as_ref().is_some_and(|state| state.steady)
     }
 
-    /// Writes random places of a target that was written as a whole, round by round, until five rounds are steady or 25 are over.
-    /// `round_time` is given the number of rounds that are over, and returns the time of the next; `None` ends them.
+    /// Writes random blocks of a target that was completely written before, in rounds, until five rounds are steady
+    /// or 25 rounds have run. `round_time` receives the number of completed rounds and returns the duration of the
+    /// next round; `None` stops the preconditioning.
     ///
     /// # Errors
-    /// The first error of a write.
+    /// Returns the first error of a write.
     pub(super) fn run(
         bench: &Bench<'_>,
         mut round_time: impl FnMut(usize) -> Option<Duration>,
@@ -63,7 +65,7 @@ impl Preconditioning {
     }
 }
 
-/// The state over the last five rounds, each of which is a window.
+/// Returns the steady state of the last five rounds, each of which is one window.
 fn steady_state(rounds: &[f64]) -> Option<SteadyState> {
     let sample = |per_second: &f64| {
         let database_write = IoRates { per_second: *per_second, ..IoRates::default() };
@@ -87,7 +89,7 @@ mod tests {
         let steady = |rounds: &[f64]| steady_state(rounds).is_some_and(|state| state.steady);
         assert!(steady(&[900.0, 95.0, 105.0, 100.0, 105.0, 95.0]));
         assert!(!steady(&[100.0; 4]), "too few");
-        // A spread of 20 % along a slope of 20 %.
+        // A spread of 20 % and a slope of 20 %.
         assert!(!steady(&[110.0, 105.0, 100.0, 95.0, 90.0]));
         // A spread of 80 % without a slope.
         assert!(!steady(&[100.0, 60.0, 140.0, 60.0, 100.0]));

@@ -1,10 +1,11 @@
-//! How far a test is, and how long the rest takes at most.
+//! Progress of a test, and an upper bound for its remaining time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Bytes that were transferred so far. The thread that measures adds to it; another one sees from it whether the drive answers.
+/// Number of bytes transferred so far. The measuring thread increases it; the watching thread reads it to detect a
+/// drive that no longer responds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moved(Arc<AtomicU64>);
 
@@ -18,57 +19,57 @@ impl Moved {
     }
 }
 
-/// Where a test is.
+/// Progress of a test at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// What is done now.
+    /// Title of the current stage.
     pub title: String,
-    /// Measurements that are over.
+    /// Number of completed measurements.
     pub done: usize,
-    /// All measurements.
+    /// Total number of measurements.
     pub total: usize,
-    /// Share of a preparation that is written, from 0 to 1; `None` while something is measured.
+    /// Fraction of the current preparation that is written, from 0 to 1; `None` during a measurement.
     pub written: Option<f64>,
-    /// Time since the begin.
+    /// Time since the start of the test.
     pub elapsed: Duration,
-    /// The rest takes no longer than this: preparations at their rate so far, and each step its longest time. `None` while the
-    /// rate is not known.
+    /// Upper bound for the remaining time. Preparations are extrapolated from their rate so far, and each step is
+    /// assumed to need its maximum time. `None` while the rate is unknown.
     pub at_most: Option<Duration>,
 }
 
 impl Progress {
-    /// Share of the time of the whole test that is over, as far as that is known.
+    /// Returns the fraction of the whole test's time that has passed, or `None` if the remaining time is unknown.
     pub fn share(&self) -> Option<f64> {
         let whole = self.elapsed.checked_add(self.at_most?)?.as_secs_f64();
         Some(if whole > 0.0 { self.elapsed.as_secs_f64() / whole } else { 0.0 })
     }
 }
 
-/// A part of a test: a measurement, a round of preconditioning, or a write of everything.
+/// A stage of a test: a measurement, a round of preconditioning, or a complete write of the target.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
     pub(super) title: String,
     pub(super) done: usize,
     pub(super) total: usize,
-    /// When it began.
+    /// Time at which the stage began.
     pub(super) began: Duration,
-    /// Bytes that had been transferred then.
+    /// Bytes that had been transferred when the stage began.
     pub(super) moved: u64,
-    /// Bytes that it writes, if it ends with them and not with a time.
+    /// Bytes that the stage writes, if it ends after a number of bytes rather than after a time.
     pub(super) writes: Option<u64>,
-    /// Bytes that it and all later preparations write.
+    /// Bytes that this stage and all later preparations write.
     pub(super) unwritten: u64,
-    /// Bytes per second of the last preparation.
+    /// Bytes per second that the previous preparation wrote.
     pub(super) rate: Option<f64>,
-    /// Longest time of the stage, if it ends with a time.
+    /// Maximum duration of the stage, if it ends after a time.
     pub(super) longest: Duration,
-    /// Longest time of all stages that end with a time, from this one on.
+    /// Maximum total duration of this stage and all later stages that end after a time.
     pub(super) bounded: Duration,
 }
 
 impl Stage {
-    /// The progress at a time, when so many bytes have been transferred. `began` is the begin of the test, and `deadline` its end
-    /// at the latest.
+    /// Returns the progress at time `now`, when `moved` bytes have been transferred in total. The test started at
+    /// `began` and ends at `deadline` at the latest.
     pub(super) fn progress(
         &self,
         now: Duration,
@@ -129,13 +130,13 @@ mod tests {
         };
         let at = |now, moved| fill.progress(seconds(now), moved, seconds(4), None);
         assert_eq!((at(5, 100).at_most, at(5, 100).written, at(5, 100).share()), (None, Some(0.0), None));
-        // A quarter of the fill in 5 s: 2750 bytes more take 55 s.
+        // A quarter of the fill took 5 s, so the remaining 2750 bytes take 55 s.
         let quarter = at(10, 350);
         assert_eq!((quarter.at_most, quarter.written), (Some(seconds(85)), Some(0.25)));
         assert_eq!((quarter.elapsed, quarter.share()), (seconds(6), Some(6.0 / 91.0)));
         let late = fill.progress(seconds(10), 350, seconds(4), Some(seconds(20)));
         assert_eq!(late.at_most, Some(seconds(10)), "the test ends earlier");
-        // The rate of the fill holds for the passes behind it.
+        // The rate of the fill is used for the passes after it.
         let step = Stage { writes: None, unwritten: 0, longest: seconds(3), ..fill.clone() };
         assert_eq!(step.progress(seconds(7), 900, seconds(4), None).at_most, Some(seconds(28)));
         assert_eq!(step.progress(seconds(9), 900, seconds(4), None).at_most, Some(seconds(27)));

@@ -1,4 +1,4 @@
-//! The result of a test, as it is stored.
+//! The stored result of a test.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,91 +14,92 @@ use super::step::Step;
 use super::target::{Target, TargetKind};
 use crate::difference::{Difference, winner};
 
-/// Version of the stored form; raised when a field changes its meaning or is removed.
+/// Version of the stored format. It is incremented when the meaning of a field changes or a field is removed.
 pub const SCHEMA: u32 = 1;
 
-/// How a test is done.
+/// Options of a test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Options {
-    /// Longest time of a step in seconds.
+    /// Maximum duration of a step in seconds.
     pub seconds: f64,
-    /// How often each step is done on each target.
+    /// Number of times that each step runs on each target.
     pub repetitions: usize,
-    /// Parts of the transfer curve.
+    /// Number of zones of the transfer curve.
     pub zones: u64,
-    /// Whether own files are written until their rate is steady.
+    /// If true, targets that the test may write are preconditioned until their write rate is steady.
     pub precondition: bool,
-    /// Whether steps that write end with a sync, which is a part of their time.
+    /// If true, steps that write end with a sync, and the duration of the sync is part of their time.
     #[serde(default)]
     pub end_sync: bool,
-    /// Decides about the random places.
+    /// Seed for the random offsets.
     pub seed: u64,
-    /// Names of the steps that are done; empty for all.
+    /// Names of the steps to run; all steps if empty.
     #[serde(default)]
     pub only: Vec<String>,
-    /// Longest time of the whole test in seconds; `None` if it may take as long as it takes.
+    /// Maximum duration of the whole test in seconds; `None` for no limit.
     #[serde(default)]
     pub longest_seconds: Option<f64>,
-    /// What the targets cost, and what they draw.
+    /// Prices and power of the targets.
     #[serde(default)]
     pub costs: Costs,
 }
 
 impl Options {
-    /// Longest time of the whole test.
+    /// Returns the maximum duration of the whole test.
     pub(super) fn longest(&self) -> Option<Duration> {
         self.longest_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 }
 
-/// What a buyer of the targets pays, as far as it was given. Nothing of it is measured.
+/// Cost of the targets to a buyer, as given by the user. None of these values is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// Price of each target; empty if unknown.
     pub prices: Vec<f64>,
     /// Mean power of each target in watts; empty if unknown.
     pub watts: Vec<f64>,
-    /// What that power is the power of. Results of earlier versions do not say it.
+    /// Part of the system whose power was given. Results of earlier versions lack this field.
     #[serde(default)]
     pub power_scope: Option<Scope>,
-    /// Money for a kilowatt-hour.
+    /// Price of a kilowatt-hour.
     pub price_per_kwh: Option<f64>,
-    /// Name of the money.
+    /// Currency of all prices.
     pub currency: Option<String>,
 }
 
 impl Costs {
-    /// Energy of a year of 365 days for the target with this number, if its power and what draws it were given.
+    /// Returns the energy that target number `target` uses in a year of 365 days, if its power and the scope of the
+    /// power are known.
     pub fn energy(&self, target: usize) -> Option<Energy> {
         let tariff = Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: None };
         Some(Energy::of(*self.watts.get(target)?, self.power_scope?, &tariff))
     }
 }
 
-/// A test of one target or of several.
+/// Result of a test of one or more targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveTest {
-    /// [`SCHEMA`].
+    /// Version of the format, [`SCHEMA`].
     pub schema: u32,
     /// Version of this program.
     pub program: String,
-    /// Begin, in milliseconds since 1970 UTC.
+    /// Start time, in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
-    /// Length of the test in seconds.
+    /// Duration of the test in seconds.
     pub seconds: f64,
-    /// The machine, and the storage of each target.
+    /// The machine and the storage of each target.
     pub machine: Machine,
-    /// What runs the transfers: `io_uring` or `threads`.
+    /// I/O backend that ran the transfers: `io_uring` or `threads`.
     pub backend: String,
-    /// Bytes of the smallest transfer.
+    /// Smallest transfer size in bytes over all targets.
     pub smallest_transfer: u64,
-    /// How it was done.
+    /// Options of the test.
     pub options: Options,
-    /// The targets. The first is the one that others are compared with.
+    /// The tested targets. The other targets are compared with the first.
     pub targets: Vec<TestedTarget>,
-    /// The steps in their order.
+    /// Results of the steps, in order.
     pub steps: Vec<StepResult>,
-    /// Titles of steps that were not begun, because the longest time of the whole test was over.
+    /// Titles of steps that did not run because the time limit of the whole test was reached.
     #[serde(default)]
     pub left_out: Vec<String>,
 }
@@ -108,19 +109,19 @@ pub struct DriveTest {
 pub struct TestedTarget {
     /// Name, unique in the test.
     pub name: String,
-    /// As it was given.
+    /// Path as the user gave it.
     pub path: PathBuf,
-    /// What it is.
+    /// Kind of the target.
     pub kind: TargetKind,
-    /// Tested bytes.
+    /// Number of bytes tested.
     pub bytes: u64,
-    /// Bytes of the smallest transfer that it can do past the kernel's cache, or 512 if it can do less.
+    /// Smallest direct transfer that the target supports, in bytes, but at least 512.
     pub smallest_transfer: u64,
-    /// Whether it was also written.
+    /// True if the test also wrote to the target.
     pub written: bool,
-    /// What a reader of the results should know.
+    /// Remarks for a reader of the results.
     pub notes: Vec<String>,
-    /// How it was preconditioned, if it was.
+    /// Result of the preconditioning, if it was done.
     pub preconditioning: Option<Preconditioning>,
 }
 
@@ -139,33 +140,33 @@ impl TestedTarget {
     }
 }
 
-/// A step on all targets.
+/// Result of a step on all targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
     /// The step.
     #[serde(flatten)]
     pub step: Step,
-    /// For each target; `None` if the step is not for it.
+    /// One figure per target; `None` if the step does not apply to the target.
     pub figures: Vec<Option<Figure>>,
     /// Index of the target that is significantly better than every other one.
     pub winner: Option<usize>,
 }
 
-/// A step on a target.
+/// Result of a step on one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Mean of the repetitions, in the unit of the step.
     pub mean: f64,
-    /// 95 % confidence interval of the mean, if there are several repetitions.
+    /// 95 % confidence interval of the mean, if there are at least two repetitions.
     pub interval: Option<Interval>,
     /// Difference to the first target.
     pub difference: Option<Difference>,
-    /// The repetitions in their order.
+    /// Results of the repetitions, in order.
     pub repetitions: Vec<Measurement>,
 }
 
 impl StepResult {
-    /// The result of a step from the repetitions of each target.
+    /// Computes the result of a step from the repetitions on each target.
     pub(super) fn of(step: Step, measured: Vec<Vec<Measurement>>) -> StepResult {
         let figures: Vec<Vec<f64>> = measured
             .iter()

@@ -1,4 +1,4 @@
-//! All steps on all targets, in turns, in the thread that measures.
+//! Runs all steps on all targets, interleaved, in the measuring thread.
 
 use std::io;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use super::result::{DriveTest, Options, SCHEMA, StepResult, TestedTarget};
 use super::step::{Step, steps};
 use super::target::{Target, TargetKind};
 
-/// Said of devices that are not written as a whole before the test.
+/// Note for devices that are not completely written before the test.
 const UNFILLED: &str = "not written before the test; flash answers reads of what was never written without reading it, unless it is \
      preconditioned";
-/// The smallest transfer that is tried.
+/// Smallest transfer size that is tried, in bytes.
 const SECTOR: u64 = 512;
 
-/// A test that is being made.
+/// A test in progress.
 pub(super) struct Run<'r> {
     targets: &'r [Target],
-    /// Bytes of the smallest transfer of each target.
+    /// Smallest transfer size of each target in bytes.
     smallest: Vec<u64>,
     options: &'r Options,
     cancel: &'r Cancel,
     clock: &'r Arc<dyn Clock>,
-    /// When the whole test ends at the latest.
+    /// Latest time at which the whole test ends.
     deadline: Option<Duration>,
     moved: Moved,
     tell: &'r mut dyn FnMut(Stage),
@@ -38,16 +38,16 @@ pub(super) struct Run<'r> {
     total: usize,
     /// Bytes that preparations still have to write.
     unwritten: u64,
-    /// Rounds of preconditioning that may still follow.
+    /// Maximum number of preconditioning rounds that may still follow.
     rounds: usize,
-    /// Bytes per second of the last preparation.
+    /// Bytes per second that the previous preparation wrote.
     rate: Option<f64>,
-    /// Titles of steps for which no time was left.
+    /// Titles of steps that were skipped because no time was left.
     left_out: Vec<String>,
 }
 
 impl<'r> Run<'r> {
-    /// `deadline` is the end of the whole test at the latest, on this clock.
+    /// Creates a test. `deadline` is the latest end of the whole test, measured on `clock`.
     pub(super) fn new(
         targets: &'r [Target],
         options: &'r Options,
@@ -75,12 +75,15 @@ impl<'r> Run<'r> {
         }
     }
 
+    /// Runs the whole test.
+    ///
     /// # Errors
     /// See [`super::test()`].
     pub(super) fn test(mut self, backend: &str) -> Result<DriveTest, TestError> {
         let machine = Machine::examine(self.targets.iter().map(|target| target.path.as_path()));
         let (began_unix_ms, began) = (self.clock.unix_ms(), self.clock.monotonic());
-        // What a device can do is known when its file is filled.
+        // The smallest transfer of a target is only known after its file is filled, so the first count assumes
+        // [`SECTOR`].
         let only = self.options.only.clone();
         let chosen = |step: &Step| only.is_empty() || only.contains(&step.name);
         self.count(&steps(SECTOR).into_iter().filter(chosen).collect::<Vec<_>>());
@@ -105,7 +108,7 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// Time that is left of the whole test; `None` if it may take as long as it takes.
+    /// Returns the remaining time of the whole test; `None` if it has no limit.
     fn left(&self) -> Option<Duration> {
         self.deadline.map(|end| end.saturating_sub(self.clock.monotonic()))
     }
@@ -114,13 +117,14 @@ impl<'r> Run<'r> {
         self.left().is_some_and(|left| left.is_zero())
     }
 
-    /// Longest time of the next measurement or round: that of the options, or an equal share of what is left of the whole test.
+    /// Returns the maximum duration of the next measurement or round: the duration in the options, or an equal share
+    /// of the remaining time if that is less.
     fn time(&self) -> Duration {
         let wanted = Duration::try_from_secs_f64(self.options.seconds).unwrap_or(Duration::from_secs(1));
         self.left().map_or(wanted, |left| wanted.min(left / self.parts().max(1)))
     }
 
-    /// Measurements and rounds that are left.
+    /// Returns the number of remaining measurements and rounds.
     fn parts(&self) -> u32 {
         u32::try_from(self.total.saturating_sub(self.done) + self.rounds).unwrap_or(u32::MAX)
     }
@@ -135,7 +139,8 @@ impl<'r> Run<'r> {
         (written || !step.writes()) && self.smallest.get(at).is_some_and(|smallest| step.size >= *smallest)
     }
 
-    /// Tells that a stage begins, which writes so many bytes, or takes a time at most.
+    /// Reports the start of a stage. `writes` is the number of bytes that the stage writes; `None` if the stage ends
+    /// after a time.
     fn tell(&mut self, title: String, writes: Option<u64>) {
         let (time, parts) = (self.time(), self.parts());
         (self.tell)(Stage {
@@ -152,8 +157,8 @@ impl<'r> Run<'r> {
         });
     }
 
-    /// Whether a target is written as a whole before the test, so that no read is one of a hole and no content can be compressed. An
-    /// erased device has no holes, and a large disk takes a day.
+    /// Returns true if the target is completely written before the test. Reads then never hit a hole or compressible
+    /// data. Devices are not filled: they have no holes, and filling a large disk takes a day.
     fn is_filled(target: &Target) -> bool {
         matches!(target.kind, TargetKind::Directory | TargetKind::NewFile | TargetKind::OverwrittenFile)
     }
@@ -190,7 +195,8 @@ impl<'r> Run<'r> {
         Ok(tested)
     }
 
-    /// Writes everything. What the time of the whole test does not suffice for is an error, because the rest would be holes.
+    /// Writes the whole target. Fails if the time limit of the test is reached before that, because the remainder
+    /// would consist of holes.
     fn write_all(&mut self, target: &Target, step: &str, number: usize) -> Result<(), TestError> {
         self.tell(format!("{}: {step}", target.name), Some(target.bytes));
         let load = Load {
@@ -249,7 +255,7 @@ impl<'r> Run<'r> {
                     continue;
                 }
                 self.tell(format!("{}: {}", target.name, step.title), None);
-                // The same places on all targets.
+                // All targets use the same seed, and therefore the same offsets.
                 let seed = self.options.seed.wrapping_add(1 + repetition as u64);
                 let bench = bench(target, self.options, self.cancel, &self.moved, self.time(), seed);
                 place.push(Measurement::of(&step, &bench).map_err(failed(target, &step.title))?);
@@ -265,7 +271,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// A B, then B A, then A B, …
+/// Returns the order of the targets in a repetition: A B, then B A, then A B, …
 fn turn(targets: usize, repetition: usize) -> Vec<usize> {
     let forward = 0..targets;
     if repetition.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }

@@ -1,4 +1,4 @@
-//! What a seek over a distance takes on a drive, from a test of it.
+//! Seek time of a drive by distance, computed from a test of the drive.
 
 use super::measurement::Seek;
 use super::result::DriveTest;
@@ -6,21 +6,22 @@ use super::step::SEEK_CURVE;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Seeks and transfer rate of a drive.
+/// Seek times and transfer rate of a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeekCurve {
     /// Name of the target in its test.
     pub drive: String,
-    /// Bytes per second of the transfer.
+    /// Sequential transfer rate in bytes per second.
     pub bytes_per_second: f64,
-    /// Seconds of a read that follows the read before without a seek.
+    /// Seconds per read for sequential reads, which need no seek.
     base: f64,
-    /// Distance in bytes and seconds, in the order of the distances.
+    /// Pairs of distance in bytes and read latency in seconds, sorted by distance.
     points: Vec<(f64, f64)>,
 }
 
 impl SeekCurve {
-    /// Of one target of a test; `None` if it lacks the transfer of reads, the sequential reads, or the seeks by distance.
+    /// Computes the curve of one target of a test. Returns `None` if the test lacks the read transfer, the sequential
+    /// reads, or the seek curve.
     pub fn of(test: &DriveTest, target: usize) -> Option<SeekCurve> {
         let figure = |name: &str| {
             let step = test.steps.iter().find(|step| step.step.name == name)?;
@@ -45,8 +46,9 @@ impl SeekCurve {
             .then_some(SeekCurve { drive, bytes_per_second, base, points })
     }
 
-    /// Seconds that a read at this distance of the read before takes more than one that follows it; interpolated over the logarithm
-    /// of the distance. Outside of the curve, the nearest measured distance counts.
+    /// Returns the additional seconds that a read takes at this distance from the previous read, compared with a
+    /// sequential read. The value is interpolated over the logarithm of the distance. Outside the measured range, the
+    /// nearest measured distance is used.
     pub fn cost(&self, distance: u64) -> f64 {
         if distance == 0 {
             return 0.0;

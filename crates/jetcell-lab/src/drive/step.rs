@@ -1,30 +1,30 @@
-//! The steps of a test, in their order.
+//! The steps of a test, in order.
 
 use serde::{Deserialize, Serialize};
 
 use super::load::Access;
 
-/// Bytes of a transfer in the steps that read or write everything.
+/// Transfer size in bytes for steps that read or write the whole target.
 const LARGE: u64 = 1 << 20;
 const SMALL: u64 = 4096;
-/// Transfers in flight in steps with large transfers, so that the device never waits for the next.
+/// Queue depth for steps with large transfers. It keeps the device busy all the time.
 const LARGE_DEPTH: usize = 4;
-/// Transfers in flight in mixed steps.
+/// Queue depth for mixed steps.
 const MIXED_DEPTH: usize = 8;
-/// Share of the reads in mixed steps, as in a mailbox database.
+/// Percentage of reads in mixed steps, as in a mailbox database.
 const MIXED_READS: u32 = 65;
-/// Bytes of the place that a burst reads.
+/// Size in bytes of the region that a burst reads repeatedly.
 const BURST: u64 = 64 << 10;
 
-/// What a step is about.
+/// Group of related steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// Everything from the begin to the end.
+    /// Sequential transfer of the whole target.
     Transfer,
-    /// The time to reach a random place.
+    /// Time to access a random offset.
     AccessTime,
-    /// The time to reach a place at a known distance.
+    /// Time to access an offset at a known distance.
     Seek,
     /// Transfers of 4 KiB.
     FourKib,
@@ -32,17 +32,17 @@ pub enum Group {
     BySize,
     /// Random transfers by the number in flight.
     QueueDepth,
-    /// The same place again and again.
+    /// Repeated access to the same region.
     Burst,
-    /// Reads of what was just written.
+    /// Reads of data that was just written.
     ReadAfterWrite,
-    /// Writes that are made durable.
+    /// Writes followed by a sync.
     Sync,
-    /// Reads and writes together.
+    /// Mixed reads and writes.
     Mixed,
 }
 
-/// The figure of a step.
+/// Unit of a step's figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Mebibytes per second.
@@ -57,7 +57,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Its name, as in the stored result.
+    /// Returns the name of the unit, as in the stored result.
     pub fn name(self) -> &'static str {
         match self {
             Unit::MibPerSecond => "MiB/s",
@@ -66,7 +66,7 @@ impl Unit {
         }
     }
 
-    /// Whether less is better.
+    /// Returns true if a smaller figure is better.
     pub fn lower_is_better(self) -> bool {
         self == Unit::Milliseconds
     }
@@ -75,19 +75,19 @@ impl Unit {
 /// A step of a test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Short name for programs, such as `random_read_4k`.
+    /// Short machine-readable name, such as `random_read_4k`.
     pub name: String,
-    /// Name for people.
+    /// Human-readable title.
     pub title: String,
-    /// What it is about.
+    /// Group of the step.
     pub group: Group,
     /// Unit of its figure.
     pub unit: Unit,
-    /// Bytes of a transfer.
+    /// Size of a transfer in bytes.
     pub size: u64,
-    /// Transfers in flight.
+    /// Number of transfers in flight.
     pub depth: usize,
-    /// Share of the reads.
+    /// Percentage of the transfers that are reads.
     pub reads_percent: u32,
 }
 
@@ -101,12 +101,12 @@ impl Step {
         Step { size, depth, reads_percent, ..self }
     }
 
-    /// Whether the step changes the target.
+    /// Returns true if the step writes to the target.
     pub fn writes(&self) -> bool {
         self.reads_percent < 100 || matches!(self.group, Group::ReadAfterWrite | Group::Sync)
     }
 
-    /// The size of a transfer for people: `512 B`, `64 KiB`.
+    /// Formats the transfer size for display: `512 B`, `64 KiB`.
     pub fn size_text(&self) -> String {
         shown(self.size)
     }
@@ -121,10 +121,10 @@ impl Step {
     }
 }
 
-/// The step that measures seeks by their distance.
+/// Name of the step that measures seek time by distance.
 pub(super) const SEEK_CURVE: &str = "seek_curve";
 
-/// A size for people.
+/// Formats a size for display.
 fn shown(size: u64) -> String {
     match size {
         LARGE => "1 MiB".into(),
@@ -133,12 +133,12 @@ fn shown(size: u64) -> String {
     }
 }
 
-/// Whether a step has this name on some target.
+/// Returns true if a step with this name exists for any target.
 pub fn is_step(name: &str) -> bool {
     steps(512).iter().any(|step| step.name == name)
 }
 
-/// All steps, with random transfers from `smallest` bytes on.
+/// Returns all steps, with random transfers of at least `smallest` bytes.
 pub(super) fn steps(smallest: u64) -> Vec<Step> {
     let kinds = [("read", 100), ("write", 0)];
     let mut all = Vec::new();

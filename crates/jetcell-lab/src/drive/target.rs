@@ -1,4 +1,4 @@
-//! What is tested: a directory, a file or a block device.
+//! Targets of a test: directories, files, and block devices.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -14,85 +14,85 @@ use serde::{Deserialize, Serialize};
 
 use crate::erasable::ErasableDevice;
 
-/// Files that a test makes in a directory begin with this. They have no name while the test runs, so a file with such a name is a
-/// leftover.
+/// Name prefix of files that a test creates in a directory. These files are unlinked before the test runs, so a file
+/// with such a name is a leftover.
 const OWN: &str = ".jetcell-disk-test-";
-/// Sizes of files are multiples of this.
+/// File sizes are multiples of this number of bytes.
 const GRAIN: u64 = 1 << 20;
-/// A smaller target is in the cache of its drive.
+/// Minimum size of a target in bytes. A smaller target fits into the cache of its drive.
 pub const SMALLEST_TARGET: u64 = 16 << 20;
 
-/// What a target is.
+/// Kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetKind {
-    /// A file that the test makes in a directory, and that has no name.
+    /// An unnamed file that the test creates in a directory.
     Directory,
-    /// A file that existed. It is only read.
+    /// An existing file, which is only read.
     File,
-    /// A file that existed. Its content is overwritten.
+    /// An existing file whose content is overwritten.
     OverwrittenFile,
-    /// A file that the test makes under a name, and removes.
+    /// A file that the test creates at the given path and unlinks.
     NewFile,
-    /// A block device. It is only read.
+    /// A block device, which is only read.
     Device,
     /// A block device whose content is overwritten.
     ErasedDevice,
 }
 
-/// A target that is open.
+/// An open target.
 pub struct Target {
-    /// Name in results, unique.
+    /// Name in results, unique within the test.
     pub name: String,
-    /// As it was given.
+    /// Path as the user gave it.
     pub path: PathBuf,
-    /// What it is.
+    /// Kind of the target.
     pub kind: TargetKind,
     /// Size in bytes.
     pub bytes: u64,
-    /// What a reader of the results should know.
+    /// Remarks for a reader of the results.
     pub notes: Vec<String>,
     pub(super) file: Arc<dyn File>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Keeps others from an erased device.
+    /// Keeps other programs away from an erased device while the test runs.
     pub(super) _claim: Option<ErasableDevice>,
 }
 
-/// Why something cannot be tested.
+/// Reason why a path cannot be tested.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// It does not exist.
+    /// The path does not exist.
     #[error("{} does not exist; give a directory, a file or a block device, or --write to make a file", .0.display())]
     Missing(PathBuf),
-    /// Writing was asked for, and the target is not the test's own.
+    /// Writing was requested, but the target was not created by the test.
     #[error("{} exists; give --force, too, to overwrite all of it, or a path that does not exist", .0.display())]
     NotOwn(PathBuf),
-    /// Writing to a device was asked for.
+    /// Writing to a device was requested.
     #[error("{} is a device, and --write is for files; give --erase to overwrite it", .0.display())]
     WrittenDevice(PathBuf),
-    /// It is on tmpfs or ramfs.
+    /// The path is on tmpfs or ramfs.
     #[error("{} is on {kind}, which is memory and not storage; give a target on a disk", .path.display())]
     Memory {
         /// The target.
         path: PathBuf,
-        /// The file system.
+        /// Type of the file system.
         kind: String,
     },
-    /// A pipe, a socket or a character device.
+    /// The path is a pipe, a socket, or a character device.
     #[error("{} is a pipe, a socket or a character device; give a directory, a file or a block device", .0.display())]
     NoTarget(PathBuf),
-    /// The kernel's cache cannot be bypassed.
+    /// The page cache cannot be bypassed.
     #[error("{}: the file system has no direct I/O (O_DIRECT), so memory would be measured; give a target on another one", .0.display())]
     NoDirectIo(PathBuf),
-    /// Nothing can be measured on so little.
+    /// The target is too small for a measurement.
     #[error("{}: {} is too little for a test; give {} or more", .path.display(), human_bytes(*bytes), human_bytes(SMALLEST_TARGET))]
     TooSmall {
         /// The target.
         path: PathBuf,
-        /// Its size.
+        /// Size of the target in bytes.
         bytes: u64,
     },
-    /// The file of the test does not fit.
+    /// The test file does not fit.
     #[error(
         "{}: {} are wanted and {} are free; give a smaller --size",
         .path.display(), human_bytes(*wanted), human_bytes(*free)
@@ -100,47 +100,47 @@ pub enum TargetError {
     NoSpace {
         /// The target.
         path: PathBuf,
-        /// Size of the file.
+        /// Size of the file in bytes.
         wanted: u64,
         /// Free bytes.
         free: u64,
     },
-    /// A device may be read by root only.
+    /// Only root may read the device.
     #[error("{}: reading a block device needs root: {error}", .path.display())]
     NotRoot {
         /// The device.
         path: PathBuf,
-        /// What the system said.
+        /// Error that the system returned.
         error: io::Error,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{} cannot be used: {error}", .path.display())]
     Unusable {
         /// The target.
         path: PathBuf,
-        /// What the system said.
+        /// Error that the system returned.
         error: io::Error,
     },
 }
 
-/// Which files may be written besides those in directories.
+/// Files outside directories that the test may write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writing {
-    /// None: files are only read, and must exist.
+    /// No files: existing files are only read.
     #[default]
     Nothing,
-    /// Those that the test makes because they do not exist.
+    /// New files, which the test creates at paths that do not exist.
     NewFiles,
-    /// Also those that exist. Their content is lost.
+    /// New files and existing files. The content of existing files is lost.
     AllFiles,
 }
 
 impl Target {
-    /// Opens a target. In a directory a file of `size` bytes is made, which is without a name at once, so that nothing is left even
-    /// of a test that is killed. A path that does not exist is made in the same way, if it may be written.
+    /// Opens a target. In a directory, creates a file of `size` bytes and unlinks it immediately, so it disappears
+    /// even if the test is killed. A path that does not exist is created in the same way if `writing` permits it.
     ///
     /// # Errors
-    /// The target cannot be tested. Nothing is left of the attempt.
+    /// Returns an error if the target cannot be tested. A failed attempt leaves no files.
     pub fn open(vfs: &dyn Vfs, path: &Path, size: u64, writing: Writing) -> Result<Target, TargetError> {
         let unusable = |error| TargetError::Unusable { path: path.into(), error };
         let metadata = match std::fs::metadata(path) {
@@ -171,14 +171,15 @@ impl Target {
     /// Opens a device whose content is overwritten.
     ///
     /// # Errors
-    /// The device cannot be tested. Nothing was written.
+    /// Returns an error if the device cannot be tested. Nothing is written in this case.
     pub fn erase(vfs: &dyn Vfs, device: ErasableDevice) -> Result<Target, TargetError> {
         let target = Target::existing(vfs, &device.path, TargetKind::ErasedDevice, OpenMode::Write)?;
         Ok(Target { _claim: Some(device), ..target })
     }
 
     fn existing(vfs: &dyn Vfs, path: &Path, kind: TargetKind, mode: OpenMode) -> Result<Target, TargetError> {
-        // Where the file system has no direct I/O, the open fails so, or what is done with the file.
+        // On a file system without direct I/O, either the open or a later operation on the file fails with this
+        // error.
         let unusable = |error: io::Error| match error.raw_os_error() {
             Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => {
                 TargetError::NoDirectIo(path.into())
@@ -203,7 +204,7 @@ impl Target {
             return Err(TargetError::NoDirectIo(path.into()));
         }
         let notes = if kind == TargetKind::File { doubts_of_file(path) } else { Vec::new() };
-        // What is filled is written in whole MiB.
+        // Filling writes whole MiB.
         let grain = if kind == TargetKind::OverwrittenFile { GRAIN } else { IoBuffer::ALIGNMENT as u64 };
         let bytes = bytes / grain * grain;
         Ok(Target {
@@ -241,7 +242,7 @@ impl Target {
         }
         let file = vfs.open(own, OpenMode::CreateNew).map_err(unusable)?;
         match vfs.remove(own) {
-            // Another test that begins in this moment took it for a leftover.
+            // A test that starts at the same moment may already have removed the file as a leftover.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(error)),
             _ => {}
         }
@@ -261,13 +262,14 @@ impl Target {
         })
     }
 
-    /// Whether the test may write: the content is its own, or given up.
+    /// Returns true if the test may write to the target: the test created the content, or the user allowed it to be
+    /// lost.
     pub fn is_written(&self) -> bool {
         !matches!(self.kind, TargetKind::File | TargetKind::Device)
     }
 }
 
-/// Memory is no storage. `there` is the target, or the directory of a file that is made.
+/// Rejects tmpfs and ramfs. `there` is the target, or the parent directory of a file to be created.
 fn refuse_memory(path: &Path, there: &Path) -> Result<(), TargetError> {
     match Mount::of(there).filter(Mount::is_memory) {
         Some(mount) => Err(TargetError::Memory { path: path.into(), kind: mount.file_system }),
@@ -275,7 +277,7 @@ fn refuse_memory(path: &Path, there: &Path) -> Result<(), TargetError> {
     }
 }
 
-/// Removes the files of tests that were killed before their file had lost its name.
+/// Removes files of tests that were killed before they unlinked the file.
 fn remove_leftovers(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
     for path in vfs.list(directory)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -289,7 +291,7 @@ fn remove_leftovers(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file or a device can be read past the kernel's cache.
+/// Returns true if a file or device supports direct reads.
 fn reads_directly(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let Ok(file) = rustix::fs::openat(CWD, path, flags, Mode::empty()) else { return false };

@@ -1,4 +1,4 @@
-//! A whole test, watched: a drive that does not answer ends it.
+//! Runs a whole test under a watchdog: a drive that stops responding ends the test.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -12,29 +12,30 @@ use super::result::{DriveTest, Options};
 use super::run::Run;
 use super::target::Target;
 
-/// Time between two looks at a stage that goes on.
+/// Interval at which the watchdog checks the current stage.
 const LOOK: Duration = Duration::from_millis(250);
-/// The kernel repeats a transfer for minutes before it reports an error.
+/// The kernel retries a transfer for minutes before it reports an error.
 const PATIENCE: Patience = Patience { usual: Duration::from_secs(300), at_the_end: Duration::from_secs(5) };
 
-/// How long a drive may complete nothing before it is given up.
+/// Maximum time without a completed transfer, after which the test is abandoned.
 #[derive(Clone, Copy)]
 struct Patience {
     usual: Duration,
-    /// Once the test is to end.
+    /// Limit that applies after the test was cancelled or reached its deadline.
     at_the_end: Duration,
 }
 
-/// What the thread that measures says.
+/// Message from the measuring thread.
 enum Event {
     Begins(Stage),
     Ended(Box<Result<DriveTest, TestError>>),
 }
 
-/// Tests targets. Those with the same name get numbers. `tell` is told of each part of the test and how it goes on.
+/// Tests targets. Targets with equal names are numbered. `tell` receives the progress of each stage.
 ///
 /// # Errors
-/// A transfer fails or does not end, `cancel` ends the test, or its longest time does before the targets are prepared.
+/// Returns an error if a transfer fails or stalls, if `cancel` is set, or if the time limit is reached before the
+/// targets are prepared.
 pub fn test(
     targets: Vec<Target>,
     backend: &str,
@@ -45,7 +46,7 @@ pub fn test(
     watched(targets, backend, options, cancel, PATIENCE, tell)
 }
 
-/// The targets are measured in a thread of their own, so that a transfer that never ends does not keep the caller.
+/// Measures the targets in a separate thread, so a transfer that never completes does not block the caller.
 fn watched(
     mut targets: Vec<Target>,
     backend: &str,
@@ -61,7 +62,7 @@ fn watched(
     let began = clock.monotonic();
     let deadline = options.longest().map(|longest| began.saturating_add(longest));
     let moved = Moved::default();
-    // Nothing is measured while the other side is told.
+    // The channel has no buffer, so nothing is measured while the receiver handles an event.
     let (events, told) = mpsc::sync_channel(0);
     let measuring = {
         let (backend, options, cancel) = (backend.to_string(), options.clone(), cancel.clone());
@@ -70,7 +71,7 @@ fn watched(
             let mut tell = |stage| drop(events.send(Event::Begins(stage)));
             let run = Run::new(&targets, &options, (&clock, deadline), &cancel, moved, &mut tell);
             let tested = run.test(&backend);
-            // The caller may have given up.
+            // The receiver may already have returned.
             drop(events.send(Event::Ended(Box::new(tested))));
         })
     };
@@ -104,7 +105,8 @@ fn watched(
     }
 }
 
-/// Numbers targets that were given twice, which shows how much two tests of one target differ.
+/// Numbers targets that were given more than once. Testing a target twice shows how much two tests of the same target
+/// differ.
 fn name_apart(targets: &mut [Target]) {
     for at in 1..targets.len() {
         let (before, rest) = targets.split_at_mut(at);
@@ -154,14 +156,14 @@ mod tests {
         let mut told: Vec<Progress> = Vec::new();
         let found =
             test(targets, "simulated", &options(), &Cancel::default(), &mut |at| told.push(at)).unwrap();
-        // A stage that goes on is told again.
+        // A running stage is reported repeatedly.
         told.dedup_by_key(|at| (at.title.clone(), at.done));
         assert_eq!(found.steps.len(), steps(4096).len());
         for step in &found.steps {
             let Some(b) = step.figures[1].as_ref() else { panic!("{} is missing", step.step.name) };
             let difference = b.difference.unwrap();
             let expected = match (step.step.unit.lower_is_better(), step.step.name.as_str()) {
-                // The sync of this drive takes no time.
+                // A sync on this drive takes no time.
                 (_, "sync") => continue,
                 (true, _) => -20.0,
                 (false, _) => 25.0,
@@ -176,7 +178,7 @@ mod tests {
         );
         assert!(of_steps.windows(2).all(|pair| pair[0].at_most >= pair[1].at_most));
         assert!(of_steps.iter().all(|at| at.at_most.is_some() && at.written.is_none()));
-        // The order of the turns: A B, B A.
+        // The order of the repetitions: A B, B A.
         let names: Vec<&str> = of_steps.iter().take(4).map(|at| &at.title[..1]).collect();
         assert_eq!(names, ["a", "b", "b", "a"]);
     }
@@ -233,7 +235,7 @@ mod tests {
         assert!(found.targets[0].preconditioning.as_ref().unwrap().is_steady());
         let text = serde_json::to_string(&found).unwrap();
         assert_eq!(serde_json::from_str::<DriveTest>(&text).unwrap(), found);
-        // Two equal drives: no winner in any step.
+        // Two equal drives, so no step has a winner.
         assert!(found.steps.iter().all(|step| step.winner.is_none()));
     }
 
@@ -266,7 +268,7 @@ mod tests {
         let targets = vec![target("other", TargetKind::Device, 100), disk];
         let found = test(targets, "simulated", &options, &Cancel::default(), &mut |_| ()).unwrap();
         let curve = SeekCurve::of(&found, 1).unwrap();
-        // A read next to the one before takes 1.2 ms, and each MiB between them 0.5 ms more.
+        // A sequential read takes 1.2 ms, and each MiB of distance adds 0.5 ms.
         let close = |distance: u64, ms: f64| {
             let cost = curve.cost(distance) * 1e3;
             assert!((cost - ms).abs() < 0.1, "{distance}: {cost} beside {ms}");
@@ -274,7 +276,7 @@ mod tests {
         close(16 << 20, 8.0);
         close(1 << 20, 0.5);
         close(0, 0.0);
-        // 1 MiB in 1.7 ms, and seeks to the begin.
+        // 1 MiB takes 1.7 ms, plus seeks back to the start.
         let share = curve.bytes_per_second * 1.7e-3 / 1_048_576.0;
         assert!((0.85..1.0).contains(&share), "{curve:?}");
         assert_eq!(curve.drive, "disk");
@@ -297,15 +299,15 @@ mod tests {
             assert!(last.unwrap() <= Duration::from_secs_f64(longest), "{last:?}");
             found
         };
-        // All steps get an equal share of 20 s instead of a second each.
+        // All steps get an equal share of 20 s instead of one second each.
         let found = run(1000, 20.0).unwrap();
         assert!((15.0..=20.5).contains(&found.seconds), "{}", found.seconds);
         assert_eq!((found.steps.len(), found.left_out.len()), (steps(4096).len(), 0));
-        // Each read takes 10 ms, so that the shortest possible steps take longer than all.
+        // Each read takes 10 ms, so the minimum duration of all steps together exceeds the limit.
         let found = run(10_000, 2.0).unwrap();
         assert!(found.seconds < 4.0 && !found.left_out.is_empty(), "{} {:?}", found.seconds, found.left_out);
         assert_eq!(found.steps.len() + found.left_out.len(), steps(4096).len());
-        // 16 writes of 100 ms are one target's fill.
+        // Filling one target needs 16 writes of 100 ms.
         let Err(error) = run(100_000, 1.0) else { panic!("it was not filled") };
         assert!(
             error.to_string().starts_with("a: fill is not done after the 1s of the whole test"),
@@ -321,7 +323,7 @@ mod tests {
             let targets = vec![Target { file, clock, ..target("a", TargetKind::Directory, 1) }];
             watched(targets, "simulated", &options(), cancel, patience, tell).unwrap_err()
         };
-        // Longer than a busy machine keeps a thread waiting.
+        // Longer than a thread waits for a CPU on a busy machine.
         let (soon, never) = (Duration::from_millis(1500), Duration::MAX);
         let cancel = Cancel::default();
         let error = hanging(&cancel, Patience { usual: soon, at_the_end: never }, &mut |_| ());
@@ -329,7 +331,7 @@ mod tests {
             matches!(&error, TestError::Stalled { stage, .. } if stage == "a: Transfer, read"),
             "{error}"
         );
-        // Ctrl-C ends it sooner. When the stage is told again, its transfers are under way.
+        // Ctrl-C ends the test sooner. When the stage is reported a second time, its transfers are in flight.
         let mut told = 0;
         let cancels = &mut |at: Progress| {
             told += usize::from(at.title == "a: Transfer, read");

@@ -1,4 +1,4 @@
-//! Percentages that a source prints, beside those that follow from its figures.
+//! Compares percentages that a source prints with percentages computed from its figures.
 
 use jetcell_power::Scope;
 use serde::Serialize;
@@ -7,42 +7,44 @@ use super::drive::Drive;
 use super::drive_list::{DriveList, PrintedClaim};
 use super::rows::Row;
 
-/// How a printed percentage is to the computed one.
+/// Relation between a printed percentage and the computed percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// Both are the same, to the digits that were printed.
+    /// Both are equal, to the printed number of digits.
     Holds,
-    /// It is in percent of the drive that has more or less, and not of the other one.
+    /// The printed percentage uses the wrong base: it is relative to the drive that has more or less, not to the
+    /// drive it is compared with.
     OtherBase,
-    /// It is the mean with another printed percentage in it that does not hold.
+    /// The printed mean includes another printed percentage that is wrong.
     ContainsAnError,
-    /// It does not follow from the figures.
+    /// The printed percentage does not follow from the figures.
     Differs,
-    /// There are no figures from which it could be computed.
+    /// There are no figures from which the percentage could be computed.
     NoFigures,
 }
 
-/// A printed percentage that was examined.
+/// A printed percentage and the result of checking it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
-    /// As it was printed.
+    /// The claim as it was printed.
     pub text: String,
-    /// The drive that has more, or less.
+    /// Name of the drive that has more or less.
     pub drive: String,
-    /// The drive that it is compared with.
+    /// Name of the drive that it is compared with.
     pub than: String,
     /// The printed percentage.
     pub printed: f64,
-    /// The computed one, in percent of `than`.
+    /// The computed percentage, relative to `than`.
     pub computed: Option<f64>,
-    /// How both are to each other.
+    /// Relation between the printed and the computed percentage.
     pub finding: Finding,
-    /// What the meter measured, if the source says the power of something else.
+    /// Scope that the meter measured, if it differs from the scope that the source states.
     pub measured_scope: Option<Scope>,
 }
 
-/// Examines the claims of a list. The mean is examined last, because it may contain others.
+/// Checks the claims of a list, in order. A claim about the mean must follow the claims about rows, because the
+/// printed mean may include them.
 pub(super) fn claims(list: &DriveList, drives: &[Drive], rows: &[Row]) -> Vec<Claim> {
     let named = |name: &Option<String>, default: usize| {
         let found = name.as_ref().and_then(|name| drives.iter().position(|drive| drive.name == *name));
@@ -92,19 +94,19 @@ pub(super) fn claims(list: &DriveList, drives: &[Drive], rows: &[Row]) -> Vec<Cl
     checked
 }
 
-/// What a claim may be about besides rows.
+/// Subjects of claims other than the titles of rows.
 pub(super) const PRICE: &str = "price";
 pub(super) const POWER: &str = "power";
 pub(super) const MEAN: &str = "mean advantage";
 
-/// Whether a number is this one, rounded to its digits.
+/// Returns true if `number`, rounded to the digits of `printed`, equals `printed`.
 fn is_printed(number: f64, printed: f64) -> bool {
     let text = printed.to_string();
     let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
     format!("{number:.digits$}").parse() == Ok(printed)
 }
 
-/// The mean advantage of a drive with the printed percentages of the rows in it.
+/// Returns the mean advantage of a drive, computed with the printed percentages of the rows where there are any.
 fn mean_as_printed(rows: &[Row], at: usize, list: &DriveList, checked: &[Claim]) -> Option<f64> {
     let printed = |row: &Row| {
         let about = |(claim, _): &(&PrintedClaim, &Claim)| claim.of == row.title;
@@ -140,7 +142,7 @@ mod tests {
             claim("price", 98.0, ""),
             claim("power", -20.0, "drive = \"a\"\nthan = \"b\"\nscope = \"drive\""),
             claim("power", 25.0, "scope = \"server\""),
-            // 37.5 was printed for the mail load: (37.5 + 20) / 2 instead of (60 + 20) / 2.
+            // The mail load was printed as 37.5, so the printed mean is (37.5 + 20) / 2 instead of (60 + 20) / 2.
             claim("mean advantage", 28.75, ""),
             claim("mean advantage", 40.0, ""),
             claim("Transfer", 20.0, ""),

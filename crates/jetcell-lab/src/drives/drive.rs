@@ -1,14 +1,15 @@
-//! A drive of the comparison, and how its amounts are to those of the first.
+//! A drive of the comparison, and its relation to the first drive.
 
 use jetcell_power::Energy;
 use serde::Serialize;
 
-/// How an amount is to that of the first drive. Both percentages describe the same two amounts, on different bases.
+/// Relation of a quantity to that of the first drive. Both percentages describe the same two quantities, with
+/// different bases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Relation {
-    /// How much more it is, in percent of the first.
+    /// Increase over the first drive, in percent of the first drive.
     pub more_percent: f64,
-    /// How much less the first is, in percent of this one.
+    /// Decrease from this drive to the first drive, in percent of this drive.
     pub first_is_less_percent: f64,
 }
 
@@ -24,20 +25,21 @@ impl Relation {
 /// A drive in the summary.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Drive {
-    /// Its name.
+    /// Name of the drive.
     pub name: String,
-    /// Mean of its advantages in percent of the first drive, over the rows that count; `None` for the first.
+    /// Mean advantage over the first drive in percent, over the rows that are included in the mean; `None` for the
+    /// first drive.
     pub mean_advantage: Option<f64>,
-    /// How many rows that mean has.
+    /// Number of rows in the mean.
     pub rows_in_mean: usize,
-    /// What it costs.
+    /// Price of the drive.
     pub price: Option<f64>,
-    /// Its price and that of the first.
+    /// Relation of its price to that of the first drive.
     pub premium: Option<Relation>,
-    /// What it draws.
+    /// Energy that the drive uses.
     pub energy: Option<Energy>,
-    /// Its power and that of the first, if both have the same scope.
+    /// Relation of its power to that of the first drive, if both have the same scope.
     pub power: Option<Relation>,
-    /// Joules for each transactional I/O of its run.
+    /// Joules per transactional I/O of its run.
     pub joules_per_io: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! The list of the drives that are compared, as TOML. An error is one line: the place, the mistake, and what to write instead.
+//! The TOML list of the drives to compare. An error is one line: the position, the mistake, and the correction.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use thiserror::Error;
 
 use super::rows::RunFigures;
 
-/// No real list has more bytes.
+/// Maximum size of a list in bytes.
 const LARGEST: u64 = 1 << 20;
-/// Most drives of a list.
+/// Maximum number of drives in a list.
 const MOST_DRIVES: usize = 24;
 
-/// Why a list cannot be used.
+/// Reason why a list cannot be used.
 #[derive(Debug, Error)]
 #[error("{}: {what}", .path.display())]
 pub struct DriveListError {
@@ -24,112 +24,113 @@ pub struct DriveListError {
     what: String,
 }
 
-/// The list.
+/// The drives to compare, with their results and costs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveList {
     /// Currency of all prices.
     #[serde(default)]
     pub currency: Option<String>,
-    /// Money for a kilowatt-hour.
+    /// Price of a kilowatt-hour.
     #[serde(default)]
     pub price_per_kwh: Option<f64>,
-    /// Kilograms of carbon dioxide for a kilowatt-hour.
+    /// Carbon dioxide in kilograms per kilowatt-hour.
     #[serde(default)]
     pub co2_kg_per_kwh: Option<f64>,
-    /// The drives. The first is the one that others are compared with.
+    /// The drives. The others are compared with the first.
     #[serde(rename = "drive")]
     pub drives: Vec<DriveEntry>,
     /// Figures that other programs measured.
     #[serde(default)]
     pub measured: Vec<Measured>,
-    /// Advantages without figures.
+    /// Advantages whose underlying figures are unknown.
     #[serde(default)]
     pub advantage: Vec<Advantage>,
-    /// Percentages that a source prints, to be examined.
+    /// Percentages that a source prints, to be checked.
     #[serde(default, rename = "claim")]
     pub claims: Vec<PrintedClaim>,
-    /// What a reader of the comparison should know about its source.
+    /// Remarks about the source for a reader of the comparison.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
 
-/// A drive of the list.
+/// A drive in the list.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveEntry {
-    /// Its name.
+    /// Name of the drive.
     pub name: String,
     /// Directory with the result of `jetcell disk test`.
     #[serde(default)]
     pub disk_test: Option<PathBuf>,
-    /// Name of the target in that test, if it has several.
+    /// Name of the target in that test, if the test has more than one.
     #[serde(default)]
     pub target: Option<String>,
-    /// Directory of a performance test on the drive.
+    /// Directory of a performance test that ran on the drive.
     #[serde(default)]
     pub run: Option<PathBuf>,
-    /// The figures of a mail load that another program measured, instead of `run`.
+    /// Figures of a mail load that another program measured, instead of `run`.
     #[serde(default)]
     pub mail_load: Option<MailLoad>,
-    /// What it costs.
+    /// Price of the drive.
     #[serde(default)]
     pub price: Option<f64>,
-    /// What it draws.
+    /// Source of the drive's power.
     #[serde(default)]
     pub power: Option<PowerSource>,
 }
 
-/// How the power of a drive is known.
+/// Source from which the power of a drive is known.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerSource {
-    /// What the meter measured; a log may say so itself.
+    /// Part of the system that the meter measured. A meter log may contain the scope itself.
     #[serde(default)]
     pub scope: Option<Scope>,
-    /// Watts.
+    /// Power in watts.
     #[serde(default)]
     pub watts: Option<f64>,
     /// Kilowatt-hours that the meter counted in `hours`.
     #[serde(default)]
     pub kwh: Option<f64>,
-    /// See `kwh`.
+    /// Duration in hours in which the meter counted `kwh`.
     #[serde(default)]
     pub hours: Option<f64>,
-    /// Log of a meter; the energy of the run is taken from it, or of all of it without a run.
+    /// Log file of a meter. The energy during the run is computed from it, or the energy over the whole log if there
+    /// is no run.
     #[serde(default)]
     pub log: Option<PathBuf>,
 }
 
-/// A figure of each drive.
+/// A quantity with one figure per drive.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// What was measured.
+    /// Name of the measured quantity.
     pub title: String,
-    /// Its unit.
+    /// Unit of the figures.
     #[serde(default)]
     pub unit: String,
-    /// Which direction is better.
+    /// Direction in which a figure is better.
     pub better: Better,
-    /// One figure for each drive.
+    /// Figures, one per drive.
     pub values: Vec<f64>,
-    /// Whether it counts for the mean advantage.
+    /// True if the row is included in the mean advantage.
     #[serde(default = "yes")]
     pub in_mean: bool,
 }
 
-/// An advantage that is known without its figures.
+/// An advantage whose underlying figures are unknown.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Advantage {
-    /// What was measured.
+    /// Name of the measured quantity.
     pub title: String,
-    /// In percent of the first drive, positive if better: one for each other drive.
+    /// Advantage over the first drive in percent, one value for each other drive. A positive value is better.
     pub percent: Vec<f64>,
 }
 
-/// A mail load that another program measured.
+/// Figures of a mail load that another program measured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MailLoad {
@@ -144,7 +145,7 @@ pub struct MailLoad {
 }
 
 impl MailLoad {
-    /// Its figures, which have no intervals.
+    /// Returns the figures, without confidence intervals.
     pub fn figures(&self) -> RunFigures {
         let once = |value: f64| (value, None);
         RunFigures {
@@ -159,19 +160,19 @@ impl MailLoad {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrintedClaim {
-    /// The sentence.
+    /// Sentence that contains the percentage.
     pub text: String,
-    /// What has the percentage: the title of a row, `price`, `power` or `mean advantage`.
+    /// Subject of the claim: the title of a row, `price`, `power`, or `mean advantage`.
     pub of: String,
-    /// The drive that has more, or less if `percent` is negative; the second one if it is left out.
+    /// Drive that has more, or less if `percent` is negative. Defaults to the second drive.
     #[serde(default)]
     pub drive: Option<String>,
-    /// The drive that it is compared with; the first one if it is left out.
+    /// Drive that it is compared with. Defaults to the first drive.
     #[serde(default)]
     pub than: Option<String>,
-    /// How much more, in percent of `than`.
+    /// Increase in percent of `than`.
     pub percent: f64,
-    /// What the source says that its power is the power of.
+    /// Part of the system whose power the source claims to state.
     #[serde(default)]
     pub scope: Option<Scope>,
 }
@@ -181,7 +182,7 @@ fn yes() -> bool {
 }
 
 impl DriveList {
-    /// Reads a list. Paths in it are relative to its directory.
+    /// Reads a list. Relative paths in the list refer to its directory.
     pub fn read(path: &Path) -> Result<DriveList, DriveListError> {
         let failed = |what: String| DriveListError { path: path.into(), what };
         let text = read_input(path, LARGEST).map_err(|error| failed(error.to_string()))?;
@@ -206,12 +207,12 @@ impl DriveList {
         Ok(list)
     }
 
-    /// What energy costs.
+    /// Returns the price and the carbon dioxide of a kilowatt-hour.
     pub fn tariff(&self) -> Tariff {
         Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh }
     }
 
-    /// What a drive draws, if the list itself says it.
+    /// Returns the energy that a drive uses, if the list itself contains its power.
     pub fn typed_energy(&self, drive: &DriveEntry) -> Option<Energy> {
         let power = drive.power.as_ref()?;
         Some(Energy::of(power.typed_watts()?, power.scope?, &self.tariff()))

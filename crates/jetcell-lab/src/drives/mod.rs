@@ -1,7 +1,8 @@
-//! The comparison of drives that a buyer makes: tests of each drive, the mail load on it, its price and its energy, in one
+//! Comparison of drives for a buyer: tests of each drive, the mail load on it, its price, and its energy, in one
 //! summary.
 //!
-//! A [`DriveList`] says where the results are and what they cost; [`Summary`] has the advantage of each drive over the first.
+//! A [`DriveList`] contains the paths of the results and the costs of the drives. [`Summary`] has the advantage of
+//! each drive over the first.
 
 mod claims;
 mod drive;

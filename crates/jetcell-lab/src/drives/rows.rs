@@ -1,34 +1,34 @@
-//! Rows of the summary: what was measured on each drive.
+//! Rows of the summary: the quantities that were measured on each drive.
 
 use jetcell_workload::measurement::{Better, Interval};
 use serde::Serialize;
 
 use crate::drive::{DriveTest, Group, StepResult};
 
-/// A row: one figure, or the mean advantage of similar steps.
+/// A row of the summary: one figure per drive, or the mean advantage over similar steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What was measured.
+    /// Name of the measured quantity.
     pub title: String,
-    /// Unit of the figures; empty without.
+    /// Unit of the figures; empty for a percentage without figures.
     pub unit: String,
-    /// Which direction is better.
+    /// Direction in which a figure is better.
     pub better: Better,
-    /// The figure of each drive; `None` if there is none, or if the row has several steps.
+    /// Figure of each drive; `None` if it was not measured or the row combines several steps.
     pub figures: Vec<Option<f64>>,
-    /// Advantage of each drive in percent of the first: positive is better. `None` for the first.
+    /// Advantage of each drive over the first in percent. A positive value is better. `None` for the first drive.
     pub advantages: Vec<Option<f64>>,
-    /// Steps that the row is the mean of.
+    /// Number of steps that the row combines.
     pub steps: usize,
-    /// Of these steps, those whose 95 % confidence intervals overlap, or that were done once, summed over the drives: noise could
-    /// explain their differences.
+    /// Number of undecided steps, summed over the drives: steps whose 95 % confidence intervals overlap, or that ran
+    /// only once. Noise could explain their differences.
     pub undecided_steps: usize,
-    /// Whether the row counts for the mean advantage.
+    /// True if the row is included in the mean advantage.
     pub in_mean: bool,
 }
 
 impl Row {
-    /// A row of one figure for each drive, with its interval if it was measured several times.
+    /// Creates a row from one figure per drive, with its confidence interval if it was measured more than once.
     pub(super) fn of(
         title: &str,
         unit: &str,
@@ -60,7 +60,7 @@ impl Row {
         })
     }
 
-    /// The mean of several rows.
+    /// Combines several rows into one row with their mean.
     fn mean(title: String, rows: &[Row]) -> Option<Row> {
         let drives = rows.first()?.advantages.len();
         let advantage = |at: usize| {
@@ -80,7 +80,7 @@ impl Row {
     }
 }
 
-/// Figures of a performance test.
+/// Figures of a performance test, each with its confidence interval if known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunFigures {
     /// Database reads and writes per second.
@@ -91,11 +91,11 @@ pub struct RunFigures {
     pub log_write_ms: Option<(f64, Option<Interval>)>,
 }
 
-/// A figure of a run.
+/// Function that selects a figure of a run.
 type OfRun = fn(&RunFigures) -> Option<(f64, Option<Interval>)>;
 
-/// Rows of the runs, one or none for each drive. Latencies do not count for the mean: with a fixed number of threads they follow
-/// from the rate.
+/// Returns the rows for the performance tests of the drives. Latencies are not included in the mean: with a fixed
+/// number of threads they follow from the rate.
 pub fn rows_of_runs(runs: &[Option<RunFigures>]) -> Vec<Row> {
     let figures: [(&str, &str, Better, OfRun, bool); 3] = [
         ("Mail load, transactional I/O", "1/s", Better::Higher, |run| Some(run.transactional_iops), true),
@@ -109,8 +109,8 @@ pub fn rows_of_runs(runs: &[Option<RunFigures>]) -> Vec<Row> {
     figures.into_iter().filter_map(row).collect()
 }
 
-/// Rows of the tests of drives, each a test and the index of the target in it. Similar steps become one row, so that a group with
-/// many steps does not outweigh the others.
+/// Returns the rows for the tests of the drives. Each entry is a test and the index of the target in it. Similar
+/// steps are combined into one row; otherwise a group with many steps would outweigh the others.
 pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
     let Some(steps) = tests.iter().flatten().map(|(test, _)| &test.steps).max_by_key(|steps| steps.len())
     else {
@@ -142,7 +142,7 @@ pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
     groups.into_iter().filter_map(row).collect()
 }
 
-/// Title of the row that a step belongs to.
+/// Returns the title of the row that a step belongs to.
 fn group(step: &StepResult) -> String {
     let kind = if step.step.reads_percent == 0 { "writes" } else { "reads" };
     match step.step.group {

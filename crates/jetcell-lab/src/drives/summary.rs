@@ -1,4 +1,4 @@
-//! The summary: advantages, prices and energy of the drives.
+//! Summary of a comparison: advantages, prices, and energy of the drives.
 
 use jetcell_power::Energy;
 use serde::Serialize;
@@ -9,29 +9,29 @@ use super::drive_list::DriveList;
 use super::rows::{Row, RunFigures, rows_of_runs, rows_of_tests};
 use crate::drive::DriveTest;
 
-/// Version of the form for programs; raised when a field changes its meaning or is removed.
+/// Version of the JSON format. It is incremented when the meaning of a field changes or a field is removed.
 pub const SCHEMA: u32 = 1;
 
-/// The comparison.
+/// Summary of a comparison of drives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// [`SCHEMA`].
+    /// Version of the format, [`SCHEMA`].
     pub schema: u32,
     /// Currency of all prices.
     pub currency: Option<String>,
-    /// The drives, as in the list.
+    /// The drives, in the order of the list.
     pub drives: Vec<Drive>,
-    /// What was measured.
+    /// The measured quantities.
     pub rows: Vec<Row>,
-    /// Percentages that the source of the figures prints, examined.
+    /// Checked percentages that the source of the figures prints.
     pub claims: Vec<Claim>,
-    /// What a reader should know about that source.
+    /// Remarks about that source for the reader.
     pub remarks: Vec<String>,
 }
 
 impl Summary {
-    /// Compares the drives of a list. `tests` has the test of each drive and the index of its target, `runs` its figures under
-    /// load, and `energy` what it draws.
+    /// Compares the drives of a list. `tests` has the test of each drive and the index of its target. `runs` has the
+    /// figures of each drive under load, and `energy` its energy.
     pub fn of(
         list: &DriveList,
         tests: &[Option<(&DriveTest, usize)>],
@@ -96,12 +96,13 @@ mod tests {
     use super::super::{Advantage, DriveEntry, PowerSource};
     use super::*;
 
-    /// A published comparison of two drives.
+    /// Reads a published comparison of two drives.
     fn published() -> Value {
         serde_json::from_str(include_str!("drive-comparison.json")).unwrap()
     }
 
-    /// Its list: six differences that another program printed, prices, energy at the outlet, and a mail load on both.
+    /// Summarizes the published list: six differences that another program printed, prices, energy at the outlet, and
+    /// a mail load on both drives.
     fn summary(published: &Value) -> Summary {
         let number = |pointer: &str| published.pointer(pointer).unwrap().as_f64().unwrap();
         let drive = |name: &str| DriveEntry {
@@ -147,7 +148,7 @@ mod tests {
         Summary::of(&list, &[None, None], &[run("green"), run("black")], &energy)
     }
 
-    /// To the digits that were printed or computed again.
+    /// Asserts that a value equals the published value to the number of digits that were printed or recomputed.
     #[track_caller]
     fn close(found: f64, published: &Value, pointer: &str) {
         let wanted = published.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));
@@ -183,14 +184,14 @@ mod tests {
             );
             close(drive.joules_per_io.unwrap(), &published, &format!("/derived/joules_per_io/{name}"));
         }
-        // The latency under load is shown, and does not count.
+        // The latency under load has a row, but is not included in the mean.
         let latency = summary.rows.iter().find(|row| row.title.contains("database read")).unwrap();
         assert!(!latency.in_mean && latency.advantages[1].unwrap() < -41.0);
         assert_eq!(black.rows_in_mean, 7);
         assert_eq!(green.mean_advantage, None);
     }
 
-    /// The source's errors, each as what it did instead.
+    /// Checks the known errors of the source. Each assertion repeats the wrong calculation of the source.
     #[test]
     fn the_errors_of_the_source_are_known() {
         let published = published();
@@ -204,12 +205,12 @@ mod tests {
             "44",
             "so is a premium of 44 %"
         );
-        // The mean of 24 % has the wrong 26.6 in it.
+        // The printed mean of 24 % includes the wrong 26.6 %.
         let right: f64 = black.mean_advantage.unwrap();
         let six = right * 7.0 - Relation::of(iops("green"), iops("black")).more_percent;
         close((six + 26.6) / 7.0, &published, "/claims/2/recomputed_mean_of_7");
         assert_eq!(format!("{right:.1}"), "25.5");
-        // 18.8 % less energy is of rounded figures, and of the whole server.
+        // The printed 18.8 % less energy comes from rounded figures, and from the power of the whole server.
         let rounded = Relation::of(350.0, 431.0).first_is_less_percent;
         assert_eq!(format!("{rounded:.1}"), "18.8");
         assert!(!black.energy.unwrap().scope.is_storage());

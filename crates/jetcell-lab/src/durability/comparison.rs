@@ -1,4 +1,4 @@
-//! One file after the cut, beside what it may be.
+//! Compares one file after the cut with its allowed states.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::model::{FileModel, Origin};
 use super::operation::{BLOCK, OperationNumber};
 use super::sector::{Content, FileId, SECTOR};
 
-/// Why a promise is not kept.
+/// Violation of a durability promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fault {
     pub(super) damage: Damage,
@@ -24,26 +24,26 @@ impl Fault {
     }
 }
 
-/// What a file has and lacks.
+/// Result of comparing a file with its model.
 #[derive(Default, Debug)]
 pub(super) struct Compared {
-    /// What is missing of operations that were durable.
+    /// Violations, by the operation that was durable.
     pub(super) faults: BTreeMap<Origin, Fault>,
-    /// The newest operation that the file has something of.
+    /// Newest operation whose data is in the file.
     pub(super) newest: OperationNumber,
 }
 
-/// Sectors of one durable operation.
+/// Counts of the sectors of one durable operation.
 #[derive(Default)]
 struct Sectors {
     there: u64,
-    /// An older state is there.
+    /// Sectors with an older state.
     old: u64,
-    /// Something else is there.
+    /// Sectors with data that does not belong there.
     foreign: u64,
 }
 
-/// The file that the first readable sector belongs to.
+/// Returns the file that the first readable sector belongs to.
 pub(super) fn writer_of(bytes: &[u8]) -> Option<FileId> {
     bytes.chunks(SECTOR).find_map(|sector| match Content::of(sector) {
         Content::Written(stamp) => Some(stamp.file),
@@ -51,7 +51,7 @@ pub(super) fn writer_of(bytes: &[u8]) -> Option<FileId> {
     })
 }
 
-/// Compares the bytes of a file with what they may be.
+/// Compares the bytes of a file with the content that its model allows.
 pub(super) fn compare(id: FileId, file: &FileModel, bytes: &[u8]) -> Compared {
     let mut compared = Compared::default();
     let mut sectors: BTreeMap<Origin, Sectors> = BTreeMap::new();
@@ -80,7 +80,7 @@ pub(super) fn compare(id: FileId, file: &FileModel, bytes: &[u8]) -> Compared {
                 _ => false,
             };
             if block.durable.is_none() && number >= file.durable_blocks {
-                // Nothing was promised about this block.
+                // This block was never durable, so it may contain anything.
                 continue;
             }
             let origin = block.durable.unwrap_or(file.length);

@@ -1,4 +1,5 @@
-//! Hundreds of cuts on simulated disks, honest ones and liars: the verdict must be right about each.
+//! Runs hundreds of power cuts on simulated disks, both honest and lying disks. The verdict must be correct for each
+//! cut.
 
 use std::io;
 use std::path::Path;
@@ -10,14 +11,14 @@ use super::*;
 
 const DIRECTORY: &str = "/tested";
 
-/// What a disk says although it is not so.
+/// Operation that a disk acknowledges but does not perform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Lie {
-    /// Files are synced.
+    /// Syncs of files.
     FileSyncs,
-    /// Directories are synced.
+    /// Syncs of directories.
     DirectorySyncs,
-    /// Files whose path contains this are synced.
+    /// Syncs of files whose path contains this text.
     SyncsOf(&'static str),
 }
 
@@ -31,7 +32,7 @@ impl Lie {
         }
     }
 
-    /// A disk on which it is told.
+    /// Wraps a disk with a layer that tells this lie.
     fn on(self, disk: &SimVfs) -> Arc<dyn Vfs> {
         let liar = FaultVfs::new(Arc::new(disk.clone()));
         liar.inject(self.fault());
@@ -39,7 +40,7 @@ impl Lie {
     }
 }
 
-/// Works on a disk until it ends after this operation, or the power goes.
+/// Runs a writer on a disk until it has completed `operations` operations or the power is cut.
 fn work(vfs: Arc<dyn Vfs>, level: Level, seed: u64, transactions: bool, operations: u64) -> MemoryWitness {
     let begin = Begin::new(seed, level, transactions, DIRECTORY.into());
     let mut witness = MemoryWitness::default();
@@ -52,14 +53,14 @@ fn verdict(disk: &SimVfs, witness: &MemoryWitness) -> Verification {
     verify(disk, Path::new(DIRECTORY), &witness.journal().unwrap()).unwrap()
 }
 
-/// The operations of a disk that prepares a test, so that cuts come later.
+/// Returns the number of disk operations that preparing a test needs. Cuts must come after them.
 fn prepared(transactions: bool) -> u64 {
     let disk = SimVfs::new();
     work(Arc::new(disk.clone()), Level::Power, 0, transactions, 0);
     disk.operations()
 }
 
-/// An honest disk whose power goes at some operation.
+/// Cuts the power of an honest disk after `after` disk operations.
 fn cut(seed: u64, after: u64, transactions: bool) -> (SimVfs, MemoryWitness) {
     let disk = SimVfs::new();
     disk.stop_after(after);
@@ -101,7 +102,7 @@ fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
             [seed as usize % 4];
         let disk = SimVfs::new();
         let witness = work(lie.on(&disk), Level::Power, seed, false, 400 + seed * 5);
-        // No disk keeps all by luck.
+        // High loss probabilities, so no lying disk retains everything by chance.
         let lose_length = if lie == Lie::SyncsOf("log/") { 1.0 } else { 0.3 };
         let unlucky = CrashOptions { all_or_nothing: 0.0, lose_length, ..CrashOptions::default() };
         let found = verdict(&disk.crash(seed, unlucky), &witness);
@@ -110,7 +111,7 @@ fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
         match lie {
             Lie::SyncsOf(part) => assert!(only_in(part), "{lie:?}: {:?}", found.findings),
             Lie::DirectorySyncs => {
-                // No content is missing where the name is there.
+                // Where a name exists, its content is complete, so all findings are about names.
                 let of_names = |kind| {
                     matches!(
                         kind,
@@ -176,7 +177,7 @@ fn one_lost_write_that_was_acknowledged_is_named() {
         let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
         let storage = TestedStorage::with_one_way(Arc::new(disk.clone()));
         let mut witness = MemoryWitness::default();
-        // The log is written once, so nothing covers the loss up before the file is replaced.
+        // Each log block is written only once, so no later write hides the loss until the log file is replaced.
         let lose = &mut |at: OperationNumber| {
             if at.0 == 200 {
                 disk.lose_writes("log/", 1);
@@ -200,7 +201,7 @@ fn a_killed_writer_loses_nothing_that_was_complete_and_a_reset_may() {
         let witness = work(Arc::new(disk.clone()), Level::Process, seed, false, 300 + seed * 7);
         assert!(verdict(&disk.process_kill(), &witness).is_kept(), "seed {seed}");
     }
-    // On this level, what is lost without a sync is a finding, too.
+    // At this level, losing unsynced data is also a violation.
     let convicted = (0..40).filter(|seed| {
         let disk = SimVfs::new();
         let witness = work(Arc::new(disk.clone()), Level::Process, *seed, false, 700);
@@ -232,7 +233,7 @@ fn an_empty_directory_and_garbage_are_convicted_and_no_panic() {
     empty.put(Path::new("/tested/other"), b"x");
     let found = verdict(&empty, &witness);
     assert!(found.findings.iter().all(|finding| finding.damage != Damage::Torn) && found.findings.len() > 50);
-    // One bit of a block that was synced.
+    // Flip one bit of a synced block.
     let log = Path::new("/tested/log/current");
     disk.flip_bit(log, 4096 * 8 + 5).unwrap();
     let found = verdict(&disk.clone_disk(), &witness);

@@ -1,17 +1,17 @@
-//! What can become of an operation.
+//! Kinds of damage to an operation.
 
 use serde::{Deserialize, Serialize};
 
-/// What became of an operation that a completed sync had covered.
+/// Damage to an operation that a completed sync had covered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Damage {
-    /// Nothing of it is there, nor of any later operation.
+    /// The operation and all later operations are missing.
     Lost,
-    /// A part of it is there.
+    /// Only a part of the operation is present.
     Torn,
-    /// It is missing, and a later operation is there.
+    /// The operation is missing although a later operation is present.
     Reordered,
-    /// Its place has what no operation wrote there, or cannot be read.
+    /// The location of the operation contains data that no operation wrote there, or cannot be read.
     Unreadable,
 }

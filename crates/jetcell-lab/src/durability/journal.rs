@@ -9,46 +9,47 @@ use serde::{Deserialize, Serialize};
 
 use super::operation::OperationNumber;
 
-/// Version of the lines, and of the script that a seed stands for.
+/// Version of the journal format, and of the script that a seed generates.
 const SCHEMA: u32 = 2;
 
-/// What the storage must survive.
+/// Kind of failure that the storage must survive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// The writer is killed. The kernel goes on, so every completed operation must be there, synced or not.
+    /// The writer is killed. The kernel continues to run, so every completed operation must be present, whether it
+    /// was synced or not.
     Process,
-    /// The machine is reset. The kernel's memory is gone, but drives keep their power and their caches.
+    /// The machine is reset. The kernel's memory is lost, but the drives and their caches keep their power.
     Reset,
-    /// The power is cut, of the drives too.
+    /// The power is cut, including the power of the drives.
     Power,
 }
 
-/// The first line: what the writer is going to do, and where.
+/// First line of a journal: the planned operations and the tested directory.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Begin {
     /// Version of the journal.
     pub schema: u32,
-    /// Decides about all operations.
+    /// Seed that determines all operations.
     pub seed: u64,
-    /// What the storage must survive.
+    /// Kind of failure that the storage must survive.
     pub level: Level,
-    /// Whether the engine takes part.
+    /// True if the script includes commits of the engine.
     pub transactions: bool,
-    /// Whether a file can have several names there; the writer finds out.
+    /// True if the file system supports hard links. The writer sets this field.
     pub links: bool,
-    /// The directory of the test.
+    /// Directory of the test.
     pub directory: PathBuf,
-    /// Which start of the kernel this was (`boot_id`).
+    /// Boot ID of the kernel (`boot_id`).
     pub boot: Option<String>,
-    /// When the writer began.
+    /// Start time of the writer, in milliseconds since 1970 UTC.
     pub unix_ms: i64,
-    /// File system and device under the directory.
+    /// File system and device of the directory.
     pub storage: Option<Storage>,
 }
 
 impl Begin {
-    /// A first line of this version.
+    /// Creates a first line with the current version.
     pub fn new(seed: u64, level: Level, transactions: bool, directory: PathBuf) -> Begin {
         let (boot, unix_ms, storage) = (None, 0, None);
         let (schema, links) = (SCHEMA, true);
@@ -60,41 +61,41 @@ impl Begin {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// The first one.
+    /// First line of the journal.
     Begin(Box<Begin>),
-    /// All operations up to this one are complete.
+    /// All operations up to and including this operation are complete.
     Complete {
-        /// The last one.
+        /// Last completed operation.
         operation: OperationNumber,
-        /// How long it took.
+        /// Duration of the last operation in microseconds.
         us: u64,
-        /// When it was complete.
+        /// Completion time, in milliseconds since 1970 UTC.
         unix_ms: i64,
     },
-    /// This operation failed, and nothing was done after it.
+    /// The operation failed, and no operation was started after it.
     Failed {
-        /// The operation.
+        /// Failed operation.
         operation: OperationNumber,
-        /// What the system said.
+        /// Error that the system returned.
         error: String,
     },
-    /// The writer ended by itself.
+    /// The writer finished normally.
     Ended,
 }
 
 impl Line {
-    /// The line as it is stored.
+    /// Serializes the line as it is stored.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("text and numbers can be written as JSON") + "\n"
     }
 
-    /// The line that was stored.
+    /// Parses a stored line.
     pub fn parse(text: &[u8]) -> Option<Line> {
         serde_json::from_slice(text).ok()
     }
 }
 
-/// What the first lines of all versions have.
+/// Field that the first lines of all versions have.
 #[derive(Deserialize)]
 struct Version {
     begin: VersionOfBegin,
@@ -114,15 +115,15 @@ impl Version {
 /// Maximum length of a line in bytes.
 const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Why a journal cannot be used.
+/// Reason why a journal cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum JournalError {
-    /// It has no first line.
+    /// The first line is missing.
     #[error(
         "this is no journal of a durability test, or its first line is missing; give the file that the witness wrote"
     )]
     NoBegin,
-    /// Another version wrote it.
+    /// The journal has a different version.
     #[error(
         "the journal has version {0}; this program verifies version {SCHEMA}: use the jetcell that wrote it"
     )]
@@ -130,27 +131,27 @@ pub enum JournalError {
     /// The system cannot read the file.
     #[error("the journal cannot be read: {0}; copy it to another device")]
     Read(io::ErrorKind),
-    /// A line in the middle cannot be read.
+    /// A line in the middle cannot be parsed.
     #[error(
         "line {0} of the journal is damaged, so the witness itself has lost something; repeat the test with another witness"
     )]
     Damaged(usize),
 }
 
-/// What a witness knows.
+/// Contents of a journal.
 #[derive(Clone, Debug)]
 pub struct Journal {
     /// The first line.
     pub begin: Box<Begin>,
-    /// The last operation that was complete.
+    /// Last completed operation.
     pub last: OperationNumber,
-    /// When that was.
+    /// Completion time of that operation, in milliseconds since 1970 UTC.
     pub last_unix_ms: i64,
-    /// Latencies of what promises durability.
+    /// Latencies of the operations that promise durability.
     pub(super) latencies: Latencies,
-    /// The error that ended the writer.
+    /// Operation that failed and stopped the writer, with its error.
     pub failed: Option<(OperationNumber, String)>,
-    /// Whether the writer ended by itself.
+    /// True if the writer finished normally.
     pub ended: bool,
 }
 
@@ -184,7 +185,7 @@ impl Journal {
                 }
                 Some(Line::Failed { operation, error }) => journal.failed = Some((operation, error)),
                 Some(Line::Ended) => journal.ended = true,
-                // The cut may have interrupted the witness as well. Only the last line has no line end.
+                // The cut may also have interrupted the witness. Only the last line may lack a line end.
                 None if !line.ends_with(b"\n") && line.len() < MAX_LINE_BYTES => {}
                 _ => return Err(JournalError::Damaged(number)),
             }
@@ -193,7 +194,8 @@ impl Journal {
     }
 }
 
-/// Replaces `line` by the next line, which is empty at the end. A longer line is cut off, and is damaged therefore.
+/// Replaces `line` with the next line, or with an empty line at the end of the input. A line longer than
+/// [`MAX_LINE_BYTES`] is truncated, and is therefore treated as damaged.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> Result<(), JournalError> {
     line.clear();
     let read = io::Read::take(input, MAX_LINE_BYTES as u64).read_until(b'\n', line);

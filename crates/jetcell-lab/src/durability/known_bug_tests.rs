@@ -1,4 +1,5 @@
-//! Bugs that file systems had: what each of them left after a cut is made by hand, and must be convicted.
+//! Known bugs of file systems. Each test reproduces the state that a bug left after a cut, and the verifier must
+//! detect it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +11,12 @@ use super::script::Script;
 use super::*;
 
 const DIRECTORY: &str = "/tested";
-/// Seeds and operations in which operations are looked for.
+/// Number of seeds in which the tests search for a pattern, with [`OPERATIONS`] operations per seed.
 const SEEDS: u64 = 60;
 const OPERATIONS: usize = 2500;
 
-/// A disk that did everything, and the journal of a writer that ended behind the first operations that follow each other so.
+/// Returns a disk that performed everything, and the journal of a writer that stopped right after the first
+/// operations that match `follow`.
 fn worked_until(
     follow: impl Fn(&[Operation]) -> Option<PathBuf>,
     length: usize,
@@ -39,7 +41,7 @@ fn worked_until(
     panic!("no seed has these operations");
 }
 
-/// The only finding: kind, damage, name of the file, and what was found.
+/// Returns the only finding: kind, damage, file name, and description.
 fn finding(disk: &SimVfs, journal: &Journal) -> (OperationKind, Damage, String, String) {
     let found = verify(disk, Path::new(DIRECTORY), journal).unwrap();
     let [one] = &found.findings[..] else { panic!("{:?}", found.findings) };
@@ -67,7 +69,7 @@ fn a_file_that_vanishes_when_its_old_name_is_used_again_is_missed() {
     disk.remove(&new_name).unwrap();
     let (kind, _, name, found) = finding(&disk, &journal);
     assert_eq!((kind, &*name, &*found), (OperationKind::Create, "a", "the file has none of its names"));
-    // The other order of events is allowed: neither the rename nor the new file came to the disk.
+    // The other order of events is allowed: neither the rename nor the new file reached the disk.
     let (disk, journal, new_name) = worked_until(follow, 4);
     disk.rename(&new_name, &new_name.with_file_name("a")).unwrap();
     assert!(verify(&disk, Path::new(DIRECTORY), &journal).unwrap().is_kept());

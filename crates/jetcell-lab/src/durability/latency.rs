@@ -1,4 +1,4 @@
-//! Syncs that are too fast to be true.
+//! Detects syncs that are implausibly fast.
 
 use jetcell_workload::machine::Storage;
 use jetcell_workload::measurement::LatencySummary;
@@ -6,27 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::Level;
 
-/// A drive of 15,000 turns a minute, the fastest ever sold, needs 4 ms for a turn: a write waits for half of one on average.
+/// Half a revolution in microseconds, for a drive with 15,000 revolutions per minute, the fastest ever sold. A
+/// revolution takes 4 ms, and a write waits for half a revolution on average.
 const HALF_A_TURN_US: u64 = 2000;
-/// No command to a device and back is faster.
+/// Minimum round trip of a command to a device, in microseconds.
 const ROUND_TRIP_US: u64 = 10;
-/// Fewer syncs tell nothing.
+/// Minimum number of syncs for a conclusion.
 const ENOUGH: u64 = 20;
 
-/// Why latencies of syncs are suspicious.
+/// Reason why the latencies of syncs are suspicious.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncDoubt {
     /// The file system is in memory.
     Memory,
-    /// A spinning disk cannot have written that fast; a cache answered.
+    /// A spinning disk cannot write this fast, so a cache acknowledged the syncs.
     FasterThanTheDisk,
-    /// No device was asked.
+    /// The syncs were acknowledged without a command to the device.
     NoRoundTrip,
 }
 
 impl SyncDoubt {
-    /// What it means, for people.
+    /// Returns a human-readable explanation.
     pub fn meaning(self) -> &'static str {
         match self {
             SyncDoubt::Memory => "the file system is in memory: nothing survives a power cut",
@@ -41,16 +42,16 @@ impl SyncDoubt {
     }
 }
 
-/// What is suspicious about the latencies of syncs.
+/// Returns the reason why the latencies of syncs are suspicious, if they are.
 pub(super) fn doubt(sync: &LatencySummary, level: Level, storage: Option<&Storage>) -> Option<SyncDoubt> {
-    // On this level there are operations without a sync among the latencies.
+    // At this level, the latencies include operations without a sync.
     if sync.count < ENOUGH || level == Level::Process {
         return None;
     }
     let file_system = storage.and_then(|storage| storage.mount.as_ref()).map(|mount| &*mount.file_system);
     let device = storage.and_then(|storage| storage.device.as_ref());
     let spins = device.is_some_and(|device| device.rotational == Some(true));
-    // The kernel sends no flush to such a device: the write itself was the promise.
+    // The kernel sends no flush to a write-through device: the completed write was already durable.
     let writes_through = device.is_some_and(|device| device.write_cache.as_deref() == Some("write through"));
     match file_system {
         Some("tmpfs" | "ramfs") => Some(SyncDoubt::Memory),
@@ -66,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// A disk or another device, with this setting of its cache, under ext4 or another file system.
+    /// Returns a storage with this file system, kind of device, and write cache setting.
     fn storage(file_system: &str, rotational: bool, write_cache: &str) -> Storage {
         let mount = Mount {
             point: "/mnt".into(),
@@ -95,14 +96,14 @@ mod tests {
         let through = storage("ext4", false, "write through");
         let memory = storage("tmpfs", false, "write back");
         let median = |us: u64, storage: &Storage| of(100, us, Level::Power, Some(storage));
-        // A spinning disk turns, flash only has to be asked, and memory is never durable.
+        // A spinning disk must rotate, flash only needs a command round trip, and memory is never durable.
         assert_eq!(median(1999, &disk), Some(SyncDoubt::FasterThanTheDisk));
         assert_eq!(median(2000, &disk), None);
         assert_eq!(median(9, &flash), Some(SyncDoubt::NoRoundTrip));
         assert_eq!((median(10, &flash), median(9, &through)), (None, None));
         assert_eq!(median(50_000, &memory), Some(SyncDoubt::Memory));
         assert_eq!(of(100, 9, Level::Reset, None), Some(SyncDoubt::NoRoundTrip));
-        // Few syncs prove nothing, and on the level of a process others than syncs are counted.
+        // A few syncs prove nothing, and at process level the latencies include other operations than syncs.
         assert_eq!(of(19, 9, Level::Power, Some(&flash)), None);
         assert_eq!(of(20, 9, Level::Power, Some(&flash)), Some(SyncDoubt::NoRoundTrip));
         assert_eq!(of(100, 1, Level::Process, Some(&memory)), None);

@@ -1,4 +1,4 @@
-//! The other side of a connection: a process that keeps a journal for a writer.
+//! Server side of a witness connection: a process that keeps a journal for a writer.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,38 +9,38 @@ use jetcell_vfs::Cancel;
 use super::journal::Line;
 use super::witness::{FileWitness, KEPT};
 
-/// Longest line that is taken.
+/// Maximum length of an accepted line in bytes.
 const LONGEST: usize = 64 << 10;
-/// Time between two looks at whether to end.
+/// Interval at which the listener checks for cancellation.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Waits for one writer, and keeps its journal.
+/// Accepts one writer and keeps its journal.
 pub struct WitnessListener(TcpListener);
 
 impl WitnessListener {
-    /// Listens at `host:port`; port 0 is any that is free.
+    /// Listens at `host:port`. Port 0 selects any free port.
     ///
     /// # Errors
-    /// The address is none of this machine, or in use.
+    /// Returns an error if the address is not local or is already in use.
     pub fn bind(address: &str) -> io::Result<WitnessListener> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(WitnessListener(listener))
     }
 
-    /// Where it listens.
+    /// Returns the address on which the listener accepts connections.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// Returns an error if the system does not report the address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// Keeps the lines of the first writer until it ends, or `cancel` is asked. A writer whose machine lost its power never says
-    /// that it has ended. Returns the number of lines.
+    /// Stores the lines of the first writer until the connection is closed or `cancel` is set. A writer whose machine
+    /// loses power never closes its connection. Returns the number of lines.
     ///
     /// # Errors
-    /// The journal cannot be written, or the peer sends something else than a journal.
+    /// Returns an error if the journal cannot be written or the peer sends anything other than a journal.
     pub fn serve(&self, journal: &mut FileWitness, cancel: &Cancel) -> io::Result<u64> {
         let mut stream = loop {
             match self.0.accept() {
@@ -66,7 +66,8 @@ fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel
         let count = match stream.read(&mut buffer) {
             Ok(count) => count,
             Err(error) if is_pause(&error) => continue,
-            // The machine of the writer is gone, which is what it is for.
+            // The writer's machine is unreachable. This is the event that the witness exists for, so it is not an
+            // error.
             Err(_) => return Ok(lines),
         };
         if count == 0 {

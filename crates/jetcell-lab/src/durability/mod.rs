@@ -1,7 +1,8 @@
-//! Does storage keep what it acknowledged? A writer works until the power is cut, a witness elsewhere knows what was promised, and
-//! a verifier compares.
+//! Tests whether storage retains the data that it acknowledged. A writer works until the power is cut, a witness on
+//! another machine records the promises, and a verifier compares them with the storage.
 //!
-//! Only what a completed sync covered must be there. What was written later may be there, or not, or in part.
+//! Only operations that a completed sync covered must be present. Later writes may be present, missing, or
+//! incomplete.
 
 mod comparison;
 #[cfg(test)]

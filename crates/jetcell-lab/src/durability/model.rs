@@ -1,5 +1,5 @@
-//! What may be on the device after the cut: for each block and each name the durable state, and the changes that no completed
-//! sync covered.
+//! Allowed states of the device after the cut. For each block and each name, the model has the durable state and the
+//! changes that no completed sync covered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use super::operation::{Operation, OperationKind, OperationNumber, directory_of};
 use super::sector::FileId;
 
-/// The operation that made a state.
+/// Operation that produced a state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Origin {
     pub(super) operation: OperationNumber,
     pub(super) kind: OperationKind,
 }
 
-/// A block of a file. Without a durable write it may read as zeros.
+/// A block of a file. Before its first durable write it may read as zeros.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Block {
     pub(super) durable: Option<Origin>,
@@ -22,7 +22,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Whether the block may have what this operation wrote.
+    /// Returns true if the block may contain the data of this operation.
     pub(super) fn may_be_of(&self, operation: OperationNumber) -> bool {
         self.durable.iter().chain(&self.pending).any(|origin| origin.operation == operation)
     }
@@ -32,23 +32,23 @@ impl Block {
 #[derive(Clone, Debug)]
 pub(super) struct FileModel {
     pub(super) blocks: Vec<Block>,
-    /// Blocks that the file has for certain.
+    /// Number of blocks that the file must have.
     pub(super) durable_blocks: usize,
-    /// What made the file as long as it is.
+    /// Operation that gave the file its length.
     pub(super) length: Origin,
-    /// Whether a name of it was removed or given to another file while something was undecided about its names.
-    /// Then it need not have a name.
+    /// True if a name of the file was removed or given to another file while other changes to its names were
+    /// undecided. The file may then have no name at all.
     pub(super) may_be_gone: bool,
 }
 
-/// What a name leads to.
+/// A file, or no file, to which a name refers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Binding {
     pub(super) origin: Origin,
     pub(super) file: Option<FileId>,
 }
 
-/// A name. Without a durable binding there was never such a name.
+/// A name. Without a durable binding, the name may never have existed.
 #[derive(Clone, Default, Debug)]
 pub(super) struct NameModel {
     pub(super) durable: Option<Binding>,
@@ -56,7 +56,7 @@ pub(super) struct NameModel {
 }
 
 impl NameModel {
-    /// What a program would find.
+    /// Returns the file that a program would find under the name before the cut.
     fn current(&self) -> Option<FileId> {
         self.pending.last().or(self.durable.as_ref()).and_then(|binding| binding.file)
     }
@@ -66,7 +66,7 @@ impl NameModel {
             || self.pending.iter().any(|binding| binding.file.is_none())
     }
 
-    /// The bindings to files.
+    /// Returns the bindings that refer to a file.
     pub(super) fn files(&self) -> impl Iterator<Item = (Binding, FileId)> + '_ {
         let all = self.durable.iter().chain(&self.pending);
         all.filter_map(|binding| Some((*binding, binding.file?)))
@@ -78,18 +78,18 @@ impl NameModel {
 pub(super) struct Model {
     pub(super) files: BTreeMap<FileId, FileModel>,
     pub(super) names: BTreeMap<PathBuf, NameModel>,
-    /// The last row that must be in the table.
+    /// Last row that must be in the table.
     pub(super) durable_row: Option<(OperationNumber, i32)>,
-    /// The last row that may be in the table.
+    /// Last row that may be in the table.
     pub(super) last_row: i32,
     applied: u64,
 }
 
-/// Operations between two searches for files that nothing leads to any more.
+/// Number of operations between two removals of files that no name refers to any more.
 const FORGET_EVERY: u64 = 4096;
 
 impl Model {
-    /// An operation that was completed.
+    /// Applies a completed operation.
     pub(super) fn complete(&mut self, number: OperationNumber, operation: &Operation) {
         match operation {
             Operation::SyncFile { path } => self.sync_file(path),
@@ -106,7 +106,7 @@ impl Model {
         }
     }
 
-    /// An operation that may have happened, in part.
+    /// Applies an operation that may have happened completely, partly, or not at all.
     pub(super) fn begin(&mut self, number: OperationNumber, operation: &Operation) {
         let Some(kind) = operation.kind() else { return };
         let origin = Origin { operation: number, kind };
@@ -146,7 +146,7 @@ impl Model {
         }
     }
 
-    /// Makes durable what an operation changed, as if it was synced.
+    /// Makes the changes of an operation durable, as if they had been synced.
     pub(super) fn settle(&mut self, operation: &Operation) {
         match operation {
             Operation::Write { path, .. } | Operation::Preallocate { path, .. } => self.sync_file(path),
@@ -174,7 +174,7 @@ impl Model {
         name.pending.push(Binding { origin, file });
     }
 
-    /// The file of a name that it is going to lose.
+    /// Marks the current file of a name, which is about to lose this name.
     fn leave(&mut self, path: &Path) {
         if let Some(file) = self.current_mut(path) {
             file.may_be_gone = true;
@@ -203,7 +203,7 @@ impl Model {
                 name.pending.clear();
             }
         }
-        // A file that has lost a name is there for certain again once nothing is undecided about its other names.
+        // A file that lost a name must exist again once no change to its other names is undecided.
         for id in named {
             let Some(file) = self.files.get_mut(&id).filter(|file| file.may_be_gone) else { continue };
             let its = |name: &&NameModel| name.files().any(|(_, file)| file == id);
@@ -228,7 +228,7 @@ impl FileModel {
 }
 
 impl Model {
-    /// The operations that changed something that is not durable yet.
+    /// Returns the operations with changes that are not durable yet.
     pub(super) fn undecided(&self) -> BTreeSet<Origin> {
         let blocks = self.files.values().flat_map(|file| &file.blocks).flat_map(|block| &block.pending);
         let names = self.names.values().flat_map(|name| &name.pending).map(|binding| &binding.origin);

@@ -1,13 +1,13 @@
-//! What the writer does, and how it is called in a verdict.
+//! Operations of the writer, and their names in a verdict.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a block, the smallest transfer.
+/// Size of a block in bytes, which is the smallest transfer.
 pub(super) const BLOCK: usize = 4096;
 
-/// The place of an operation in its script, from 1.
+/// Number of an operation in its script, starting at 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationNumber(pub u64);
@@ -24,19 +24,19 @@ impl OperationNumber {
 pub enum OperationKind {
     /// A new file.
     Create,
-    /// Blocks behind the end of a file.
+    /// Write of blocks after the end of a file.
     Append,
-    /// Blocks that a file had.
+    /// Overwrite of existing blocks.
     Overwrite,
-    /// Space for a file.
+    /// Allocation of space for a file.
     Preallocate,
-    /// Blocks in preallocated space, as a database writes its log.
+    /// Write of blocks in preallocated space, as a database writes its log.
     LogWrite,
-    /// A new name in place of the old one.
+    /// Replacement of a name by a new name.
     Rename,
-    /// One more name.
+    /// Additional name for a file.
     Link,
-    /// A name less.
+    /// Removal of a name.
     Unlink,
     /// A durable commit of the ESE engine.
     Transaction,
@@ -56,7 +56,7 @@ impl OperationKind {
         OperationKind::Transaction,
     ];
 
-    /// Name for people.
+    /// Returns the human-readable name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             OperationKind::Create => "create",
@@ -72,7 +72,7 @@ impl OperationKind {
     }
 }
 
-/// One operation. Paths are relative to the directory of the test. Buffered writes go through the kernel's cache.
+/// One operation. Paths are relative to the directory of the test. Buffered writes go through the page cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Create { path: PathBuf },
@@ -87,7 +87,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// What it counts as; `None` for a sync.
+    /// Returns the kind under which the operation is counted; `None` for a sync.
     pub(super) fn kind(&self) -> Option<OperationKind> {
         Some(match self {
             Operation::Create { .. } => OperationKind::Create,
@@ -101,7 +101,7 @@ impl Operation {
         })
     }
 
-    /// Whether its completion promises that something survives a power cut.
+    /// Returns true if completion of the operation promises durability.
     pub(super) fn promises(&self) -> bool {
         matches!(
             self,
@@ -110,7 +110,7 @@ impl Operation {
     }
 }
 
-/// The directory of a path.
+/// Returns the parent directory of a path.
 pub(super) fn directory_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }

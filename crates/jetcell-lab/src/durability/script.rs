@@ -1,8 +1,9 @@
-//! The endless sequence of operations, which the journal's first line alone decides: the verifier computes it again.
+//! The infinite sequence of operations. It is determined by the first line of the journal alone, so the verifier can
+//! recompute it.
 //!
-//! A round has all [sequences](super::sequence) of one and of two actions, each in a directory of its own, in an order that
-//! differs from round to round. Between them are writes to a preallocated log, and commits of the engine. A directory is used again
-//! after some trials, so the test needs little space.
+//! A round contains all [sequences](super::sequence) of one and of two actions. Each sequence runs in a separate
+//! directory, and the order differs from round to round. Writes to a preallocated log and commits of the engine are
+//! interleaved with the sequences. Directories are reused after [`SLOTS`] trials, so the test needs little space.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -15,30 +16,30 @@ use super::journal::Begin;
 use super::operation::{Operation, OperationKind};
 use super::sequence::Sequence;
 
-/// Trials whose files exist at a time.
+/// Number of trials whose files exist at the same time.
 const SLOTS: usize = 256;
-/// Blocks of a log file.
+/// Number of blocks in a log file.
 const LOG_BLOCKS: u64 = 32;
-/// Trials from one commit to the next.
+/// Number of trials per commit.
 const TRIALS_PER_COMMIT: usize = 4;
 
 fn trial_directory(slot: usize) -> PathBuf {
     PathBuf::from(format!("trials/{slot:03}"))
 }
 
-/// The script of a seed.
+/// Infinite sequence of operations for a seed.
 pub(super) struct Script {
     seed: u64,
     transactions: bool,
     links: bool,
     round: u64,
-    /// What is left of the round.
+    /// Sequences that remain in the current round.
     sequences: Vec<Sequence>,
     trials: usize,
     queue: VecDeque<Operation>,
     /// Names that the last trial in each directory left.
     left: Vec<BTreeSet<PathBuf>>,
-    /// The next block of the log; `None` before there is one.
+    /// Next block of the log; `None` before the first log file is created.
     log_block: Option<u64>,
     row: i32,
 }
@@ -59,7 +60,7 @@ impl Script {
         }
     }
 
-    /// The directories that must exist before the first operation.
+    /// Returns the directories that must exist before the first operation.
     pub(super) fn directories() -> Vec<PathBuf> {
         let trials = (0..SLOTS).map(|slot| trial_directory(slot).join("other"));
         std::iter::once("log".into()).chain(trials).collect()

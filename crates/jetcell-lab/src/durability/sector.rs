@@ -1,19 +1,19 @@
-//! Sectors that say who wrote them: every 512 bytes name their operation, file and place.
+//! Self-describing sectors: every 512 bytes contain the operation that wrote them, the file, and the sector number.
 
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::operation::{BLOCK, OperationNumber};
 
-/// The unit that a device writes as a whole.
+/// Size in bytes that a device writes atomically.
 pub(super) const SECTOR: usize = 512;
 const MAGIC: [u8; 8] = *b"JCLDUR01";
 
-/// A file, named by the operation that created it.
+/// A file, identified by the operation that created it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct FileId(pub(super) OperationNumber);
 
-/// Where a sector belongs, and who wrote it.
+/// Identity of a sector: its file, its number, and the operation that wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stamp {
     pub(super) operation: OperationNumber,
@@ -22,19 +22,19 @@ pub(super) struct Stamp {
     pub(super) sector: u64,
 }
 
-/// What a sector on the device is.
+/// Content of a sector on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     Zeros,
     Written(Stamp),
-    /// No operation wrote this.
+    /// Content that no operation wrote.
     Unknown,
 }
 
 impl Stamp {
     fn bytes(self) -> [u8; SECTOR] {
         let mut bytes = [0; SECTOR];
-        // Nothing that a device could compress away.
+        // Random content, which a device cannot compress.
         let seed = self.operation.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.sector;
         ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
         let fields =
@@ -65,7 +65,7 @@ impl Content {
     }
 }
 
-/// Fills whole blocks of a file, from `block` on.
+/// Fills whole blocks of a file, starting at block number `block`.
 pub(super) fn fill(bytes: &mut [u8], operation: OperationNumber, file: FileId, block: u64) {
     let first = block * (BLOCK / SECTOR) as u64;
     for (number, sector) in bytes.chunks_exact_mut(SECTOR).enumerate() {

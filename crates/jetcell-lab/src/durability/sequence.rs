@@ -1,41 +1,42 @@
-//! All sequences of one and of two actions on a few names, with and without syncs behind each.
+//! All sequences of one and of two actions on a few names, with and without syncs after each action.
 //!
-//! A name may be given to another file, and a file may have several names, because most known bugs of file systems need that: a
-//! file is renamed and its old name is used again, a name is removed and created, a link outlives its source.
+//! A name may be given to another file, and a file may have more than one name. Most known bugs of file systems
+//! require this: a file is renamed and its old name is reused, a name is removed and created again, or a link
+//! outlives its source.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::operation::{Operation, OperationKind, directory_of};
 
-/// The files that a sequence begins with, and their blocks.
+/// Files that exist at the start of a sequence, with their sizes in blocks.
 const BEGIN: [(Name, u64); 3] = [(Name::First, 2), (Name::Second, 1), (Name::Third, 1)];
-/// Blocks of a file that it creates.
+/// Number of blocks in a file that a sequence creates.
 const NEW_BLOCKS: u64 = 1;
-/// Blocks of one append or overwrite.
+/// Number of blocks in one append or overwrite.
 const WRITTEN: u64 = 2;
-/// Blocks that are allocated before one of them is written.
+/// Number of blocks that are preallocated before one of them is written.
 const PREALLOCATED: u64 = 4;
 
 /// A name in the directory of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Name {
-    /// Exists at the begin.
+    /// Exists at the start.
     First,
-    /// Exists at the begin, too.
+    /// Exists at the start.
     Second,
-    /// The same, but it is only replaced, and replaces others.
+    /// Exists at the start, and is only replaced by others or replaces others.
     Third,
-    /// Does not.
+    /// Does not exist at the start.
     Fresh,
-    /// Does not, and is in another directory.
+    /// Does not exist at the start, and is in another directory.
     Elsewhere,
 }
 
 impl Name {
     const ALL: [Name; 5] = [Name::First, Name::Second, Name::Third, Name::Fresh, Name::Elsewhere];
 
-    /// Its path, in the directory of a sequence.
+    /// Returns the path of the name, given the directory of the sequence.
     pub(super) fn path(self, directory: &Path) -> PathBuf {
         directory.join(match self {
             Name::First => "a",
@@ -47,32 +48,32 @@ impl Name {
     }
 }
 
-/// How bytes come into a file.
+/// Kind of a write, and whether it is buffered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Manner {
     pub(super) kind: OperationKind,
-    /// Through the kernel's cache instead of past it.
+    /// True if the write goes through the page cache instead of bypassing it.
     pub(super) buffered: bool,
 }
 
-/// What a sequence does.
+/// One action of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
-    /// A new file with a block.
+    /// Creates a file with [`NEW_BLOCKS`] blocks.
     Create(Name),
     Write(Name, Manner),
-    /// To a name that no file has, or that of another file.
+    /// Renames a file to an unused name, or replaces another file.
     Rename(Name, Name),
     Link(Name, Name),
     Unlink(Name),
 }
 
-/// The syncs behind an action.
+/// Syncs after an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Syncs {
-    /// Of the file, by the name that it has then.
+    /// Syncs the file, under the name that it has after the action.
     pub(super) file: bool,
-    /// Of the directories whose names changed.
+    /// Syncs the directories whose names changed.
     pub(super) directory: bool,
 }
 
@@ -83,7 +84,7 @@ impl Syncs {
     pub(super) const BOTH: Syncs = Syncs { file: true, directory: true };
 }
 
-/// One action, or two.
+/// A sequence of one or two actions, with their syncs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sequence {
     pub(super) first: (Action, Syncs),
@@ -91,10 +92,11 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// All of them; those with links only if there are `links`.
+    /// Returns all sequences. Sequences with hard links are included only if `links` is true.
     pub(super) fn all(links: bool) -> Vec<Sequence> {
         let begin = Files::of(&BEGIN);
-        // The files are alike, so it is enough that the first one is the first to change, and the second one the first to be replaced.
+        // The files are interchangeable. It is sufficient that the first file is the first to change, and the second
+        // file the first to be replaced.
         let alike = |action: &Action| {
             matches!(action.subject(), Name::Second | Name::Third)
                 || matches!(action, Action::Rename(_, Name::Third))
@@ -114,21 +116,21 @@ impl Sequence {
         all
     }
 
-    /// The files that it begins with.
+    /// Returns the files that exist at the start of the sequence.
     pub(super) fn files(self) -> Files {
         let third = |action| matches!(action, Action::Rename(from, to) if [from, to].contains(&Name::Third));
         let without = &BEGIN[..BEGIN.len() - 1];
         Files::of(if self.steps().any(|(action, _)| third(action)) { &BEGIN } else { without })
     }
 
-    /// The actions with their syncs.
+    /// Returns the actions with their syncs.
     pub(super) fn steps(self) -> impl Iterator<Item = (Action, Syncs)> {
         std::iter::once(self.first).chain(self.second)
     }
 }
 
 impl Action {
-    /// The name that it is done to.
+    /// Returns the name to which the action applies.
     fn subject(self) -> Name {
         match self {
             Action::Create(name) | Action::Write(name, _) | Action::Unlink(name) => name,
@@ -136,7 +138,7 @@ impl Action {
         }
     }
 
-    /// The syncs that promise something about it, and none.
+    /// Returns the combinations of syncs that affect the action, including no sync.
     fn syncs(self) -> &'static [Syncs] {
         match self {
             Action::Create(_) | Action::Rename(..) | Action::Link(..) => {
@@ -147,13 +149,14 @@ impl Action {
         }
     }
 
-    /// The operations of the syncs behind it.
+    /// Returns the operations for the syncs after the action.
     pub(super) fn synced(self, syncs: Syncs, directory: &Path) -> Vec<Operation> {
         let path = |name: Name| name.path(directory);
         let (file, changed) = match self {
             Action::Create(name) => (Some(name), vec![name]),
             Action::Write(name, _) => (Some(name), Vec::new()),
-            // First the directory that has the new name: a file must be somewhere.
+            // The directory of the new name is synced first. Otherwise a crash between the two syncs could leave the
+            // file without a name.
             Action::Rename(from, to) => (Some(to), vec![to, from]),
             Action::Link(_, to) => (Some(to), vec![to]),
             Action::Unlink(name) => (None, vec![name]),
@@ -167,7 +170,7 @@ impl Action {
     }
 }
 
-/// Which file each name leads to, and how many blocks each file has.
+/// The file of each name, and the number of blocks in each file.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     names: BTreeMap<Name, usize>,
@@ -180,12 +183,12 @@ impl Files {
         Files { names, blocks: begin.iter().map(|(_, blocks)| *blocks).collect() }
     }
 
-    /// Names that lead to a file.
+    /// Returns the names that refer to a file.
     pub(super) fn names(&self) -> impl Iterator<Item = Name> + '_ {
         self.names.keys().copied()
     }
 
-    /// The operations that create all of them durably.
+    /// Returns the operations that create all files durably.
     pub(super) fn prepare(&self, directory: &Path) -> Vec<Operation> {
         let mut all = Vec::new();
         for (name, file) in &self.names {
@@ -197,13 +200,13 @@ impl Files {
         all
     }
 
-    /// What can be done now.
+    /// Returns the actions that are possible in this state.
     fn actions(&self, links: bool) -> Vec<Action> {
         let free =
             || Name::ALL.into_iter().filter(|name| *name != Name::Third && !self.names.contains_key(name));
         let mut all: Vec<Action> = free().map(Action::Create).collect();
         for (&name, file) in &self.names {
-            // A rename from one name of a file to another one does nothing.
+            // A rename between two names of the same file does nothing.
             let targets = Name::ALL.into_iter().filter(|to| self.names.get(to) != Some(file));
             if name == Name::Third {
                 let replaced = targets.filter(|to| self.names.contains_key(to));
@@ -226,7 +229,7 @@ impl Files {
         self.names.get(&name).copied().unwrap_or_default()
     }
 
-    /// The names and lengths after an action.
+    /// Updates the names and lengths for an action.
     fn apply(&mut self, action: Action) {
         match action {
             Action::Create(name) => {
@@ -254,7 +257,7 @@ impl Files {
         }
     }
 
-    /// The blocks that a write covers, and the length of the file behind it.
+    /// Returns the blocks that a write covers, and the length of the file after it, in blocks.
     fn written(&self, name: Name, manner: Manner) -> (std::ops::Range<u64>, u64) {
         let len = self.blocks.get(self.file(name)).copied().unwrap_or_default();
         match manner.kind {
@@ -264,7 +267,7 @@ impl Files {
         }
     }
 
-    /// Does an action: its operations.
+    /// Performs an action: updates the state and returns the operations.
     pub(super) fn act(&mut self, action: Action, directory: &Path) -> Vec<Operation> {
         let path = |name: Name| name.path(directory);
         let operations = match action {
@@ -300,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether there is such a sequence.
+    /// Returns true if the set of all sequences contains this sequence.
     fn has(first: (Action, Syncs), second: (Action, Syncs)) -> bool {
         Sequence::all(true).contains(&Sequence { first, second: Some(second) })
     }

@@ -1,4 +1,5 @@
-//! Calls that never return: what they were to do is undecided, and what was promised before still counts.
+//! Tests with calls that never return. The effect of such a call is undecided, and all earlier promises must still be
+//! kept.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +12,7 @@ use super::*;
 
 const DIRECTORY: &str = "/tested";
 
-/// The call that never returns.
+/// Kind of call that never returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stalled {
     Write,
@@ -20,12 +21,12 @@ enum Stalled {
 
 struct Stall {
     call: Stalled,
-    /// Such calls that return.
+    /// Counts down the calls of this kind; the call that finds 1 stalls.
     left: AtomicU64,
-    /// Whether it reaches the disk nevertheless.
+    /// If true, the stalled call still reaches the disk.
     done: bool,
     reached: mpsc::Sender<()>,
-    /// Something comes here when the test is over.
+    /// Receives when the test is over, which releases the stalled call.
     end: Mutex<mpsc::Receiver<()>>,
 }
 
@@ -100,7 +101,7 @@ fn a_call_that_never_returns_is_undecided_and_what_was_promised_before_counts() 
             write(&storage, Path::new(DIRECTORY), &begin, &mut witness, &mut |_| true)
         });
         waits.recv().unwrap();
-        // The cut comes while the call waits.
+        // The power is cut while the call is stalled.
         let (after, journal) = (disk.crash(seed, CrashOptions::default()), kept.lock().unwrap().journal());
         let nothing = SimVfs::new();
         nothing.put(Path::new("/tested/other"), b"x");

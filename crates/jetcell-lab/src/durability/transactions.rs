@@ -12,21 +12,21 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, SimVfs, Vfs};
 
 use super::operation::BLOCK;
 
-/// Directory of the engine below that of the test.
+/// Directory of the engine, below the directory of the test.
 const DIRECTORY: &str = "engine";
 const DATABASE: &str = "durability.edb";
 const TABLE: &str = "Commits";
-/// Bytes of a row, so that commits fill pages and logs.
+/// Size of a row's body in bytes. It is large enough that commits fill pages and logs.
 const BODY: usize = 700;
 
-/// An instance that commits one row at a time.
+/// An instance of the engine that commits one row at a time.
 pub(super) struct Transactions {
     instance: Arc<Instance>,
     database: Arc<Database>,
 }
 
 fn options(vfs: Arc<dyn Vfs>, directory: PathBuf) -> InstanceOptions {
-    // Without threads the engine does the same on every run.
+    // Without background threads, the engine behaves identically on every run.
     InstanceOptions {
         log_file_size: 256 << 10,
         checkpoint_depth: 1 << 20,
@@ -42,7 +42,7 @@ fn body(row: i32) -> Vec<u8> {
 }
 
 impl Transactions {
-    /// A new instance with an empty table, all of it durable.
+    /// Creates an instance with an empty table. Both are durable when this function returns.
     pub(super) fn create(vfs: Arc<dyn Vfs>, directory: &Path) -> Result<Transactions> {
         let directory = directory.join(DIRECTORY);
         vfs.create_directory(&directory).map_err(|error| Error::io(&directory, &error))?;
@@ -68,7 +68,7 @@ impl Transactions {
         Ok(Transactions { instance, database })
     }
 
-    /// Inserts a row, durably.
+    /// Inserts a row with a durable commit.
     pub(super) fn commit(&self, row: i32) -> Result<()> {
         let mut session = self.instance.session();
         session.begin()?;
@@ -84,7 +84,7 @@ impl Transactions {
     }
 }
 
-/// Recovers a copy of the instance in memory, and returns which of the rows from 1 to `last` are missing.
+/// Recovers a copy of the instance in memory. Returns the rows from 1 to `last` that are missing.
 pub(super) fn missing_rows(
     vfs: &dyn Vfs,
     directory: &Path,
@@ -116,7 +116,7 @@ pub(super) fn missing_rows(
     Ok(missing)
 }
 
-/// The whole blocks of a file.
+/// Reads all whole blocks of a file.
 pub(super) fn whole(vfs: &dyn Vfs, path: &Path) -> std::io::Result<IoBuffer> {
     let file = vfs.open(path, OpenMode::Read)?;
     let blocks = usize::try_from(file.len()?).unwrap_or(usize::MAX) / BLOCK;

@@ -1,4 +1,4 @@
-//! After the cut: is everything there that a completed sync covered?
+//! Verification after the cut: checks that every operation that a completed sync covered is present.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,75 +21,75 @@ use super::transactions::{missing_rows, whole};
 /// A promise that was not kept.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// The operation.
+    /// Number of the operation.
     pub operation: OperationNumber,
-    /// What it did.
+    /// Kind of the operation.
     pub kind: OperationKind,
-    /// What became of it.
+    /// Damage to the operation.
     pub damage: Damage,
-    /// Where, below the directory of the test.
+    /// Path of the damage, relative to the directory of the test.
     pub path: PathBuf,
-    /// What was found there.
+    /// Description of the damage.
     pub found: String,
 }
 
-/// The promises of one kind of operation.
+/// Counts for one kind of operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KindTally {
-    /// The kind.
+    /// Kind of the operations.
     pub kind: OperationKind,
-    /// Operations that a completed sync covered.
+    /// Number of operations that a completed sync covered.
     pub acknowledged: u64,
-    /// Operations that no completed sync covered; they may be there, or not.
+    /// Number of operations that no completed sync covered. They may be present or missing.
     pub undecided: u64,
-    /// Lost.
+    /// Number of lost operations.
     pub lost: u64,
-    /// Torn.
+    /// Number of torn operations.
     pub torn: u64,
-    /// Missing before later ones.
+    /// Number of operations that are missing although a later operation is present.
     pub reordered: u64,
-    /// Unreadable.
+    /// Number of unreadable operations.
     pub unreadable: u64,
 }
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Verification {
     /// Version of this layout.
     pub schema: u32,
-    /// What the storage had to survive.
+    /// Kind of failure that the storage had to survive.
     pub level: Level,
-    /// The last operation that was complete.
+    /// Last completed operation.
     pub last_acknowledged: OperationNumber,
-    /// When it was complete.
+    /// Completion time of that operation, in milliseconds since 1970 UTC.
     pub last_unix_ms: i64,
-    /// The first operation that is not as promised.
+    /// First operation that violates its promise.
     pub first_missing: Option<OperationNumber>,
-    /// One for each kind.
+    /// Counts for each kind of operation.
     pub kinds: Vec<KindTally>,
-    /// The promises that were not kept, in the order of the operations; each operation once.
+    /// Promises that were not kept, in the order of the operations. Each operation occurs once.
     pub findings: Vec<Finding>,
-    /// Latency of the syncs in microseconds.
+    /// Latency of syncs in microseconds.
     pub sync: LatencySummary,
-    /// Why these latencies are suspicious.
+    /// Reason why these latencies are suspicious.
     pub sync_doubt: Option<SyncDoubt>,
-    /// The operation that ended the writer, and the error.
+    /// Operation that failed and stopped the writer, with its error.
     pub failed: Option<(OperationNumber, String)>,
-    /// Whether the writer ended by itself, so that nothing was cut while it worked.
+    /// True if the writer finished normally, so the test did not interrupt any writes.
     pub ended: bool,
 }
 
 impl Verification {
-    /// Whether every promise was kept.
+    /// Returns true if every promise was kept.
     pub fn is_kept(&self) -> bool {
         self.findings.is_empty()
     }
 }
 
-/// Compares the storage with the journal. Nothing is written.
+/// Compares the storage with the journal. Nothing is written to the storage.
 ///
 /// # Errors
-/// The directory cannot be read at all. What cannot be read inside is a finding.
+/// Returns an error if the directory cannot be read at all. Unreadable files inside it are findings.
 pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<Verification> {
     if !vfs.exists(directory)? {
         return Err(io::ErrorKind::NotFound.into());
@@ -140,7 +140,7 @@ impl KindTally {
 
 type Tallies = BTreeMap<OperationKind, KindTally>;
 
-/// The states that are allowed after the cut.
+/// Computes the allowed states after the cut, and the counts of operations.
 fn replay(journal: &Journal) -> (Model, Tallies) {
     let mut model = Model::default();
     let mut tallies: Tallies = OperationKind::ALL.map(|kind| (kind, KindTally::of(kind))).into();
@@ -159,7 +159,7 @@ fn replay(journal: &Journal) -> (Model, Tallies) {
         if let Some(tally) = operation.kind().and_then(|kind| tallies.get_mut(&kind)) {
             tally.acknowledged += 1;
         }
-        // The writer waits for its witness, so it was not further than this.
+        // The writer waits for its witness here, so it cannot have started any later operation.
         let waits = all || operation.promises();
         if number > journal.last && (waits || has_failed(journal, number)) {
             break;
@@ -178,14 +178,14 @@ fn has_failed(journal: &Journal, number: OperationNumber) -> bool {
     journal.failed.as_ref().is_some_and(|(failed, _)| *failed <= number)
 }
 
-/// Whether a file, as it was compared, can be the one that a name leads to.
+/// Predicate: returns true if a name may refer to this file, given the result of comparing its content.
 type Fits<'f> = &'f dyn Fn(&FileModel, FileId, &Compared) -> bool;
 
-/// What a name leads to.
+/// Result of verifying a name.
 enum Found {
-    /// This file, whole or not, or what is missing was said.
+    /// The name refers to this file. Any damage has already been recorded.
     File(FileId),
-    /// A file without a readable sector, where that of this binding was promised.
+    /// The name refers to a file without a readable sector, although this binding was promised.
     Blank(Binding, Compared),
     Nothing,
 }
@@ -200,7 +200,7 @@ struct Verifier<'v> {
     vfs: &'v dyn Vfs,
     directory: &'v Path,
     faults: BTreeMap<Origin, (PathBuf, Fault)>,
-    /// The newest operation of which something is there.
+    /// Newest operation of which any part is present.
     newest: OperationNumber,
 }
 
@@ -216,14 +216,14 @@ impl Verifier<'_> {
             }
         }
         for (path, binding, compared) in blank {
-            // If the file that was promised is elsewhere, this is another one.
+            // If the promised file exists under another name, this is a different file.
             match binding.file.is_some_and(|file| found.contains(&file)) {
                 true => self.fault(binding.origin, path, Fault::missing("another file has the name")),
                 false => self.faults_of(path, &compared),
             }
             found.extend(binding.file);
         }
-        // Renames may be undecided, but a file may not vanish between its old and its new name.
+        // A rename may be undecided, but the file must exist under its old or its new name.
         for (path, name) in &model.names {
             let Some(Binding { origin, file: Some(file) }) = name.durable else { continue };
             let vanished =
@@ -244,7 +244,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Verifies what a name leads to.
+    /// Verifies the file under a name.
     fn name(&mut self, path: &Path, name: &NameModel, model: &Model) -> Found {
         let durable = name.durable;
         let bytes = match whole(self.vfs, &self.directory.join(path)) {
@@ -270,7 +270,7 @@ impl Verifier<'_> {
         let writer = writer_of(&bytes);
         let ways: [Fits<'_>; 4] = [
             &|_, file, compared| writer == Some(file) && compared.faults.is_empty(),
-            // Its blocks cannot have become those of another file, whose content is undecided.
+            // The file cannot have lost its blocks to another file, so `writer` identifies it reliably.
             &|what, file, _| writer == Some(file) && !what.may_be_gone,
             &|_, _, compared| compared.faults.is_empty(),
             &|_, file, _| writer == Some(file),
@@ -333,7 +333,7 @@ impl Verifier<'_> {
     }
 }
 
-/// The operations of the rows that must be there.
+/// Returns the operations of all committed rows, by row.
 fn commits(journal: &Journal) -> BTreeMap<i32, OperationNumber> {
     let script = (1..=journal.last.0).map(OperationNumber).zip(Script::of(&journal.begin));
     let row = |(number, operation)| match operation {

@@ -1,4 +1,5 @@
-//! The witness: keeps what the writer was told to be durable, where the cut cannot take it.
+//! The witness: it records which operations were acknowledged to the writer as durable, in a location that the cut
+//! does not affect.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -8,28 +9,28 @@ use std::time::Duration;
 
 use super::journal::{Journal, JournalError, Line};
 
-/// How long the writer waits for a witness.
+/// Maximum time that the writer waits for a witness.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What the witness answers when it has a line.
+/// Reply of the witness after it stored a line.
 pub(super) const KEPT: &[u8] = b"kept\n";
 
-/// Takes the lines of a journal. A line that was taken survives the cut.
+/// Stores the lines of a journal. A stored line survives the cut.
 pub trait Witness {
-    /// Returns when the line is kept.
+    /// Stores a line, and returns when it is stored.
     ///
     /// # Errors
-    /// The witness cannot be reached, or cannot keep the line.
+    /// Returns an error if the witness is unreachable or cannot store the line.
     fn take(&mut self, line: &Line) -> io::Result<()>;
 }
 
-/// A journal in a file, which must be on another device than what is tested.
+/// A journal in a file, which must be on a different device than the tested storage.
 pub struct FileWitness(File);
 
 impl FileWitness {
-    /// A new journal.
+    /// Creates a new journal.
     ///
     /// # Errors
-    /// The file exists, or cannot be made.
+    /// Returns an error if the file exists or cannot be created.
     pub fn create(path: &Path) -> io::Result<FileWitness> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -37,7 +38,7 @@ impl FileWitness {
         Ok(FileWitness(file))
     }
 
-    /// Keeps a line as it was received.
+    /// Stores a line as it was received.
     pub(super) fn keep(&mut self, line: &[u8]) -> io::Result<()> {
         self.0.write_all(line)?;
         self.0.sync_data()
@@ -50,15 +51,15 @@ impl Witness for FileWitness {
     }
 }
 
-/// A journal in memory, for storage that is cut within this process.
+/// A journal in memory, for storage whose power cut is simulated in this process.
 #[derive(Default)]
 pub struct MemoryWitness(pub(super) String);
 
 impl MemoryWitness {
-    /// What it knows.
+    /// Returns the journal.
     ///
     /// # Errors
-    /// It has no first line.
+    /// Returns an error if the first line is missing.
     pub fn journal(&self) -> Result<Journal, JournalError> {
         Journal::read(self.0.as_bytes())
     }
@@ -71,7 +72,7 @@ impl Witness for MemoryWitness {
     }
 }
 
-/// A witness on another host, or in another process.
+/// A connection to a witness on another host or in another process.
 pub struct TcpWitness {
     stream: BufReader<TcpStream>,
 }
@@ -80,7 +81,7 @@ impl TcpWitness {
     /// Connects to a witness that listens at `host:port`.
     ///
     /// # Errors
-    /// Nothing listens there.
+    /// Returns an error if the connection cannot be established.
     pub fn connect(address: &str) -> io::Result<TcpWitness> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in address.to_socket_addrs()? {

@@ -1,4 +1,4 @@
-//! The writer: follows the script on the storage, and tells the witness what the storage promised.
+//! The writer: executes the script on the storage, and reports to the witness what the storage promised.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,53 +14,54 @@ use super::sector::{FileId, fill};
 use super::transactions::Transactions;
 use super::witness::Witness;
 
-/// The storage that is tested: two ways to the same files.
+/// The tested storage: two access paths to the same files.
 pub struct TestedStorage {
-    /// Past the kernel's cache, where that is possible.
+    /// Access that bypasses the page cache, if the file system supports this.
     pub direct: Arc<dyn Vfs>,
-    /// Through it.
+    /// Access through the page cache.
     pub buffered: Arc<dyn Vfs>,
 }
 
 impl TestedStorage {
-    /// Storage with one way, as an array in this process or a simulated disk.
+    /// Creates storage with only one access path, such as an array in this process or a simulated disk.
     pub fn with_one_way(vfs: Arc<dyn Vfs>) -> TestedStorage {
         TestedStorage { direct: vfs.clone(), buffered: vfs }
     }
 }
 
-/// What a writer did until it ended.
+/// Result of a writer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Written {
-    /// The last operation that the witness knows.
+    /// Last operation that was reported to the witness.
     pub last: OperationNumber,
-    /// The operation that failed, and why.
+    /// Operation that failed, with its error.
     pub failed: Option<(OperationNumber, String)>,
 }
 
-/// Why a writer could not work.
+/// Reason why a writer could not work.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The directory could not be prepared; nothing was promised.
+    /// The directory could not be prepared. Nothing was promised.
     #[error("{}: {error}", path.display())]
     Prepare {
-        /// What could not be made.
+        /// Path that could not be created.
         path: PathBuf,
-        /// What the system said.
+        /// Error that the system returned.
         error: io::Error,
     },
     /// The engine could not be started.
     #[error("the engine cannot start: {0}")]
     Engine(ese_engine::Error),
-    /// The witness is not there.
+    /// The witness is unreachable.
     #[error("the witness cannot be reached: {0}")]
     Witness(io::Error),
 }
 
-/// Works in `directory` until `go_on` says no, or an operation fails.
+/// Executes operations in `directory` until `go_on` returns false or an operation fails.
 ///
 /// # Errors
-/// The work cannot begin, or the witness is lost. A failure of the storage is no error: it may be the cut.
+/// Returns an error if the work cannot begin or the witness becomes unreachable. A failure of the storage is not an
+/// error, because the cut may cause it.
 pub fn write(
     storage: &TestedStorage,
     directory: &Path,
@@ -89,7 +90,7 @@ pub fn write(
         number = number.next();
         let began = clock.monotonic();
         if let Err(error) = writer.execute(number, &operation) {
-            // The machine may be about to lose its power: then the witness is gone, too.
+            // If the machine is losing power, the witness may be unreachable, too.
             let _ = witness.take(&Line::Failed { operation: number, error: error.clone() });
             return Ok(Written { last, failed: Some((number, error)) });
         }
@@ -109,7 +110,7 @@ fn complete(clock: &dyn Clock, operation: OperationNumber, began: Duration) -> L
     Line::Complete { operation, us, unix_ms: clock.unix_ms() }
 }
 
-/// Whether a file can have two names there. Leaves no file behind.
+/// Returns true if the file system supports hard links. Leaves no file.
 fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
     let [one, other] = ["probe", "probe-link"].map(|name| directory.join(name));
     drop(vfs.open(&one, OpenMode::CreateNew)?);
@@ -122,7 +123,7 @@ fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
     }
 }
 
-/// Which file a name leads to, as the writer knows it.
+/// The file of each name, as tracked by the writer.
 #[derive(Default)]
 struct Files(std::collections::BTreeMap<PathBuf, FileId>);
 

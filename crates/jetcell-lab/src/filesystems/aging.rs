@@ -1,4 +1,4 @@
-//! Files that fill a file system, and that divide its free space.
+//! Ages a file system with files that fill it and fragment its free space.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,21 +8,22 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Used share up to which a round writes, in percent.
+/// Used space in percent up to which a round writes.
 const FULL: f64 = 90.0;
-/// Sizes of files are 4 KiB times a power of two up to this, and what is between.
+/// Maximum file size in bytes. Sizes are distributed logarithmically between [`SMALLEST`] and this value.
 const LARGEST: usize = 4 << 20;
 const SMALLEST: usize = 4 << 10;
-/// Files of a directory.
+/// Number of files per directory.
 const IN_DIRECTORY: usize = 1000;
-/// Removed files between two looks at the free space.
+/// Number of removed files between two checks of the free space.
 const LOOK: usize = 32;
 
-/// Writes files of 4 KiB to 4 MiB into `directory`, which is new, until `fill_percent` of the file system are in use. In each
-/// round before that, files are written until 90 % are in use, and removed in random order. Ends early when `stops` says so.
+/// Writes files of 4 KiB to 4 MiB into the new directory `directory`, until `fill_percent` of the file system is in
+/// use. Before that, each round writes files until 90 % is in use, and then removes files in random order down to
+/// `fill_percent`. Returns early when `stops` returns true.
 ///
 /// # Errors
-/// A file cannot be written or removed. A full file system is none.
+/// Returns an error if a file cannot be written or removed. A full file system is not an error.
 pub(super) fn age(
     directory: &Path,
     fill_percent: u8,
@@ -33,7 +34,7 @@ pub(super) fn age(
         return Ok(());
     }
     fs::create_dir(directory)?;
-    // Always the same files, so that two tests are alike.
+    // The seed is fixed, so two tests write the same files.
     let mut filler = Filler {
         directory: directory.into(),
         rng: ChaCha8Rng::seed_from_u64(1),
@@ -54,14 +55,14 @@ struct Filler {
     directory: PathBuf,
     rng: ChaCha8Rng,
     files: Vec<PathBuf>,
-    /// Files made so far.
+    /// Number of files created so far.
     made: usize,
     bytes: Vec<u8>,
 }
 
 impl Filler {
     fn write_until(&mut self, percent: f64, stops: &dyn Fn() -> bool) -> io::Result<()> {
-        // Delayed allocation: what was written is not counted yet.
+        // With delayed allocation, unsynced data is not included in the used space.
         let mut unsynced = 0;
         while !stops() && used_percent(&self.directory)? < percent {
             match self.write_one() {
@@ -110,11 +111,11 @@ fn synced(directory: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(directory)?).map_err(io::Error::from)
 }
 
-/// Used share of the space of a file system in percent.
+/// Returns the used space of a file system in percent.
 fn used_percent(path: &Path) -> io::Result<f64> {
     let found = rustix::fs::statvfs(path)?;
     let used = found.f_blocks.saturating_sub(found.f_bfree) as f64;
-    // What only root may use counts as used, as df counts it.
+    // Space that is reserved for root is treated as used, as in `df`.
     let all = used + found.f_bavail as f64;
     Ok(if all > 0.0 { used / all * 100.0 } else { 100.0 })
 }
@@ -143,7 +144,7 @@ mod tests {
         let sizes: Vec<usize> = (0..12).map(|_| filler.write_one().unwrap()).collect();
         assert!(sizes.iter().all(|size| (SMALLEST..=LARGEST).contains(size)));
         assert!(sizes.iter().min() < sizes.iter().max(), "{sizes:?}");
-        // All of them are too few to reach a share of nothing.
+        // All files are removed, but the used space does not reach zero.
         filler.remove_until(0.0, &|| false).unwrap();
         assert_eq!((filler.files.len(), fs::read_dir(path.join("0")).unwrap().count()), (0, 0));
     }

@@ -1,4 +1,4 @@
-//! Turns until the differences are narrow enough, and what comes out.
+//! Repeats turns until the differences are precise enough, and computes the results.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,39 +11,40 @@ use super::rows::Row;
 use super::specification::Specification;
 use crate::difference::{Difference, winner};
 
-/// Version of the stored form; raised when a field changes its meaning or is removed.
+/// Version of the stored format. It is incremented when the meaning of a field changes or a field is removed.
 pub const SCHEMA: u32 = 1;
 
-/// The sign of a difference.
+/// Meaning of the sign of a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signs {
-    /// Positive is better; where neither direction is better, it is more.
+    /// A positive difference is better. For a row where neither direction is better, it means a larger figure.
     #[default]
     Better,
-    /// Positive is more.
+    /// A positive difference means a larger figure.
     Change,
 }
 
-/// A file system that could not be made here.
+/// A file system that could not be made on this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SkippedFilesystem {
-    /// Its name.
+    /// Name of the file system.
     pub name: String,
-    /// What this machine lacks.
+    /// Requirement that this machine does not meet.
     pub reason: String,
 }
 
-/// When there are enough turns.
+/// Limits for the number of turns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Limits {
-    /// Fewest turns, if the time is enough for them.
+    /// Minimum number of turns, if the time is sufficient.
     pub fewest: usize,
-    /// Most turns.
+    /// Maximum number of turns.
     pub most: usize,
-    /// Half of the width of an interval that is narrow enough, in percent of the transactional I/O of the first directory.
+    /// Half width of a confidence interval that is precise enough, in percent of the transactional I/O of the first
+    /// directory.
     pub precision_percent: f64,
-    /// No turn but the first begins after this time.
+    /// Time after which no further turn starts. The first turn always runs.
     #[serde(skip)]
     pub longest: Duration,
 }
@@ -53,69 +54,70 @@ pub struct Limits {
 pub struct TestedDirectory {
     /// Name in the tables.
     pub name: String,
-    /// As it was given.
+    /// Path as the user gave it.
     pub directory: PathBuf,
     /// File system and device.
     pub storage: Storage,
-    /// Bytes of the files of the test after the last turn.
+    /// Total size of the test's files in bytes, after the last turn.
     pub file_bytes: u64,
-    /// Bytes that they use: if the test made the file system, by how much more of it is in use than before; otherwise the blocks of
-    /// the files, among which btrfs does not count what compression saves and what copies cost.
+    /// Space that these files use, in bytes. If the test made the file system, this is the increase of its used
+    /// space. Otherwise it is the number of allocated blocks; on btrfs, these do not reflect compression and copies.
     pub allocated_bytes: u64,
-    /// How it was made, if the test made it.
+    /// Specification from which the test made the file system, if it did.
     pub made: Option<Specification>,
-    /// Checksums and encryption, as far as they are known.
+    /// Checksums and encryption of the storage, to the extent that they are known.
     pub remarks: Vec<String>,
 }
 
-/// A row in all directories.
+/// Result of one row in all directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RowResult {
     /// The row.
     #[serde(flatten)]
     pub row: Row,
-    /// The figures of the turns, for each directory.
+    /// Figures for each directory, by turn.
     pub turns: Vec<Vec<f64>>,
-    /// Means of the turns.
+    /// Mean over the turns, for each directory.
     pub means: Vec<f64>,
-    /// 95 % confidence intervals of the means; `None` for one turn.
+    /// 95 % confidence interval of each mean; `None` if there was only one turn.
     pub intervals: Vec<Option<Interval>>,
-    /// Differences to the first directory, with the sign of [`FilesystemTest::signs`].
+    /// Difference of each directory to the first directory, with the sign of [`FilesystemTest::signs`].
     pub differences: Vec<Option<Difference>>,
-    /// Index of the directory that is significantly better than every other one.
+    /// Index of the directory that is significantly better than every other directory.
     pub winner: Option<usize>,
 }
 
-/// A test of several directories.
+/// Result of a test of several directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FilesystemTest {
-    /// [`SCHEMA`].
+    /// Version of the format, [`SCHEMA`].
     pub schema: u32,
     /// Version of this program.
     pub program: String,
-    /// What the directories differ in, as a heading.
+    /// Heading that says how the directories differ.
     pub title: &'static str,
-    /// The sign of the differences.
+    /// Meaning of the sign of the differences.
     pub signs: Signs,
-    /// When there were to be enough turns.
+    /// Limits for the number of turns.
     pub limits: Limits,
-    /// Whether the intervals were narrow enough at the end.
+    /// True if the confidence intervals were narrow enough at the end.
     pub precise: bool,
-    /// Whether the time was over before the fewest turns were.
+    /// True if the time was over before the minimum number of turns.
     pub too_few_turns: bool,
-    /// The directories. The first is the one that others are compared with.
+    /// The tested directories. The others are compared with the first.
     pub directories: Vec<TestedDirectory>,
-    /// File systems that were to be made, and could not.
+    /// File systems that were requested but could not be made.
     pub skipped: Vec<SkippedFilesystem>,
-    /// The rows.
+    /// Results of the rows.
     pub rows: Vec<RowResult>,
 }
 
-/// Measures directories in turns, and compares them. `measure` runs one directory in a turn and returns a figure for each row; the
-/// first row decides whether the differences are precise. `elapsed` is the time since the begin.
+/// Measures directories in interleaved turns, and compares them. `measure` runs one directory in one turn and returns
+/// a figure for each row. The first row determines whether the differences are precise. `elapsed` returns the time
+/// since the start.
 ///
 /// # Errors
-/// The first error of a run.
+/// Returns the first error of a run.
 pub fn compare<E>(
     (title, rows): (&'static str, &[Row]),
     directories: Vec<TestedDirectory>,
@@ -162,13 +164,13 @@ pub fn compare<E>(
 }
 
 impl FilesystemTest {
-    /// The same with the sign of the change everywhere.
+    /// Converts the differences to [`Signs::Change`].
     pub fn with_signs_of_change(mut self) -> FilesystemTest {
         if self.signs == Signs::Better {
             for row in &mut self.rows {
                 let better = row.row.better;
                 let differences = row.differences.iter_mut().flatten();
-                // Turned twice, a sign is as it was.
+                // `turned` is its own inverse.
                 differences.for_each(|difference| difference.percent = better.turned(difference.percent));
             }
         }
@@ -176,7 +178,7 @@ impl FilesystemTest {
     }
 }
 
-/// The figures of a row: for each directory those of its turns.
+/// Returns the figures of a row: for each directory, one figure per turn.
 fn column(measured: &[Vec<Vec<f64>>], row: usize) -> Vec<Vec<f64>> {
     let of = |turns: &Vec<Vec<f64>>| turns.iter().filter_map(|figures| figures.get(row).copied()).collect();
     measured.iter().map(of).collect()
@@ -238,7 +240,8 @@ mod tests {
         Limits { fewest, most, precision_percent: 2.0, longest: Duration::from_secs(3600) }
     }
 
-    /// The IOPS of a directory in a turn of a machine that gets slower; other rows are ten times as much.
+    /// Figures of a directory in one turn, on a machine that slows down from turn to turn. The other rows have ten
+    /// times the IOPS.
     fn run(iops: f64, turn: usize) -> Vec<f64> {
         let drift = 1.0 - 0.01 * turn as f64;
         let mut figures = vec![iops * drift * 10.0; 14];
@@ -263,7 +266,7 @@ mod tests {
             "{difference:?}"
         );
         assert_eq!((iops.winner, iops.differences[0]), (Some(1), None));
-        // More latency and more processor time are worse; a direction of bytes is neither.
+        // Higher latency and higher CPU time are worse; for bytes, neither direction is better.
         let signs: Vec<f64> =
             found.rows.iter().map(|row| row.differences[1].unwrap().percent.signum()).collect();
         assert_eq!(signs, [1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0]);
@@ -287,7 +290,7 @@ mod tests {
         };
         let found = compare(FILE_SYSTEMS, two(), limits(2, 100), &mut { noisy }, &elapsed).unwrap();
         assert_eq!((found.rows[0].turns[0].len(), found.too_few_turns), (3, false));
-        // The time counts before the fewest turns, too; but there is a turn in any case.
+        // The time limit applies even before the minimum number of turns, but at least one turn runs.
         let over = |seconds| move || Duration::from_secs(seconds);
         let found = compare(FILE_SYSTEMS, two(), limits(5, 100), &mut { noisy }, &over(3600)).unwrap();
         assert_eq!((found.rows[0].turns[1].len(), found.too_few_turns), (1, true));

@@ -1,4 +1,4 @@
-//! Makes file systems, mounts one at a time, and takes everything apart.
+//! Makes file systems, mounts one file system at a time, and removes everything at the end.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -15,21 +15,22 @@ use super::specification::Specification;
 use super::work_directory::{WorkDirectory, call};
 use crate::system::{System, SystemError};
 
-/// A smaller image is too small for some file systems and every database.
+/// Minimum size of an image in bytes. A smaller image is too small for some file systems and for every database.
 pub const SMALLEST_IMAGE: u64 = 512 << 20;
-/// Bytes of the key of encrypted file systems, which exists in memory only.
+/// Length in bytes of the key for encrypted file systems. The key exists in memory only.
 const KEY: usize = 64;
 
-/// What file systems are made on.
+/// Medium on which file systems are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// A file of so many bytes for each, as a loop device. They stay until the end of the test.
+    /// An image file of this many bytes for each file system, attached as a loop device. The images remain until the
+    /// end of the test.
     Images(u64),
-    /// One device for all of them: each is made again for each turn, in the same place.
+    /// One device for all file systems. Each file system is made again in each turn, in the same location.
     Device(PathBuf),
 }
 
-/// Why a file system is not there.
+/// Reason why a file system could not be made.
 #[derive(Debug, Error)]
 pub enum MakeError {
     /// A program failed.
@@ -37,46 +38,46 @@ pub enum MakeError {
     Program {
         /// Name of the file system.
         name: String,
-        /// What it said.
+        /// Error of the program.
         error: SystemError,
     },
-    /// A file or directory could not be made.
+    /// A file or directory could not be created.
     #[error("{}: {error}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error that the system returned.
         error: io::Error,
     },
-    /// It was asked to end.
+    /// The test was cancelled.
     #[error("stopped")]
     Stopped,
 }
 
-/// Makes file systems in a directory of its own. Everything is taken apart when it is dropped, but only [`FilesystemMaker::close`]
-/// tells what could not be.
+/// Makes file systems in a separate work directory. Dropping it removes everything, but only
+/// [`FilesystemMaker::close`] reports errors.
 pub struct FilesystemMaker<'s> {
     system: &'s dyn System,
     medium: Medium,
     work: WorkDirectory,
     key: [u8; KEY],
-    /// Whether it was tried to take everything apart.
+    /// True if [`FilesystemMaker::close`] was called.
     closed: Cell<bool>,
 }
 
-/// What the making of one file system needs.
+/// Parameters for making one file system.
 struct One<'a> {
     number: usize,
     specification: &'a Specification,
-    /// It is made now, and was not before.
+    /// True if the file system is to be made, rather than reused.
     fresh: bool,
 }
 
 impl<'s> FilesystemMaker<'s> {
-    /// Begins in a new directory in `parent`, which is also the place of images.
+    /// Creates a work directory in `parent`, which also stores the images.
     ///
     /// # Errors
-    /// The directory cannot be made.
+    /// Returns an error if the directory cannot be created.
     pub fn new(
         system: &'s dyn System,
         medium: Medium,
@@ -89,11 +90,13 @@ impl<'s> FilesystemMaker<'s> {
         Ok(FilesystemMaker { system, medium, work, key, closed: Cell::new(false) })
     }
 
-    /// Mounts the file system `number`, and makes it before in its first turn, or in each turn on a device. Returns a directory for
-    /// the databases, which exists in later turns. `stops` says whether the test is to end.
+    /// Mounts file system `number`. Makes it first in its first turn, or in every turn if the medium is a device.
+    /// Returns the directory for the databases, which exists already in later turns. `stops` returns true when the
+    /// test is to end.
     ///
     /// # Errors
-    /// A program failed, or there is no space. What was made so far is taken apart by the next call of [`FilesystemMaker::detach`].
+    /// Returns an error if a program fails or there is no space. The next call of [`FilesystemMaker::detach`] removes
+    /// a partly made file system.
     pub fn attach(
         &self,
         number: usize,
@@ -117,16 +120,16 @@ impl<'s> FilesystemMaker<'s> {
         if stops() { Err(MakeError::Stopped) } else { Ok(directory.join("databases")) }
     }
 
-    /// Whether file systems are made again for each turn.
+    /// Returns true if file systems are made again in each turn.
     pub fn remakes(&self) -> bool {
         matches!(self.medium, Medium::Device(_))
     }
 
-    /// Bytes that the mounted file system `number` has in use, its own metadata with them, after everything was written. Other than the
-    /// blocks of files, this shows what compression saves and what copies cost.
+    /// Returns the number of bytes in use on the mounted file system `number`, including its metadata, after syncing
+    /// it. Unlike the blocks of files, this value reflects compression and copies.
     ///
     /// # Errors
-    /// It is not mounted, or cannot write.
+    /// Returns an error if the file system is not mounted or cannot be synced.
     pub fn used_bytes(&self, number: usize) -> io::Result<u64> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let top = rustix::fs::openat(CWD, self.top(number), flags, Mode::empty())?;
@@ -135,29 +138,30 @@ impl<'s> FilesystemMaker<'s> {
         Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize))
     }
 
-    /// The mount point of a file system.
+    /// Returns the mount point of a file system.
     fn top(&self, number: usize) -> PathBuf {
         self.work.path().join(number.to_string())
     }
 
-    /// Unmounts and detaches what is attached.
+    /// Unmounts and detaches everything that is attached.
     ///
     /// # Errors
-    /// Something is still in use.
+    /// Returns an error if something is still in use.
     pub fn detach(&self) -> Result<(), SystemError> {
         self.work.leftover.release(self.system)
     }
 
-    /// Takes everything apart, and removes the images.
+    /// Unmounts and detaches everything, and removes the images.
     ///
     /// # Errors
-    /// Something is still in use. The next test finds it as a [`super::Leftover`].
+    /// Returns an error if something is still in use. A later test can find it as a [`super::Leftover`].
     pub fn close(&self) -> Result<(), SystemError> {
         self.closed.set(true);
         self.work.leftover.remove(self.system)
     }
 
-    /// The loop device of an image, which is allocated as a whole, so that no turn pays for its space.
+    /// Attaches an image as a loop device. A new image is fully allocated, so no turn includes the cost of
+    /// allocation.
     fn image(&self, one: &One<'_>, bytes: u64) -> Result<PathBuf, MakeError> {
         let path = self.work.path().join(format!("{}.img", one.number));
         if one.fresh {
@@ -165,14 +169,14 @@ impl<'s> FilesystemMaker<'s> {
             fallocate(&file, FallocateFlags::empty(), 0, bytes)
                 .map_err(|error| io_error(&path)(error.into()))?;
         }
-        // Past the cache of the file system below, whose memory would be measured.
+        // Direct I/O bypasses the cache of the underlying file system. Otherwise the test would measure this cache.
         let found = call(self.system, "losetup", &[&"--direct-io=on", &"--show", &"-f", &path]);
         let found =
             found.map_err(|error| MakeError::Program { name: one.specification.name.clone(), error })?;
         Ok(found.trim().into())
     }
 
-    /// Makes the file system if it is fresh, and mounts it.
+    /// Makes the file system if necessary, and mounts it.
     fn mount(&self, one: &One<'_>, device: &Path) -> Result<PathBuf, SystemError> {
         let (kind, top) = (one.specification.kind, self.top(one.number));
         make_directory(&top)?;
@@ -202,7 +206,7 @@ impl<'s> FilesystemMaker<'s> {
         Ok(top)
     }
 
-    /// Opens the encrypted device, after it is made if it is fresh.
+    /// Opens the encrypted device. Formats it first if necessary.
     fn unlock(&self, one: &One<'_>, device: &Path) -> Result<PathBuf, SystemError> {
         let with_key = |words: &[&str], more: &[&Path]| {
             let mut command = Command::new("cryptsetup");
@@ -228,7 +232,7 @@ impl<'s> FilesystemMaker<'s> {
         self.system.run(command, &[]).map(drop)
     }
 
-    /// The directory in the file system that is encrypted, if the file system as a whole is not.
+    /// Returns the encrypted directory, for kinds that encrypt a directory rather than the whole file system.
     fn encrypted(&self, one: &One<'_>, top: &Path) -> Result<PathBuf, SystemError> {
         match one.specification.kind {
             FilesystemKind::Gocryptfs => {
@@ -254,7 +258,7 @@ impl<'s> FilesystemMaker<'s> {
                     command.args(["-c", what]).arg(directory);
                     self.system.run(command, input)
                 };
-                // "Added encryption key with identifier …"
+                // Output: "Added encryption key with identifier …"
                 let told = run("add_enckey", top, &self.key)?;
                 let encrypted = top.join("encrypted");
                 if one.fresh {
@@ -272,16 +276,16 @@ impl<'s> FilesystemMaker<'s> {
 impl Drop for FilesystemMaker<'_> {
     fn drop(&mut self) {
         if !self.closed.get() {
-            // After a panic there is no caller to report an error to; the next test finds what stays.
+            // After a panic there is no caller that could handle an error. The next test finds the remains.
             let _ = self.close();
         }
     }
 }
 
-/// The program that makes a file system on a device.
+/// Returns the command that makes a file system on a device.
 fn make(specification: &Specification, device: &Path) -> Command {
     use FilesystemKind::{Btrfs, BtrfsNodatacow, Ext4, Ext4Fscrypt, F2fs, Gocryptfs, Luks, Ntfs, Xfs, Zfs};
-    // What the kernel would do later, it would do while the load is measured.
+    // Without these options, the kernel would initialize the tables later, during the measured load.
     let ext4: &[&str] = &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     let (program, own): (&str, &[&str]) = match specification.kind {
         Ext4 | Ext4Fscrypt | Gocryptfs | Luks => ("mkfs.ext4", ext4),
@@ -324,7 +328,7 @@ mod tests {
     use crate::system::LocalSystem;
     use crate::system::fake::FakeSystem;
 
-    /// The commands of two turns on a device, without the directory of the test.
+    /// Returns the commands of two turns, without the path of the work directory.
     fn commands(specification: &Specification, medium: Medium) -> Vec<String> {
         let parent = tempfile::tempdir().unwrap();
         let system = FakeSystem::default()

@@ -1,7 +1,9 @@
-//! File systems under the mail load, in turns, until a difference can be told from noise.
+//! Compares file systems under the mail load, in interleaved turns, until a difference can be distinguished from
+//! noise.
 //!
-//! A turn is a run of the performance test on each of them: A B, then B A, and so on. What changes the machine slowly affects
-//! both alike, and cancels out of the differences of a turn. They are directories that exist, or file systems that [`FilesystemMaker`] makes.
+//! A turn runs the performance test once on each file system: A B, then B A, and so on. A slow drift of the machine
+//! affects both runs of a turn alike and cancels out of their difference. The test uses existing directories, or file
+//! systems that [`FilesystemMaker`] makes.
 
 mod aging;
 mod comparison;

@@ -1,11 +1,13 @@
-//! What a reader of a comparison should know about a file system: checksums and encryption, as far as this machine tells them.
+//! Remarks about a file system for a reader of a comparison: checksums and encryption, to the extent that this
+//! machine reports them.
 
 use jetcell_workload::machine::Storage;
 
 use super::work_directory::call;
 use crate::system::System;
 
-/// Checksums of data and encryption of the storage under a directory. Encryption that a drive does by itself cannot be seen.
+/// Describes data checksums and encryption of the storage under a directory. Encryption inside a drive cannot be
+/// detected.
 pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     let Some(mount) = &storage.mount else { return Vec::new() };
     let has = |option: &str| mount.options.split(',').any(|found| found == option);
@@ -31,20 +33,20 @@ pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     all
 }
 
-/// What `zfs get checksum` says of a data set.
+/// Returns the output of `zfs get checksum` for a data set.
 fn zfs_checksum(set: &str, system: &dyn System) -> Option<String> {
     let told = call(system, "zfs", &[&"get", &"-H", &"-o", &"value", &"checksum", &set]).ok()?;
     Some(told.trim().to_string()).filter(|value| !value.is_empty())
 }
 
-/// The encryption of a device of dm-crypt.
+/// Describes the encryption of a dm-crypt device.
 fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
     let kind = system.read(&format!("/sys/block/{name}/dm/uuid"));
     let software = "encryption: in software, by the kernel (dm-crypt)";
     if !kind.starts_with("CRYPT-LUKS2-") {
         return kind.starts_with("CRYPT-").then_some(software);
     }
-    // Only the header tells whether the drive takes part.
+    // Only the LUKS header says whether the drive itself encrypts, too.
     let below = system.names(&format!("/sys/block/{name}/slaves"));
     let header =
         below.first().map(|below| call(system, "cryptsetup", &[&"luksDump", &format!("/dev/{below}")]));
@@ -60,7 +62,8 @@ fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
     })
 }
 
-/// Where the mount options give the encryption of fscrypt to the block layer: what the kernel may use for it.
+/// Describes the hardware that the kernel may use for inline encryption, if the mount options pass fscrypt encryption
+/// to the block layer.
 pub(super) fn inline_encryption(storage: &Storage, system: &dyn System) -> Option<&'static str> {
     let options = &storage.mount.as_ref()?.options;
     options.split(',').find(|option| *option == "inlinecrypt")?;
@@ -75,7 +78,7 @@ pub(super) fn inline_encryption(storage: &Storage, system: &dyn System) -> Optio
     })
 }
 
-/// Whether the processor has instructions for AES, for a remark on encryption in software.
+/// Returns true if the CPU has AES instructions. Used for a remark on software encryption.
 pub(super) fn has_aes(system: &dyn System) -> bool {
     system.read("/proc/cpuinfo").split_whitespace().any(|word| word == "aes")
 }

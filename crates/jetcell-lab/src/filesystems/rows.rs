@@ -1,19 +1,19 @@
-//! The figures that are compared: those of Jetstress's table, and the processor.
+//! Figures that are compared: those of Jetstress's table, and CPU time.
 
 use jetcell_workload::measurement::Better;
 use jetcell_workload::result::{InstanceRow, RunResult};
 use serde::Serialize;
 
-/// A figure of a run.
+/// A compared figure of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Row {
-    /// Short name for programs.
+    /// Short machine-readable name.
     pub name: &'static str,
-    /// Name for people.
+    /// Human-readable title.
     pub title: &'static str,
-    /// Unit.
+    /// Unit of the figure.
     pub unit: &'static str,
-    /// Which direction is better.
+    /// Direction in which the figure is better.
     pub better: Better,
 }
 
@@ -21,7 +21,7 @@ pub(crate) const fn row(name: &'static str, title: &'static str, unit: &'static 
     Row { name, title, unit, better }
 }
 
-/// All rows, in the order of a table.
+/// All rows, in table order.
 pub const ROWS: [Row; 14] = [
     row("achieved_transactional_iops", "Transactional I/O", "1/s", Better::Higher),
     row("db_reads_avg_latency_ms", "Database read latency", "ms", Better::Lower),
@@ -41,8 +41,9 @@ pub const ROWS: [Row; 14] = [
 
 type Value = fn(&InstanceRow) -> f64;
 
-/// The figures of a run, in the order of [`ROWS`]. Rates are sums over the databases, latencies and bytes means of all transfers. The
-/// reads include those of the background checksum scan, as in Jetstress's table of all I/O.
+/// Returns the figures of a run, in the order of [`ROWS`]. Rates are sums over the databases; latencies and bytes are
+/// means over all transfers. The reads include those of the background checksum scan, as in Jetstress's table of all
+/// I/O.
 pub fn figures(run: &RunResult) -> [f64; 14] {
     let rows = &run.instances;
     let sum = |value: Value| rows.iter().map(value).sum::<f64>();

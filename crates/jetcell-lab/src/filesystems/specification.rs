@@ -1,4 +1,4 @@
-//! Which file systems are made, and how: from names, or from a list in TOML.
+//! Specifications of the file systems to make, from names or from a TOML list.
 
 use std::path::Path;
 
@@ -8,33 +8,34 @@ use serde::{Deserialize, Serialize};
 
 use super::kind::FilesystemKind;
 
-/// Most file systems of a test.
+/// Maximum number of file systems in a test.
 const MOST: usize = 64;
-/// The database needs the rest.
+/// Maximum share of the space that other files may use, in percent. The database needs the remainder.
 const MOST_FILL: u8 = 80;
 const MOST_ROUNDS: u16 = 100;
-/// Largest file with a list.
+/// Maximum size of a list file in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// A file system that is to be made.
+/// Specification of a file system to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Specification {
-    /// What it is.
+    /// Kind of the file system.
     pub kind: FilesystemKind,
-    /// Name in results. An empty one becomes that of the kind.
+    /// Name in results. An empty name is replaced by the name of the kind.
     #[serde(default)]
     pub name: String,
-    /// Options of the program that makes it, behind the test's own.
+    /// Options for the mkfs program, in addition to the options that the test uses.
     #[serde(default)]
     pub mkfs_options: Vec<String>,
     /// Mount options.
     #[serde(default)]
     pub mount_options: Vec<String>,
-    /// Share of its space that other files use, in percent, 0 to 80.
+    /// Share of the space that other files use, in percent, 0 to 80.
     #[serde(default)]
     pub fill_percent: u8,
-    /// How often files are written until 90 % are in use, and removed down to `fill_percent` in random order, so that the free space is in pieces.
+    /// Number of aging rounds. Each round writes files until 90 % is in use, and removes them in random order down to
+    /// `fill_percent`, which fragments the free space.
     #[serde(default)]
     pub aging_rounds: u16,
 }
@@ -47,7 +48,7 @@ struct List {
 }
 
 impl Specification {
-    /// A file system of this kind without options.
+    /// Creates the specification of a file system without options.
     pub fn of(kind: FilesystemKind) -> Specification {
         Specification {
             kind,
@@ -59,10 +60,10 @@ impl Specification {
         }
     }
 
-    /// Reads a list: one table `[[filesystem]]` for each.
+    /// Reads a list with one `[[filesystem]]` table for each file system.
     ///
     /// # Errors
-    /// One line that says what is wrong with the file.
+    /// Returns one line that describes the error in the file.
     pub fn read_list(path: &Path) -> Result<Vec<Specification>, String> {
         let failed = |what: String| format!("{}: {what}", path.display());
         let text = read_input(path, LARGEST).map_err(|error| failed(format!("cannot be read: {error}")))?;
@@ -89,10 +90,10 @@ impl Specification {
     }
 }
 
-/// Refuses what cannot be made, in one line.
+/// Checks that all specifications are valid.
 ///
 /// # Errors
-/// Too many, or equal names, or settings outside their limits.
+/// Returns one line if there are too many file systems, equal names, or settings outside their limits.
 pub fn check(all: &[Specification]) -> Result<(), String> {
     if all.len() > MOST {
         return Err(format!("{} file systems; a test has {MOST} at most", all.len()));

@@ -1,7 +1,7 @@
-//! The directory in which a test makes file systems, and what is to be taken apart at its end.
+//! Work directory in which a test makes file systems, with everything that must be removed at its end.
 //!
-//! The kernel knows what is mounted and attached below the directory, so no list is kept: whatever the moment in which a test was
-//! killed, the next one finds all of it by the name of the directory.
+//! The kernel knows what is mounted and attached below the directory, so the test keeps no separate list. If a test
+//! is killed at any moment, the next test finds all remains by the name of the directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,30 +21,30 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use crate::system::{System, SystemError};
 
 const PREFIX: &str = ".jetcell-filesystems-";
-/// A process that just ended may hold a mount for a moment.
+/// Maximum number of attempts to unmount. A process that just exited may keep a mount busy for a moment.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A directory of a test, which is in use while this exists.
+/// Work directory of a test. It is locked while this value exists.
 pub(super) struct WorkDirectory {
     pub(super) leftover: Leftover,
     _lock: OwnedFd,
 }
 
-/// A directory of a test, perhaps of one that was killed.
+/// Work directory of a test, possibly of a test that was killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     path: PathBuf,
-    /// Part of the names of all that has no path below the directory.
+    /// Unique part of the names of devices and pools, which have no path below the directory.
     id: String,
 }
 
 impl WorkDirectory {
-    /// Makes a new directory in `parent`.
+    /// Creates a new directory in `parent`.
     pub(super) fn create(parent: &Path) -> io::Result<WorkDirectory> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let id = format!("{}-{:x}", std::process::id(), now.as_micros());
-        // The table of mounts has no links in its paths.
+        // The mount table contains no symbolic links in its paths.
         let path = parent.canonicalize()?.join(format!("{PREFIX}{id}"));
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -57,17 +57,17 @@ impl WorkDirectory {
         &self.leftover.path
     }
 
-    /// Name for something that has no path below the directory.
+    /// Returns the name for a device or pool, which has no path below the directory.
     pub(super) fn name(&self, number: usize) -> String {
         format!("{}{number}", self.leftover.names())
     }
 }
 
 impl Leftover {
-    /// The directories in `parent` whose tests do not run any more.
+    /// Returns the work directories in `parent` whose tests no longer run.
     ///
     /// # Errors
-    /// `parent` cannot be read.
+    /// Returns an error if `parent` cannot be read.
     pub fn in_directory(parent: &Path) -> io::Result<Vec<Leftover>> {
         let parent = parent.canonicalize()?;
         let mut found = Vec::new();
@@ -77,7 +77,8 @@ impl Leftover {
         Ok(found)
     }
 
-    /// The same wherever they are, if something below them is mounted, or attached as a loop device.
+    /// Returns the work directories anywhere on the machine whose tests no longer run, if something below them is
+    /// mounted or attached as a loop device.
     pub fn in_use(system: &dyn System) -> Vec<Leftover> {
         let mounts = Mount::table(&system.read("/proc/self/mountinfo")).into_iter().map(|mount| mount.point);
         let image = |name: String| system.read(&format!("/sys/block/{name}/loop/backing_file")).into();
@@ -90,16 +91,16 @@ impl Leftover {
         all.into_iter().filter_map(|path| Leftover::at(path).ok()?).collect()
     }
 
-    /// `None` if this is no directory of a test, or of one that runs.
+    /// Returns `None` if the path is not a work directory, or if its test is still running.
     fn at(path: PathBuf) -> io::Result<Option<Leftover>> {
         let Some(id) = id_of(&path).map(str::to_string) else { return Ok(None) };
         let metadata = fs::symlink_metadata(&path)?;
-        // Another user's directory is not ours to take apart, whatever its name.
+        // Another user's directory must not be removed, regardless of its name.
         let own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
         Ok(if own && !is_locked(&path)? { Some(Leftover { path, id }) } else { None })
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -108,10 +109,10 @@ impl Leftover {
         format!("jetcell-{}-", self.id)
     }
 
-    /// Unmounts and detaches all of it. Images stay.
+    /// Unmounts and detaches everything below the directory. Images remain.
     ///
     /// # Errors
-    /// Something is still in use.
+    /// Returns an error if something is still in use.
     pub(super) fn release(&self, system: &dyn System) -> Result<(), SystemError> {
         for mount in self.mounts(system) {
             again(|| call(system, "umount", &[&mount]))?;
@@ -134,10 +135,10 @@ impl Leftover {
         }
     }
 
-    /// Removes it with all images, after everything is released.
+    /// Unmounts and detaches everything, and removes the directory with all images.
     ///
     /// # Errors
-    /// Something is still in use, and the directory stays.
+    /// Returns an error if something is still in use. The directory then remains.
     pub fn remove(&self, system: &dyn System) -> Result<(), SystemError> {
         self.release(system)?;
         fs::remove_dir_all(&self.path).or_else(|error| match error.kind() {
@@ -149,7 +150,7 @@ impl Leftover {
         })
     }
 
-    /// Mount points below the directory, the last mounted first.
+    /// Returns the mount points below the directory, the most recently mounted first.
     fn mounts(&self, system: &dyn System) -> Vec<PathBuf> {
         let all = Mount::table(&system.read("/proc/self/mountinfo"));
         all.into_iter().rev().map(|mount| mount.point).filter(|point| point.starts_with(&self.path)).collect()
@@ -176,7 +177,7 @@ impl Leftover {
     }
 }
 
-/// What follows the prefix in the name of a directory of a test.
+/// Returns the part of a work directory's name that follows the prefix.
 fn id_of(path: &Path) -> Option<&str> {
     let id = path.file_name()?.to_str()?.strip_prefix(PREFIX)?;
     let named = !id.is_empty() && id.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');

@@ -1,5 +1,5 @@
-//! What fragmentation costs on a drive: the same database contiguous and scattered, read as a scan and as a backup, and under the
-//! mail load.
+//! Measures the cost of fragmentation on a drive: the same database, contiguous and scattered, is read by a scan and
+//! by a backup, and used under the mail load.
 
 use std::io;
 use std::path::Path;
@@ -14,13 +14,13 @@ use serde::Serialize;
 use crate::difference::Difference;
 use crate::filesystems::{FilesystemTest, ROWS, Row, row};
 
-/// Bytes of a read of scan and backup.
+/// Size in bytes of a read by the scan or the backup.
 const READ: u64 = 256 << 10;
-/// Reads that a backup has in flight.
+/// Number of reads that a backup has in flight.
 const BACKUP_DEPTH: u64 = 8;
 const MIB: f64 = 1_048_576.0;
 
-/// The rows of the mail load, and behind them those of [`read_rates`].
+/// Rows of the mail load, followed by the two rows of [`read_rates`].
 pub const EXPERIMENT_ROWS: [Row; ROWS.len() + 2] = {
     let mut rows = [row("scan_mib_per_sec", "Scan", "MiB/s", Better::Higher); ROWS.len() + 2];
     let mut at = 0;
@@ -32,30 +32,31 @@ pub const EXPERIMENT_ROWS: [Row; ROWS.len() + 2] = {
     rows
 };
 
-/// What an experiment found.
+/// Result of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Experiment {
-    /// Version of the stored form; raised when a field changes its meaning or is removed.
+    /// Version of the stored format. It is incremented when the meaning of a field changes or a field is removed.
     pub schema: u32,
-    /// Bytes of a piece of the scattered file.
+    /// Size in bytes of the fragments of the scattered file.
     pub piece_bytes: u64,
-    /// Whether one should defragment such a file on this drive, as far as the differences tell it.
+    /// Answer to whether such a file should be defragmented on this drive, if the differences permit an answer.
     pub answer: String,
-    /// The databases before the first measured turn: contiguous, then scattered.
+    /// Fragmentation of the contiguous and the scattered database, before the first measured turn.
     pub files: Vec<Fragmentation>,
-    /// The rows of [`EXPERIMENT_ROWS`] on both. Differences are those of the scattered file, positive if it is better.
+    /// Results of [`EXPERIMENT_ROWS`] for both files. A positive difference means that the scattered file is better.
     pub comparison: FilesystemTest,
 }
 
 impl Experiment {
-    /// With its answer.
+    /// Creates the result and derives its answer.
     pub fn of(piece_bytes: u64, files: Vec<Fragmentation>, comparison: FilesystemTest) -> Experiment {
         let answer = answer(&comparison);
         Experiment { schema: 1, piece_bytes, answer, files, comparison }
     }
 }
 
-/// What the differences say. What noise explains counts as no difference, but how large it may be is said.
+/// Derives the answer from the differences. A difference within the noise is treated as no difference, but the answer
+/// includes its upper bound.
 fn answer(comparison: &FilesystemTest) -> String {
     let of = |name: &str| -> Option<Difference> {
         let row = comparison.rows.iter().find(|row| row.row.name == name)?;
@@ -68,7 +69,7 @@ fn answer(comparison: &FilesystemTest) -> String {
     };
     let is_slower = |found: &Difference| found.significant && found.percent < 0.0;
     let shown = |found: &Difference| {
-        // Not -0.0.
+        // Adding 0.0 turns -0.0 into 0.0.
         let percent = (found.percent * 10.0).round() / 10.0 + 0.0;
         format!("{percent:+.1} % ± {:.1} %", found.half_width.unwrap_or_default())
     };
@@ -95,11 +96,11 @@ fn answer(comparison: &FilesystemTest) -> String {
     }
 }
 
-/// Rates of reading a file from its begin to its end past the kernel's cache, in MiB/s: as the checksum scan, one read of 256 KiB
-/// after the other, and as a backup, eight in flight.
+/// Returns two rates of sequential direct reads of a file in MiB/s: like the checksum scan, with one read of 256 KiB
+/// at a time, and like a backup, with eight reads in flight.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn read_rates(path: &Path) -> io::Result<[f64; 2]> {
     let files = RealVfs::new(RealOptions::default())?;
     let file = files.open(path, OpenMode::Read)?;
@@ -124,7 +125,7 @@ pub fn read_rates(path: &Path) -> io::Result<[f64; 2]> {
     Ok([rate(1)?, rate(BACKUP_DEPTH)?])
 }
 
-/// Reads each `step`th block, from the block `first` on.
+/// Reads every `step`th block, starting with block `first`.
 fn read_every(file: &dyn File, len: u64, first: u64, step: u64) -> io::Result<()> {
     let mut buffer = IoBuffer::zeroed(READ as usize);
     for offset in (first * READ..len).step_by((step * READ) as usize) {

@@ -1,4 +1,4 @@
-//! How a file is divided into parts on its device, and an experiment that measures what that costs.
+//! Determines how a file is fragmented on its device, and measures the cost of this fragmentation in an experiment.
 
 mod experiment;
 mod placement;

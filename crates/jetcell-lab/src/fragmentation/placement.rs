@@ -1,4 +1,4 @@
-//! Places a file on its device: in as few pieces as the file system gives, or scattered.
+//! Places a file on its device: in as few fragments as the file system permits, or scattered.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,24 +10,26 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Bytes of a piece of a scattered file, unless another size is given.
+/// Default size in bytes of the fragments of a scattered file.
 pub const PIECE: u64 = 64 << 10;
-/// Bytes that are copied at once.
+/// Size in bytes of the copy buffer.
 const COPY: usize = 1 << 20;
 
-/// Where the parts of a file are.
+/// Placement of a file on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// One after the other, as far as the file system has such space.
+    /// Contiguous, if the file system has enough contiguous space.
     Contiguous,
-    /// Pieces of so many bytes, in random order and with the space of another file between them, which is free afterwards.
+    /// Fragments of this many bytes, in random order. The fragments are separated by the space of another file, which
+    /// is freed afterwards.
     Scattered(u64),
 }
 
-/// Copies a file to the same place with another placement. The old file is replaced when the new one is durable.
+/// Rewrites a file with another placement. The old file is replaced when the new file is durable.
 ///
 /// # Errors
-/// The file cannot be read, or there is no space for a copy, and for as much again of a scattered one. The old file is as it was.
+/// Returns an error if the file cannot be read, or if there is not enough space for a copy. A scattered copy needs
+/// twice the space. The old file then remains unchanged.
 pub fn place(path: &Path, placement: Placement) -> io::Result<()> {
     let (copy, filler) = (path.with_extension("placed"), path.with_extension("filler"));
     let placed = copy_placed(path, &copy, &filler, placement);
@@ -52,7 +54,7 @@ fn copy_placed(from: &Path, to: &Path, filler: &Path, placement: Placement) -> i
         Placement::Scattered(piece) => {
             let filler = File::create_new(filler)?;
             let mut starts: Vec<u64> = (0..len).step_by(piece.max(4096) as usize).collect();
-            // Always the same order, so that two experiments are alike.
+            // The seed is fixed, so the order is the same in every experiment.
             starts.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
             for (at, start) in (0_u64..).zip(&starts) {
                 fallocate(&to, FallocateFlags::empty(), *start, piece.min(len - start))?;

@@ -1,7 +1,7 @@
-//! Simulates many lives on all processors and estimates a mean with its interval.
+//! Simulates many lives on all CPUs, and estimates a mean with its confidence interval.
 //!
-//! Life number i draws from stream i of the seed, and sums are formed block by block in order. So the result depends
-//! only on the seed, and not on the number or the speed of the threads.
+//! Life number i uses stream i of the seed, and sums are computed block by block in order. The result therefore
+//! depends only on the seed, and not on the number or speed of the threads.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,29 +14,29 @@ use serde::Serialize;
 use super::life::{AfterLoss, Experiment, Life};
 use crate::Error;
 
-/// Lives of a block. One thread simulates a block.
+/// Number of lives per block. A block is simulated by one thread.
 const BLOCK: u64 = 512;
 
-/// Blocks between two checks of the precision.
+/// Number of blocks between two checks of the precision.
 const ROUND: u64 = 32;
 
-/// Largest number of lives of an estimate.
+/// Maximum number of lives in an estimate.
 pub const MOST_LIVES: u64 = 1_000_000_000;
 
-/// Limit of events of a life. A usual life has a hundred.
+/// Maximum number of events in a life. A typical life has about a hundred.
 const MOST_EVENTS: f64 = 1e6;
 
-/// Normal deviate of a 95 % interval.
+/// Normal quantile for a 95 % interval.
 const DEVIATE: f64 = 1.96;
 
-/// The seed, and the condition to stop.
+/// Seed and stop condition of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effort {
-    /// The seed.
+    /// Random seed.
     pub seed: u64,
-    /// Stop when half of the 95 % interval is at most this fraction of the estimate.
+    /// Precision at which the estimate stops: half of the 95 % interval, as a fraction of the estimate.
     pub precision: f64,
-    /// Stop after this number of lives in any case.
+    /// Maximum number of lives.
     pub lives: u64,
 }
 
@@ -46,27 +46,27 @@ impl Default for Effort {
     }
 }
 
-/// A mean over lives.
+/// Estimate of a mean over lives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The mean: a probability of loss, or losses per life if lives continue after a loss.
+    /// Mean: a probability of loss, or the number of losses per life if lives continue after a loss.
     pub mean: f64,
-    /// Its standard error.
+    /// Standard error of the mean.
     pub standard_error: f64,
     /// Lower end of the 95 % interval.
     pub low: f64,
     /// Upper end of the 95 % interval. If no life contributed, this is the 95 % bound 3 / lives.
     pub high: f64,
-    /// Lives.
+    /// Number of simulated lives.
     pub lives: u64,
-    /// Effective number of lives: the number of lives with equal weights that would give the same precision.
+    /// Effective number of lives: the number of equally weighted lives that would have the same precision.
     pub effective_lives: f64,
-    /// The same mean from counting losses, for comparison.
+    /// Estimate of the same mean by counting losses, for comparison.
     pub counted: f64,
 }
 
 impl Estimate {
-    /// Half the 95 % interval as a fraction of the mean.
+    /// Returns half of the 95 % interval as a fraction of the mean.
     pub fn relative_precision(&self) -> f64 {
         DEVIATE * self.standard_error / self.mean
     }
@@ -80,7 +80,7 @@ struct Sums {
 }
 
 impl Experiment {
-    /// Simulates lives until `effort` is reached. Calls `progress` with the number of lives and the estimate so far.
+    /// Simulates lives until `effort` is reached. Calls `progress` with each intermediate estimate.
     pub fn estimate(&self, effort: Effort, mut progress: impl FnMut(&Estimate)) -> Result<Estimate, Error> {
         if effort.lives == 0 || effort.lives > MOST_LIVES {
             let count = effort.lives;
@@ -113,7 +113,7 @@ impl Experiment {
                 estimate.high = estimate.high.min(1.0);
             }
             progress(&estimate);
-            // Drives that never fail lose no data. More lives would not change the result.
+            // Drives that never fail do not lose data. More lives would not change the result.
             let pointless = self.laws.failure.is_none();
             if done == effort.lives || pointless || estimate.relative_precision() <= effort.precision {
                 return Ok(estimate);
@@ -121,7 +121,7 @@ impl Experiment {
         }
     }
 
-    /// Lives `first` to `first + lives`, block by block.
+    /// Simulates lives `first` to `first + lives`, block by block.
     fn round(&self, seed: u64, first: u64, lives: u64, threads: usize) -> Vec<Sums> {
         let blocks = lives.div_ceil(BLOCK);
         let next = AtomicU64::new(0);

@@ -1,21 +1,22 @@
-//! Lifetimes: three-parameter Weibull laws, of which the exponential is one.
+//! Distributions of lifetimes: three-parameter Weibull distributions, which include the exponential distribution.
 
 use crate::Error;
 use crate::units::Hours;
 
-/// F(t) = 1 - exp(-((t - offset) / scale)^shape): nothing happens before `offset`.
+/// Weibull distribution F(t) = 1 - exp(-((t - offset) / scale)^shape). No event occurs before `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Weibull {
-    /// Hours before anything can happen. EP: gamma.
+    /// Minimum time in hours before an event. Called gamma by Elerath and Pecht.
     offset: f64,
-    /// Characteristic time in hours. EP: eta.
+    /// Characteristic time in hours. Called eta by Elerath and Pecht.
     scale: f64,
-    /// Below 1 early failures, 1 a constant rate, above 1 wear-out. EP: beta.
+    /// Shape: below 1 for early failures, 1 for a constant rate, above 1 for wear-out. Called beta by Elerath and
+    /// Pecht.
     shape: f64,
 }
 
 impl Weibull {
-    /// A law from its three parameters.
+    /// Creates a distribution from its three parameters.
     pub fn new(offset: Hours, scale: Hours, shape: f64) -> Result<Weibull, Error> {
         if scale.get() == 0.0 {
             return Err(Error::Zero("the scale of a Weibull law"));
@@ -26,24 +27,25 @@ impl Weibull {
         Ok(Weibull { offset: offset.get(), scale: scale.get(), shape })
     }
 
-    /// A constant rate.
+    /// Creates a distribution with a constant rate.
     pub fn exponential(mean: Hours) -> Result<Weibull, Error> {
         Weibull::new(Hours::new(0.0)?, mean, 1.0)
     }
 
-    /// Cumulative hazard H(age) = -ln(1 - F(age)).
+    /// Returns the cumulative hazard H(age) = -ln(1 - F(age)).
     pub fn hazard(&self, age: f64) -> f64 {
         let past = (age - self.offset).max(0.0) / self.scale;
         if self.shape == 1.0 { past } else { past.powf(self.shape) }
     }
 
-    /// The age at which the cumulative hazard is `hazard`; the inverse of [`Weibull::hazard`].
+    /// Returns the age at which the cumulative hazard is `hazard`. This is the inverse of [`Weibull::hazard`].
     pub fn age(&self, hazard: f64) -> f64 {
         let past = if self.shape == 1.0 { hazard } else { hazard.powf(1.0 / self.shape) };
         self.offset + self.scale * past
     }
 
-    /// An approximation of the mean: exact for a constant rate, within 13 % of the mean for shapes from 1 to 4.
+    /// Returns an approximation of the mean. It is exact for a constant rate, and within 13 % of the mean for shapes
+    /// from 1 to 4.
     pub fn typical(&self) -> f64 {
         self.offset + self.scale
     }
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_expected_failures_of_the_published_law() {
-        // 8,000 drives, ten years: 1,244 failures.
+        // 8,000 drives over ten years have 1,244 failures.
         let law = Weibull::new(Hours::new(0.0).unwrap(), Hours::new(461_386.0).unwrap(), 1.12).unwrap();
         assert_eq!((8000.0 * law.hazard(87_600.0)).round(), 1244.0);
     }

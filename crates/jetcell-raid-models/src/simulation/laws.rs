@@ -1,4 +1,4 @@
-//! The four laws of a drive slot: as published, or the constant rates of the Markov models.
+//! The four distributions for a drive slot: as published, or with the constant rates of the Markov models.
 
 use serde::Serialize;
 
@@ -7,35 +7,35 @@ use crate::Case;
 use crate::units::{Hours, PerHour};
 use crate::{Error, Rates};
 
-/// Scale of the published failure law in hours.
+/// Scale of the published failure distribution in hours.
 const FAILURE_SCALE: f64 = 461_386.0;
-/// Shape of the published failure law: slow wear-out.
+/// Shape of the published failure distribution: slow wear-out.
 const FAILURE_SHAPE: f64 = 1.12;
 /// Minimum time of the published restores and scrubs in hours.
 const LEAST: f64 = 6.0;
-/// Shape of the published restore law.
+/// Shape of the published restore distribution.
 const RESTORE_SHAPE: f64 = 2.0;
-/// Shape of the published scrub law.
+/// Shape of the published scrub distribution.
 const SCRUB_SHAPE: f64 = 3.0;
 
-/// The laws of the events of a drive.
+/// Distributions of the times between the events of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Laws {
-    /// From a drive's first hour to its failure. `None` if drives never fail.
+    /// Time from a drive's first hour to its failure. `None` if drives never fail.
     pub failure: Option<Weibull>,
-    /// From a clean drive to a latent defect.
+    /// Time from a drive without a defect to a latent defect.
     pub latent: Option<Weibull>,
-    /// From a failure to the end of the restore.
+    /// Time from a failure to the end of the restore.
     pub restore: Weibull,
-    /// From a defect to its repair.
+    /// Time from a defect to its repair.
     pub scrub: Option<Weibull>,
 }
 
-/// Which laws to use.
+/// Selection of the distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shapes {
-    /// The published shapes, with the times of the case as scales.
+    /// Published shapes, with the times of the case as scales.
     #[default]
     Published,
     /// Constant rates, for comparison with the Markov models.
@@ -43,7 +43,7 @@ pub enum Shapes {
 }
 
 impl Laws {
-    /// Laws of a case.
+    /// Creates the distributions for a case.
     pub fn new(shapes: Shapes, case: &Case) -> Result<Laws, Error> {
         match shapes {
             Shapes::Exponential => Laws::exponential(&case.rates),
@@ -51,7 +51,7 @@ impl Laws {
         }
     }
 
-    /// Constant rates.
+    /// Creates distributions with constant rates.
     pub fn exponential(rates: &Rates) -> Result<Laws, Error> {
         let law = |rate: PerHour| rate.mean().map(Weibull::exponential).transpose();
         Ok(Laws {
@@ -62,9 +62,10 @@ impl Laws {
         })
     }
 
-    /// Elerath and Pecht: failures Weibull(0, 461386, 1.12), restores Weibull(6, 12, 2), defects exponential, scrubs
-    /// Weibull(6, 168, 3). Times of the case take the place of the scales; the least time of 6 h is halved with a
-    /// scale below 12 h. The published failure scale stands for the published failure rate.
+    /// Creates the distributions by Elerath and Pecht: failures Weibull(0, 461386, 1.12), restores Weibull(6, 12, 2),
+    /// defects exponential, scrubs Weibull(6, 168, 3). The times of the case replace the scales. If a scale is below
+    /// 12 h, the minimum time is half of the scale instead of 6 h. For the published failure rate, the published
+    /// failure scale is used.
     fn published(rates: &Rates, failure_is_published: bool) -> Result<Laws, Error> {
         let delayed =
             |mean: Hours, shape| Weibull::new(Hours::new(LEAST.min(mean.get() / 2.0))?, mean, shape);

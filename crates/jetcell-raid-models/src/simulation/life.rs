@@ -1,11 +1,11 @@
-//! The simulation of one set of drives over the mission time: a life.
+//! Simulates one set of drives over the mission time. This is called a life.
 //!
 //! A state is critical if the next failure of a drive would be a loss. In critical states, the drive's cumulative
-//! hazard is added to the estimate (the compensator of the losses, which has the same mean). A loss still ends the
-//! life. This needs a few thousand times fewer lives than counting losses.
+//! hazard is added to the estimate. This is the compensator of the losses, which has the same mean. A loss still ends
+//! the life. This method needs a few thousand times fewer lives than counting losses.
 //!
 //! Failure biasing makes failures that lead to critical states more frequent. In states that are not critical, with f
-//! drives failed, hazards are multiplied by a factor b(f). The weight of a life is multiplied by exp((b - 1) H) over
+//! failed drives, hazards are multiplied by a factor b(f). The weight of a life is multiplied by exp((b - 1) H) over
 //! the time and by 1/b at each failure, which does not change the mean. In critical states b is 1, so the weight is
 //! constant while the hazard is integrated.
 
@@ -17,7 +17,7 @@ use super::laws::Laws;
 use crate::array::Set;
 use crate::model::General;
 
-/// What happens after a loss.
+/// Action after a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterLoss {
     /// The life ends: the estimate is a probability of loss.
@@ -29,38 +29,38 @@ pub enum AfterLoss {
 /// The parameters of the simulation.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The drives.
+    /// Set of drives.
     pub set: Set,
-    /// The laws of the events.
+    /// Distributions of the event times.
     pub laws: Laws,
     /// Length of a life in hours.
     pub hours: f64,
-    /// What happens after a loss.
+    /// Action after a loss.
     pub after_loss: AfterLoss,
-    /// How defects are treated while drives are missing. The scrub always continues.
+    /// Treatment of defects while drives are missing. The scrub always continues.
     pub rules: General,
-    /// Factor on hazards per number of failed drives; 1 beyond the end.
+    /// Factor on hazards by number of failed drives. Beyond the end of the vector, the factor is 1.
     bias: Vec<f64>,
 }
 
-/// The contribution of one life.
+/// Contribution of one life to the estimate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// Weighted sum of fatal hazards.
+    /// Weighted sum of the hazards of fatal failures.
     pub estimate: f64,
-    /// Weighted number of losses: the same mean with far more noise.
+    /// Weighted number of losses. It has the same mean, but far more noise.
     pub counted: f64,
 }
 
-/// A draw from the unit exponential law.
+/// Draws from the unit exponential distribution.
 fn unit(random: &mut ChaCha8Rng) -> f64 {
-    // 53 random bits plus a half, so the value is never 0 and never 1.
+    // 53 random bits plus one half, so the value is never 0 and never 1.
     let uniform = ((random.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64);
     -uniform.ln()
 }
 
 impl Experiment {
-    /// An experiment with the bias that suits it, or without bias.
+    /// Creates an experiment, optionally with a suitable bias.
     pub fn new(set: Set, laws: Laws, hours: f64, after_loss: AfterLoss, biased: bool) -> Experiment {
         let rules = General::default();
         let mut experiment = Experiment { set, laws, hours, after_loss, rules, bias: Vec::new() };
@@ -70,15 +70,16 @@ impl Experiment {
         experiment
     }
 
-    /// The bias aims at one failure per life without failed drives, and at a further failure in half of the restores,
-    /// or in one restore per life if a life has many. A larger bias would make the weights uneven.
+    /// Computes the bias. Without failed drives, the goal is one failure per life. With failed drives, it is a
+    /// further failure in half of the restores, or in one restore per life if a life has many restores. A larger bias
+    /// would make the weights too uneven.
     fn fitting_bias(&self) -> Vec<f64> {
         let Some(failure) = self.laws.failure else { return Vec::new() };
         let drives = f64::from(self.set.drives());
         let failures = drives * failure.hazard(self.hours);
         let restore = self.laws.restore.typical();
         let scrub = self.laws.scrub.map_or(self.hours, |law| law.typical()).min(self.hours);
-        // If defects are frequent, most losses need m - 1 failures and a defect; otherwise m failures.
+        // If defects are frequent, most losses need m - 1 failures and a defect; otherwise they need m failures.
         let defects = self.laws.latent.map_or(0.0, |law| drives * (scrub + restore) / law.typical());
         let levels = if defects > 0.1 { self.set.parities - 1 } else { self.set.parities };
         let per_restore = failures * restore / self.hours;
@@ -91,7 +92,7 @@ impl Experiment {
             .collect()
     }
 
-    /// Approximate number of events in a life.
+    /// Returns the approximate number of events in a life.
     pub fn expected_events(&self) -> f64 {
         let laws = &self.laws;
         let time = |law: Option<Weibull>| law.map_or(self.hours, |law| law.typical());
@@ -100,38 +101,38 @@ impl Experiment {
         f64::from(self.set.drives()) * 2.0 * (defects + failures)
     }
 
-    /// Factor on the hazards in a state that is not critical.
+    /// Returns the factor on the hazards in a state that is not critical.
     fn bias(&self, failed: u32) -> f64 {
         self.bias.get(failed as usize).copied().unwrap_or(1.0)
     }
 }
 
-/// A drive, or the place of one that is being restored.
+/// A working drive, or the slot of a drive that is being restored.
 #[derive(Clone, Copy)]
 struct Slot {
-    /// When the drive was new.
+    /// Time at which the drive was new.
     born: f64,
     /// Remaining biased hazard until the drive fails.
     budget: f64,
-    /// Time up to which the budget is used.
+    /// Time up to which the budget has been consumed.
     used_until: f64,
-    /// The failure at the present bias, or the end of the restore.
+    /// Time of the failure at the current bias, or of the end of the restore.
     next: f64,
-    /// The next defect, or the repair of the present one.
+    /// Time of the next defect, or of the repair of the current defect.
     other: f64,
     failed: bool,
     defective: bool,
 }
 
-/// What lost data.
+/// Cause of a loss.
 #[derive(PartialEq, Eq)]
 enum Loss {
     Failure,
-    /// It arose when no redundancy was left.
+    /// A defect that arose without any remaining redundancy.
     Defect,
 }
 
-/// The state of a set. One value is used for many lives in turn.
+/// State of a set. One value is reused for many lives.
 pub struct Life<'a> {
     experiment: &'a Experiment,
     slots: Vec<Slot>,
@@ -143,13 +144,13 @@ pub struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    /// A set before its first life.
+    /// Creates a set before its first life.
     pub fn new(experiment: &'a Experiment) -> Life<'a> {
         let slots = Vec::with_capacity(experiment.set.drives() as usize);
         Life { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }
     }
 
-    /// Simulates one life from the start.
+    /// Simulates one life from its start.
     pub fn run(&mut self, random: &mut ChaCha8Rng) -> Outcome {
         (self.now, self.failed, self.defective, self.weight) = (0.0, 0, 0, 1.0);
         self.slots.clear();
@@ -168,7 +169,7 @@ impl<'a> Life<'a> {
             }
             if let Some(loss) = self.happen(index, random) {
                 if loss == Loss::Defect {
-                    // The estimate has the hazard of failures only.
+                    // The accumulated hazard includes failures only, so the loss by a defect is added here.
                     outcome.estimate += self.weight;
                 }
                 outcome.counted += self.weight;
@@ -196,7 +197,7 @@ impl<'a> Life<'a> {
         slot
     }
 
-    /// Sets the failure of a working drive from its budget.
+    /// Schedules the failure of a working drive from its hazard budget.
     fn schedule(&self, slot: &mut Slot) {
         let Some(law) = self.experiment.laws.failure else { return };
         slot.next = slot.born + law.age(law.hazard(slot.used_until - slot.born) + slot.budget / self.bias);
@@ -207,7 +208,7 @@ impl<'a> Life<'a> {
         times.fold((0, f64::INFINITY), |first, event| if event.1 < first.1 { event } else { first })
     }
 
-    /// Whether a failure of the drive would be a loss now.
+    /// Returns true if a failure of the drive would be a loss in the current state.
     fn is_fatal(&self, slot: &Slot) -> bool {
         let others = self.defective - u32::from(slot.defective);
         self.failed + 1 + u32::from(others > 0) > self.experiment.set.parities
@@ -221,7 +222,7 @@ impl<'a> Life<'a> {
         if self.is_critical() { 1.0 } else { self.experiment.bias(self.failed) }
     }
 
-    /// Advances the time without an event.
+    /// Advances the time to `end` without an event.
     fn pass(&mut self, end: f64, outcome: &mut Outcome) {
         let redundant = self.experiment.set.parities - self.failed.min(self.experiment.set.parities);
         let critical = redundant <= u32::from(self.defective > 0);
@@ -242,7 +243,7 @@ impl<'a> Life<'a> {
         self.now = end;
     }
 
-    /// Executes the next event of a slot. Returns what lost data, if it did.
+    /// Executes the next event of a slot. Returns the cause if the event is a loss.
     fn happen(&mut self, index: usize, random: &mut ChaCha8Rng) -> Option<Loss> {
         let &(mut slot) = self.slots.get(index)?;
         let Experiment { laws, rules, set, .. } = self.experiment;
@@ -272,7 +273,7 @@ impl<'a> Life<'a> {
         lost
     }
 
-    /// All drives are without defects.
+    /// Resets all drives to a state without defects.
     fn clean(&mut self, random: &mut ChaCha8Rng) {
         let latent = self.experiment.laws.latent;
         for slot in self.slots.iter_mut().filter(|slot| slot.defective) {
@@ -282,7 +283,7 @@ impl<'a> Life<'a> {
         self.defective = 0;
     }
 
-    /// Changes to the bias of the present state. The rest of each budget is now used at another speed.
+    /// Switches to the bias of the current state. The remaining hazard budgets are then consumed at a different rate.
     fn rebias(&mut self) {
         let bias = self.fitting_bias();
         let Some(law) = self.experiment.laws.failure else { return };

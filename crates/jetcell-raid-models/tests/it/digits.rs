@@ -1,8 +1,8 @@
-//! Compares very small probabilities with values computed with 60 digits.
+//! Compares very small probabilities with values computed to 60 digits.
 
 use jetcell_raid_models::{Model, Rates, Set};
 
-/// Drives, parities, lo, ll, mo, ms, hours, and the probability of loss of the general chain.
+/// Test case: number of drives, parities, lo, ll, mo, ms, hours, and the probability of loss in the general chain.
 type Golden = (u32, u32, &'static str, &'static str, &'static str, &'static str, f64, f64);
 
 const GENERAL: [Golden; 6] = [

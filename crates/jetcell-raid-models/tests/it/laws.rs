@@ -1,4 +1,4 @@
-//! Properties that hold for every set of rates.
+//! Tests properties that every set of rates must have.
 
 use jetcell_raid_models::diagram::Diagram;
 use jetcell_raid_models::units::{AnnualFailure, Hours, PerHour};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const HOURS: f64 = 43_800.0;
 
-/// Rates from far better to far worse than the published ones, as powers of ten.
+/// Generates rates from far better to far worse than the published rates, as powers of ten.
 fn rates() -> impl Strategy<Value = Rates> {
     let rate = |range: std::ops::Range<f64>| range.prop_map(|power| PerHour::new(10f64.powf(power)).unwrap());
     (rate(-9.0..-4.0), rate(-8.0..-2.0), rate(-3.0..1.0), rate(-5.0..0.0))
@@ -31,12 +31,12 @@ fn loss(model: Model, data: u32, parities: u32, rates: &Rates) -> f64 {
     model.fate(Set { data, parities }, rates, HOURS).unwrap().loss
 }
 
-/// Rounding may turn equality into a difference in the last digits.
+/// Compares with a tolerance, because rounding may change the last digits of equal values.
 fn not_more(less: f64, more: f64) -> bool {
     less <= more * (1.0 + 1e-9)
 }
 
-/// Whether defects, with their rate times `factor`, arise far more slowly than they are repaired.
+/// Returns true if defects, at `factor` times their rate, arise far more slowly than they are repaired.
 fn defects_are_rare(rates: &Rates, factor: f64) -> bool {
     rates.latent.get() * factor * 20.0 < rates.restore.get().min(rates.scrub.get())
 }
@@ -59,8 +59,8 @@ proptest! {
             let (fewer, more) = (loss(Model::general(), data, fewer, &rates), loss(Model::general(), data, more, &rates));
             prop_assert!(not_more(more, fewer), "{more:e} {fewer:e}");
         }
-        // In a set with a failed drive, B1 has no scrub, and a defect takes as much redundancy as a failure: with many defects, its second parity
-        // protects from nothing, and it has one more drive that fails.
+        // With a failed drive, B1 has no scrub, and a defect uses as much redundancy as a failure. With many defects,
+        // the second parity therefore protects nothing, and the set has one more drive that can fail.
         if defects_are_rare(&rates, 1.0) {
             prop_assert!(not_more(loss(Model::B1, data, 2, &rates), loss(Model::A, data, 1, &rates)));
         }
@@ -80,7 +80,7 @@ proptest! {
             let base = loss(model, data, parities, &rates);
             let changed = |rates: Rates| loss(model, data, parities, &rates);
             prop_assert!(not_more(base, changed(Rates { failure: times(rates.failure), ..rates })), "{} failure", model);
-            // If defects arise as fast as they are repaired, the diagrams are biased: in a set with a defect, they
+            // If defects arise as fast as they are repaired, the diagrams are biased. In a set with a defect, they
             // count one drive less that can fail, and a restored drive counts again.
             if defects_are_rare(&rates, factor) {
                 let worse = changed(Rates { latent: times(rates.latent), ..rates });
@@ -106,7 +106,7 @@ proptest! {
 
     #[test]
     fn when_losses_are_rare_they_follow_the_mean_time(rates in rates(), data in 1u32..10, parities in 1u32..4) {
-        // Long after the start and long before the mean time to loss, the probability is a straight line.
+        // Long after the start and long before the mean time to loss, the probability is linear in time.
         for &model in models(parities) {
             let chain = Diagram::new(model, Set { data, parities }).chain(&rates).unwrap();
             let mean = chain.mean_time_to_loss().unwrap();
@@ -118,7 +118,7 @@ proptest! {
     }
 }
 
-/// Values of any size, including the limits of the valid ranges.
+/// Generates values of any magnitude, including the limits of the valid ranges.
 fn any_size() -> impl Strategy<Value = f64> {
     let power = |range: std::ops::Range<f64>| range.prop_map(|power| 10f64.powf(power));
     let border = proptest::sample::select(vec![0.0, 1.0, f64::MAX, f64::MIN_POSITIVE]);

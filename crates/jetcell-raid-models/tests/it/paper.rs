@@ -1,5 +1,5 @@
-//! The arithmetic around the models: the paper's tables of rates and groups, its misprints, and other diagrams that
-//! agree with its text.
+//! Tests the arithmetic around the models: the paper's tables of rates and groups, its misprints, and alternative
+//! diagrams that agree with its text.
 
 use jetcell_raid_models::approximation::classical_mean_time_to_loss;
 use jetcell_raid_models::diagram::{Arrow, Diagram, Symbol};
@@ -52,17 +52,17 @@ fn groups_of_tables_2_and_3() {
     }
 }
 
-/// Not reproduced, and why.
+/// Checks figures of the paper that cannot be reproduced, and explains why.
 #[test]
 fn misprints() {
     // 1.08^-4 would be 0.735 defects per hour; the table says 1.08e-4.
     assert!(1.08f64.powi(-4) > 0.7);
-    // 7.3e17 bytes over 63,000 drives in five months are 7.7e10 bytes a day and drive, not 2.7e11.
+    // 7.3e17 bytes over 63,000 drives in five months are 7.7e10 bytes per day and drive, not 2.7e11.
     close(7.3e17 / 63_000.0 / (5.0 * 30.4), 7.6e10, 0.01);
-    // 2.7e11 bytes a day are 1.125e10 an hour; the table has 1.35e10.
+    // 2.7e11 bytes per day are 1.125e10 per hour; the table has 1.35e10.
     close(2.7e11 / 24.0, 1.125e10, 1e-12);
     close(1.35e10 * 24.0, 3.24e11, 1e-12);
-    // The aggregate of the rounded 0.92 is 0.6064, of the unrounded survival 0.6043; both print as 0.6.
+    // The aggregate is 0.6064 from the rounded 0.92, and 0.6043 from the unrounded survival; both print as 0.6.
     let survival =
         Model::A.fate(Set { data: 7, parities: 1 }, &Rates::published(), FIVE_YEARS).unwrap().survival;
     close(0.92f64.powi(6), number(&fixture()["aggregate_reliability"]["computed"]), 1e-4);
@@ -78,7 +78,7 @@ fn misprints() {
     close(3955.0 * 0.002036, 8.05, 1e-3);
 }
 
-/// Both readings of "1.9 % a year" print as 0.33 %, 0.92 and 0.60.
+/// Checks that both interpretations of "1.9 % a year" print as 0.33 %, 0.92, and 0.60.
 #[test]
 fn both_readings_of_the_failure_rate() {
     let afr = AnnualFailure::new(0.019).unwrap();
@@ -94,7 +94,7 @@ fn both_readings_of_the_failure_rate() {
     }
 }
 
-/// The transitions from "defect+failed" that the reference computed before it chose B1.
+/// Checks the transitions from "defect+failed" that the reference evaluated before it chose B1.
 #[test]
 fn other_diagrams_of_double_parity() {
     let [good, defect, failed, both, twice] = [0, 1, 2, 3, 4];
@@ -122,7 +122,8 @@ fn other_diagrams_of_double_parity() {
     close(loss(&scrubbed), 0.0288, 2e-3);
 }
 
-/// Elerath and Pecht's line for the classical formula: 0.2765 losses of 1,000 groups in ten years, 0.02765 in one.
+/// Checks Elerath and Pecht's line for the classical formula: 0.2765 losses per 1,000 groups in ten years, 0.02765 in
+/// one year.
 #[test]
 fn the_classical_line() {
     let rates = Rates { failure: PerHour::new(1.0 / 461_386.0).unwrap(), ..Rates::published() };

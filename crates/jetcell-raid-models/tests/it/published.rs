@@ -1,4 +1,4 @@
-//! Every figure of the reference: those that are reproduced, and the deviation of the others.
+//! Checks every figure of the reference: exactly for reproducible figures, and by their deviation for the others.
 
 use jetcell_raid_models::diagram::Diagram;
 use jetcell_raid_models::units::PerHour;
@@ -98,7 +98,7 @@ fn sensitivity_table() {
             ("dp_n14_B2", Model::B2, 14, 2),
         ] {
             let loss = model.fate(Set { data, parities }, &rates, FIVE_YEARS).unwrap().loss;
-            // Nine digits are printed, and the rates of the rows have twelve.
+            // Figures are printed with nine digits, and the rates in the rows have twelve digits.
             close(loss, number(&row[key]), 5e-9, &format!("{} {key}", row["case"]));
         }
     }
@@ -118,22 +118,22 @@ fn general_chain() {
     }
 }
 
-/// The figures that the paper prints, and the results of its own models.
+/// Checks the figures that the paper prints, and the results of the models in the paper.
 #[test]
 fn claims_of_the_paper() {
     let raid10 = five_years(Model::A, 1, 1).loss;
     let raid5 = five_years(Model::A, 7, 1);
     let raid_dp = five_years(Model::B1, 7, 2).loss;
 
-    // Reproduced: RAID 10 loses 0.33 %, 33 groups in 10,000; RAID-DP 0.002 %.
+    // Reproduced: RAID 10 loses 0.33 %, 33 of 10,000 groups; RAID-DP loses 0.002 %.
     assert_eq!(format!("{:.2}", raid10 * 100.0), "0.33");
     assert_eq!(format!("{:.0}", raid10 * 1e4), "33");
     assert_eq!(format!("{:.3}", raid_dp * 100.0), "0.002");
-    // Reproduced: R = 0.92, six groups 0.60, aggregate loss 40 %. From the unrounded R; 0.92^6 itself is 0.6064.
+    // Reproduced: R = 0.92, six groups 0.60, aggregate loss 40 %. These use the unrounded R; 0.92^6 itself is 0.6064.
     assert_eq!(format!("{:.2}", raid5.survival), "0.92");
     assert_eq!(format!("{:.2}", raid5.of_all(6.0).survival), "0.60");
     assert_eq!(format!("{:.0}", raid5.of_all(6.0).loss * 100.0), "40");
-    // Reproduced: 3 to 4 of 10,000 groups with 20 data disks, by B1, B2 and B-fit; B3 says 2.96.
+    // Reproduced: 3 to 4 of 10,000 groups with 20 data disks, by B1, B2, and B-fit. B3 gives 2.96.
     for (model, expected) in
         [(Model::B1, 3.14457), (Model::B2, 3.16120), (Model::BFit, 3.12333), (Model::B3, 2.95522)]
     {
@@ -142,15 +142,17 @@ fn claims_of_the_paper() {
         assert_eq!((3.0..4.0).contains(&per_10_000), model != Model::B3);
     }
 
-    // Not reproduced: RAID 5 with seven data disks loses 6.0 %. It is 8.05 %; 6.0 would mean R^6 = 0.69 instead of the
-    // printed 0.60, and a ratio to RAID 10 of 18 instead of the printed 3955/163 = 24.3. Six data disks give 6.2 %.
+    // Not reproduced: RAID 5 with seven data disks loses 6.0 %. The correct value is 8.05 %. 6.0 would imply R^6 =
+    // 0.69 instead of the printed 0.60, and a ratio to RAID 10 of 18 instead of the printed 3955/163 = 24.3. Six data
+    // disks give 6.2 %.
     close(raid5.loss, 0.080524, 1e-5, "RAID 5");
     assert_eq!(format!("{:.2}", 0.94f64.powi(6)), "0.69");
     close(raid5.loss / raid10, 24.3106, 1e-5, "RAID 5 : RAID 10");
     assert!((24.19..24.34).contains(&(raid5.loss / raid10)));
     close(five_years(Model::A, 6, 1).loss, 0.0620, 1e-3, "six data disks");
 
-    // Within 2.2 % (B1 1.9 %, B2 2.1 %): risks 163 : 3955 : 1. Exact only with B-fit, whose (n-1) ll means nothing.
+    // Within 2.2 % (B1 1.9 %, B2 2.1 %): risks 163 : 3955 : 1. Exact only with B-fit, whose (n-1) ll has no physical
+    // meaning.
     for (model, first, second) in [
         (Model::B1, 159.9167, 3887.673),
         (Model::B2, 159.5237, 3878.1186),

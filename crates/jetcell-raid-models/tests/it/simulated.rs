@@ -1,4 +1,4 @@
-//! Compares the simulation with the Markov models where their assumptions hold, and with the reference elsewhere.
+//! Compares the simulation with the Markov models where their assumptions are met, and with the reference elsewhere.
 
 use jetcell_raid_models::simulation::law::Weibull;
 use jetcell_raid_models::simulation::{AfterLoss, Effort, Estimate, Experiment, Laws};
@@ -15,7 +15,7 @@ fn weibull(offset: f64, scale: f64, shape: f64) -> Weibull {
     Weibull::new(Hours::new(offset).unwrap(), Hours::new(scale).unwrap(), shape).unwrap()
 }
 
-/// The published laws with another scrub time.
+/// Returns the published distributions with another scrub time.
 fn published(scrub: Option<f64>) -> Laws {
     Laws {
         failure: Some(weibull(0.0, 461_386.0, 1.12)),
@@ -25,7 +25,7 @@ fn published(scrub: Option<f64>) -> Laws {
     }
 }
 
-/// Whether two estimates differ by at most four standard errors of both.
+/// Asserts that an estimate differs from the expected value by less than four combined standard errors.
 #[track_caller]
 fn agree(estimate: Estimate, expected: f64, error: f64, what: &str) {
     let error = estimate.standard_error.hypot(error);

@@ -1,7 +1,8 @@
-//! The connections of a server, and which of them give way to others.
+//! The connections of a server, and the order in which they are closed to make room for others.
 //!
-//! Invariant: connections whose clients have not shown the token take only room that is reserved for them. They never keep a client
-//! with the token out, and those of one network give way to each other first.
+//! Invariant: connections without a valid token use only the slots that are reserved for them. They never prevent a
+//! client with the token from connecting. Among these connections, a new one first replaces one from the same
+//! network.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
@@ -9,17 +10,17 @@ use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
 /// Maximum numbers of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Room {
-    /// With the token.
+    /// Connections with a valid token.
     pub known: usize,
-    /// Without it yet.
+    /// Connections without a token so far.
     pub unknown: usize,
-    /// Without it yet, from one network.
+    /// Connections without a token so far, from one network.
     pub unknown_per_network: usize,
 }
 
-/// A connection that can be ended from another thread.
+/// A connection that another thread can close.
 pub(crate) trait Handle {
-    /// Ends it. Its thread notices that at once.
+    /// Closes the connection. Its thread detects this immediately.
     fn end(&self);
 }
 
@@ -35,7 +36,7 @@ struct Connection<H> {
     is_known: bool,
 }
 
-/// The connections by their numbers, which are in the order of their ages.
+/// Open connections by number. Numbers increase with the time of the connection.
 pub(crate) struct Connections<H> {
     room: Room,
     last: u64,
@@ -47,8 +48,11 @@ impl<H: Handle> Connections<H> {
         Connections { room, last: 0, open: BTreeMap::new() }
     }
 
-    /// Adds a connection whose client is not known yet. Returns its number, and whether another one was ended for it: the oldest of
-    /// the same network that is not known, or of the network that has most of them.
+    /// Adds a connection without a token so far. Returns its number, and whether another connection without a token
+    /// was closed for it.
+    ///
+    /// If the network of the new connection has reached its limit, its oldest connection is closed. If all slots are
+    /// in use, the oldest connection of the network with the most connections is closed.
     pub fn add(&mut self, handle: H, peer: IpAddr) -> (u64, bool) {
         let network = network_of(peer);
         let numbers = self.unknown_by_network();
@@ -85,7 +89,7 @@ impl<H: Handle> Connections<H> {
         })
     }
 
-    /// The client of a connection has shown the token. Returns whether there is room for it.
+    /// Marks a connection whose client has sent a valid token. Returns false if there are too many such connections.
     pub fn admit(&mut self, id: u64) -> bool {
         let known = self.open.values().filter(|connection| connection.is_known).count();
         match self.open.get_mut(&id) {
@@ -97,12 +101,12 @@ impl<H: Handle> Connections<H> {
         }
     }
 
-    /// Forgets a connection that has ended.
+    /// Removes a connection that has ended.
     pub fn remove(&mut self, id: u64) {
         self.open.remove(&id);
     }
 
-    /// Ends all connections. Each is forgotten when its thread has ended.
+    /// Closes all connections. Each connection is removed when its thread exits.
     pub fn end_all(&self) {
         self.open.values().for_each(|connection| connection.handle.end());
     }
@@ -112,7 +116,7 @@ impl<H: Handle> Connections<H> {
     }
 }
 
-/// The addresses that one machine can choose freely count as one.
+/// Maps an address to its network. Addresses that one host can choose freely belong to the same network.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -130,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes the names of the connections that were ended.
+    /// Records the names of the connections that were closed.
     struct Noted(&'static str, Rc<RefCell<Vec<&'static str>>>);
 
     impl Handle for Noted {
@@ -151,20 +155,20 @@ mod tests {
         for name in ["a1", "a2", "a3"] {
             assert!(!connections.add(noted(name), attacker).1, "{name}");
         }
-        // The oldest of the same network gives way.
+        // The oldest connection of the same network is closed.
         assert!(connections.add(noted("a4"), attacker).1);
         assert_eq!(*ended.borrow(), ["a1"]);
-        // All room is taken: the network with most connections gives way, not the one that arrives.
+        // All slots are in use. A connection of the network with the most connections is closed, not the new one.
         assert!(!connections.add(noted("copy again"), copy).1);
         let (newest, was_ended) = connections.add(noted("third"), third);
         assert!(was_ended && connections.admit(newest));
         assert_eq!(*ended.borrow(), ["a1", "a2"]);
-        // There is no room for more clients with the token.
+        // The maximum number of clients with the token is reached.
         let (more, _) = connections.add(noted("more"), third);
         assert!(!connections.admit(more));
         connections.remove(first);
         assert!(connections.admit(more));
-        // One that was ended is not admitted.
+        // A connection that was closed is not admitted.
         assert!(!connections.admit(2));
     }
 

@@ -22,7 +22,7 @@ fn token() -> Token {
     Token::from_text(TOKEN).unwrap()
 }
 
-/// A database of 3 MiB.
+/// Returns a database of 3 MiB.
 fn database() -> Vec<u8> {
     let signature = Signature::new(7, LogTime::NONE);
     let mut bytes = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature).encode().to_vec();
@@ -81,7 +81,7 @@ impl Drop for Running {
     }
 }
 
-/// An authority, and certificates of it for a server at `localhost` and for a client.
+/// A certificate authority, with certificates for a server at `localhost` and for a client.
 struct Certificates(tempfile::TempDir);
 
 impl Certificates {
@@ -116,7 +116,8 @@ fn read(vfs: &RemoteVfs, path: &Path) -> io::Result<bool> {
     Ok(bytes[..] == database()[..])
 }
 
-/// The count, when it has come that far: the server may hear of the end of a connection later than its client.
+/// Returns a counter after it has become nonzero. The server may detect the end of a connection later than its
+/// client.
 fn counted(server: &Running, of: impl Fn(&Counts) -> u64) -> u64 {
     let began = Instant::now();
     while of(&server.stopper.counts()) == 0 && began.elapsed() < Duration::from_secs(5) {
@@ -144,7 +145,7 @@ fn files_come_over_tls_and_strangers_do_not_get_them() {
         refusal("127.0.0.1", &certificates.client(false), token()),
         RemoteError::HostName("127.0.0.1".into())
     );
-    // Without TLS, the handshake of the server is garbage.
+    // Without TLS, the handshake of the server is not a valid reply.
     let (vfs, _) = server.plain();
     let error = vfs.connect().unwrap_err();
     assert!(matches!(error, RemoteError::Protocol(_) | RemoteError::Unreachable(_)), "{error:?}");
@@ -184,7 +185,7 @@ fn a_client_connects_again_and_knows_that_its_lock_is_lost() {
         let error = vfs.list(&path).unwrap_err();
         assert!(error.to_string().contains("with it a lock"), "{error}");
     }
-    // Another one can take it before this one has dropped it.
+    // Another client can acquire the lock before this client has dropped it.
     let began = Instant::now();
     let taken = loop {
         match other.lock(&path.join("E00.lock")) {
@@ -235,7 +236,8 @@ fn a_server_that_has_stopped_answering_is_given_up() {
     let vfs = RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap();
     let began = Instant::now();
     assert!(vfs.connect().unwrap_err().is_passing());
-    // The next try waits, so that a host that is gone does not cost the time of a connection for each question.
+    // After a failed attempt the next one is delayed. An unreachable host therefore does not cause a connection
+    // time-out for each request.
     let error = vfs.list(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotConnected);
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
@@ -256,7 +258,7 @@ fn garbage_is_counted_and_closed() {
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let _ = stream.write_all(bytes);
         let mut answer = Vec::new();
-        // The end, or a reset because there were bytes that were not read.
+        // The stream ends, or is reset because the server did not read all bytes.
         assert!(stream.read_to_end(&mut answer).is_ok() || answer.len() < 100);
     }
     let began = Instant::now();
@@ -278,7 +280,7 @@ fn slow_clients_are_closed() {
     let limits = ServerLimits { handshake: Duration::from_millis(1500), ..ServerLimits::default() };
     let server = Running::start(None, limits);
     let slow = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
-    // One byte now and then keeps no connection.
+    // A client that sends single bytes is still closed.
     let began = Instant::now();
     while counted(&server, |counts| counts.handshakes) < 2 && began.elapsed() < Duration::from_secs(15) {
         let _ = (&slow[0]).write_all(&[1]);
@@ -289,7 +291,7 @@ fn slow_clients_are_closed() {
 
 #[test]
 fn connections_without_a_token_do_not_keep_a_copy_out() {
-    // None of them times out while the test runs.
+    // The time-out is long enough that no idle connection expires during the test.
     let limits =
         ServerLimits { connections: 2, handshake: Duration::from_secs(600), ..ServerLimits::default() };
     let server = Running::start(None, limits);
@@ -298,7 +300,7 @@ fn connections_without_a_token_do_not_keep_a_copy_out() {
     assert!(read(&vfs, &path.join("data.edb")).unwrap());
     let more: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(vfs.list(&path).is_ok(), "a client with the token is not ended for others");
-    // The oldest of them were closed: a read returns, and does not wait.
+    // The oldest connections were closed, so a read returns immediately.
     for mut stream in idle {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         assert!(!matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock));
@@ -329,7 +331,8 @@ fn rates_are_kept_by_client_and_server() {
         assert!(read(&vfs, &path.join("data.edb")).unwrap());
         began.elapsed()
     };
-    // The last piece comes at once: two of three at the server; all but a quarter of a second at the client.
+    // The rate limit does not delay the last chunk. The server delays two of three chunks. The client delays all
+    // bytes except a quarter of a second.
     let (server_only, client_too) = (time(None), time(Some(4 << 20)));
     assert!(server_only >= Duration::from_millis(160), "{server_only:?}");
     assert!(client_too >= Duration::from_millis(450), "{client_too:?}");
@@ -360,7 +363,7 @@ fn garbage_of_a_server_is_an_error_of_the_client() {
         b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         frame(&[99]),
         frame(&Reply::Handle(1).encode()),
-        // What is asked behind the greeting gets another reply.
+        // The request after the greeting receives the wrong reply.
         [frame(&welcome.encode()), frame(&Reply::Done.encode())].concat(),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

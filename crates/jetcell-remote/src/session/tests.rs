@@ -20,7 +20,7 @@ fn exports(vfs: Arc<dyn Vfs>, directory: &Path, allow_handover: bool) -> Arc<Exp
     Arc::new(exports)
 }
 
-/// The start of a database, and more bytes.
+/// Returns the start of a database, and more bytes.
 fn database() -> Vec<u8> {
     let signature = Signature::new(7, LogTime::NONE);
     let header = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature);
@@ -29,7 +29,7 @@ fn database() -> Vec<u8> {
     bytes
 }
 
-/// A registration as a copy stores it.
+/// Returns a registration in the format that a copy stores.
 fn registration(id: &str) -> Vec<u8> {
     let disk = SimVfs::new();
     disk.create_directory(Path::new("/log")).unwrap();
@@ -47,7 +47,7 @@ fn registration(id: &str) -> Vec<u8> {
     disk.contents(&Path::new("/log").join(format!("E00-{id}.copy"))).unwrap()
 }
 
-/// A disk with the files of an instance, and of another directory.
+/// Returns a disk with the files of an instance and another directory.
 fn disk() -> SimVfs {
     let disk = SimVfs::new();
     for directory in ["/app", "/app/incoming", "/app/diverged", "/other"] {
@@ -120,7 +120,7 @@ fn nothing_is_answered_without_the_token() {
         assert_eq!(answer.ends, Some(End::Token), "{token}");
         assert!(!session.is_known());
     }
-    // The version is judged first, because another one may have another greeting.
+    // The version is checked first, because other versions may use another greeting.
     let mut session = Session::new(&exports);
     let answer = session.answer(&Request::Hello { version: VERSION + 1, token: Vec::new() }.encode());
     assert_eq!(answer.ends, Some(End::Version));
@@ -224,7 +224,7 @@ fn messages_are_put_and_nothing_else() {
     let read = open(session, "data.edb", OpenMode::Read).unwrap();
     assert_eq!(write(session, read, 0, &[0; 4096]), Err(ErrorKind::PermissionDenied));
     let log = Request::Rename { from: place("E00.log"), to: "E0000000002.log".into() };
-    // Also with the lock, if the server allows no handover.
+    // Even with the lock, a server that does not allow handovers refuses the change.
     for _ in 0..2 {
         assert_eq!(ask(session, &log), Err(ErrorKind::PermissionDenied));
         let _ = lock(session, "E00.lock");
@@ -264,14 +264,14 @@ fn a_handover_needs_the_lock_of_the_logs() {
     let state = open(session, "copy.json.unfinished", OpenMode::CreateNew).unwrap();
     assert_eq!(write(session, state, 0, b"{}"), Ok(Reply::Done));
     ask(session, &Request::Unlock { lock: held }).unwrap();
-    // What was opened under the lock is of no use without it.
+    // Files that were opened under the lock cannot be written without it.
     assert_eq!(write(session, log, 0, &[8; 4096]), Err(ErrorKind::PermissionDenied));
     assert_eq!(write(session, state, 0, b"[]"), Err(ErrorKind::PermissionDenied));
     let rename = Request::Rename { from: place("copy.json.unfinished"), to: "copy.json".into() };
     assert_eq!(ask(session, &rename), Err(ErrorKind::PermissionDenied));
 }
 
-/// An instance holds the lock of its logs while it runs.
+/// A running instance holds the lock of its logs.
 #[test]
 fn the_lock_of_other_logs_allows_no_handover() {
     let disk = disk();

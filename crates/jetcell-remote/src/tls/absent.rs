@@ -1,4 +1,4 @@
-//! What takes the place of TLS in a build without the feature `tls`: no value of these types exists.
+//! Placeholders for TLS in a build without the feature `tls`. No value of these types exists.
 
 use std::io;
 
@@ -6,12 +6,15 @@ use super::{ClientFiles, ServerFiles};
 use crate::channel::{Channel, TimedStream};
 use crate::error::{RemoteError, ServeError};
 
-/// See the feature `tls`.
+/// Placeholder for the TLS server configuration. See the feature `tls`.
 pub(crate) enum ServerTls {}
 
 impl ServerTls {
+    /// Always fails, because the program was built without TLS.
+    ///
     /// # Errors
-    /// Always.
+    ///
+    /// Always returns an error.
     pub fn new(files: &ServerFiles) -> Result<ServerTls, ServeError> {
         let _ = (&files.key, &files.client_authorities);
         Err(ServeError::NoTls)
@@ -22,12 +25,15 @@ impl ServerTls {
     }
 }
 
-/// See the feature `tls`.
+/// Placeholder for the TLS client configuration. See the feature `tls`.
 pub(crate) enum ClientTls {}
 
 impl ClientTls {
+    /// Always fails, because the program was built without TLS.
+    ///
     /// # Errors
-    /// Always.
+    ///
+    /// Always returns an error.
     pub fn new(files: &ClientFiles) -> Result<ClientTls, RemoteError> {
         let _ = files;
         Err(RemoteError::NoTls)
@@ -38,7 +44,7 @@ impl ClientTls {
     }
 }
 
-/// Why a handshake failed. There are none.
+/// Returns `None`, because there are no handshakes without TLS.
 pub(crate) fn explained(_: &io::Error, _: &str) -> Option<RemoteError> {
     None
 }

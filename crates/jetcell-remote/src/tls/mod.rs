@@ -1,4 +1,4 @@
-//! TLS of both sides. The interface is the same without the feature `tls`, but no value of its types exists then.
+//! TLS for server and client. Without the feature `tls` the interface is the same, but no value of its types exists.
 
 #[cfg(not(feature = "tls"))]
 mod absent;
@@ -12,22 +12,22 @@ pub(crate) use absent::{ClientTls, ServerTls, explained};
 #[cfg(feature = "tls")]
 pub(crate) use secured::{ClientTls, ServerTls, explained};
 
-/// The files of a server.
+/// Files with the certificates and keys of a server.
 #[derive(Clone, Debug)]
 pub struct ServerFiles {
-    /// Its certificate, and those between it and the authority.
+    /// Certificate of the server, and the intermediate certificates up to the authority.
     pub certificate: PathBuf,
-    /// The key of the certificate.
+    /// Private key of the certificate.
     pub key: PathBuf,
-    /// The authorities of certificates that clients must have. `None`: they need none.
+    /// Authorities that must have signed the certificates of clients. `None` means that clients need no certificate.
     pub client_authorities: Option<PathBuf>,
 }
 
-/// The files of a client.
+/// Files with the certificates and keys of a client.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFiles {
-    /// The authorities of the certificates of servers.
+    /// Authorities that must have signed the certificates of servers.
     pub authorities: Option<PathBuf>,
-    /// A certificate and its key, for servers that demand one.
+    /// Certificate and private key, for servers that require client certificates.
     pub certificate: Option<(PathBuf, PathBuf)>,
 }

@@ -1,4 +1,4 @@
-//! Connections with TLS 1.3, the only version that is spoken.
+//! TLS 1.3 connections. No other version is supported.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn provider() -> Arc<CryptoProvider> {
 
 const VERSIONS: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
-/// Maximum length of a file of certificates or a key. All authorities of a Linux distribution have a quarter of it.
+/// Maximum length of a file with certificates or a key. All authorities of a Linux distribution need a quarter of it.
 const MAX_PEM: u64 = 1 << 20;
 
 type Wrong = (PathBuf, String);
@@ -58,12 +58,15 @@ fn roots(path: &Path) -> Result<RootCertStore, Wrong> {
     Ok(roots)
 }
 
-/// The side of a server.
+/// TLS configuration of a server.
 pub(crate) struct ServerTls(Arc<ServerConfig>);
 
 impl ServerTls {
+    /// Loads the files of a server.
+    ///
     /// # Errors
-    /// A file is missing, or has something else.
+    ///
+    /// Returns an error if a file is missing or invalid.
     pub fn new(files: &ServerFiles) -> Result<ServerTls, ServeError> {
         let wrong = |(path, what)| ServeError::File { path, what };
         let other = |path: &Path| {
@@ -91,13 +94,13 @@ impl ServerTls {
         Ok(ServerTls(Arc::new(configuration)))
     }
 
-    /// Shakes hands with a client.
+    /// Performs the handshake with a client.
     pub fn accept(&self, stream: TimedStream) -> io::Result<Box<dyn Channel>> {
         let connection = ServerConnection::new(self.0.clone()).map_err(io::Error::other)?;
         let mut stream = StreamOwned::new(connection, stream);
         while stream.conn.is_handshaking() {
             if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
-                // The client should hear why, if it listens.
+                // Sends the reason to the client, if the connection still works.
                 let _ = stream.conn.write_tls(&mut stream.sock);
                 return Err(error);
             }
@@ -106,12 +109,15 @@ impl ServerTls {
     }
 }
 
-/// The side of a client.
+/// TLS configuration of a client.
 pub(crate) struct ClientTls(Arc<ClientConfig>);
 
 impl ClientTls {
+    /// Loads the files of a client.
+    ///
     /// # Errors
-    /// A file is missing, or has something else.
+    ///
+    /// Returns an error if a file is missing or invalid.
     pub fn new(files: &ClientFiles) -> Result<ClientTls, RemoteError> {
         let wrong = |(path, what): Wrong| RemoteError::Usage(format!("{}: {what}", path.display()));
         let Some(authorities) = &files.authorities else {
@@ -137,7 +143,7 @@ impl ClientTls {
         Ok(ClientTls(Arc::new(configuration)))
     }
 
-    /// Shakes hands with the server of that name.
+    /// Performs the handshake with the server of this name.
     pub fn connect(&self, host: &str, stream: TimedStream) -> Result<Box<dyn Channel>, RemoteError> {
         let name = ServerName::try_from(host.to_string())
             .map_err(|_| RemoteError::Usage(format!("{host}: this is not a name of a host")))?;
@@ -158,7 +164,8 @@ impl ClientTls {
     }
 }
 
-/// Why a handshake failed, if TLS says so. `host` is the name that the certificate must have.
+/// Translates a TLS error of a handshake. Returns `None` for other errors. `host` is the name that the certificate
+/// must have.
 pub(crate) fn explained(error: &io::Error, host: &str) -> Option<RemoteError> {
     let error = error.get_ref()?.downcast_ref::<Error>()?;
     Some(match error {

@@ -4,23 +4,23 @@ use std::ops::Range;
 
 use crate::number::significant;
 
-/// Larger values are drawn at the edge, so that the arithmetic of the axes stays finite.
+/// Maximum value that is drawn. Larger values are drawn at the edge, which keeps the arithmetic of the axes finite.
 pub(super) const LARGEST: f64 = 1e15;
-/// Smaller spans of an axis are widened to 1.
+/// Minimum span of an axis. Smaller spans are widened to 1.
 const SMALLEST_SPAN: f64 = 1e-6;
-/// Labels at the values.
+/// Maximum number of labels on the vertical axis.
 const MOST_LABELS: usize = 6;
 
-/// The quantity of the horizontal axis.
+/// Quantity of the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Along {
-    /// Seconds, shown as seconds, minutes or hours.
+    /// Seconds, shown as seconds, minutes, or hours.
     Time,
-    /// Share of all transfers, as the number of nines: 1 is 90 %, 2 is 99 %, 3 is 99.9 %.
+    /// Fraction of all transfers, as the number of nines: 1 is 90 %, 2 is 99 %, 3 is 99.9 %.
     Percentile,
     /// Another quantity, with its unit.
     Quantity(String),
-    /// Whole numbers of something.
+    /// Whole numbers of the named items.
     Count(String),
     /// Another quantity, with its unit, as a power of ten: 3 is 1000.
     Logarithm(String),
@@ -37,7 +37,7 @@ pub enum Scale {
 }
 
 impl Along {
-    /// Divisor of the values, and the name of the resulting unit.
+    /// Returns the divisor of the values, and the name of the resulting unit.
     pub(super) fn scale(&self, range: &Range<f64>) -> (f64, String) {
         match self {
             Along::Time if range.end < 300.0 => (1.0, "seconds".into()),
@@ -48,7 +48,7 @@ impl Along {
         }
     }
 
-    /// The range that is shown, for the range of the points.
+    /// Returns the displayed range for a range of points.
     pub(super) fn range(&self, points: Range<f64>) -> Range<f64> {
         match self {
             Along::Percentile => 0.0..points.end.clamp(1.0, 9.0).ceil(),
@@ -57,7 +57,7 @@ impl Along {
         }
     }
 
-    /// Highest number of labels.
+    /// Returns the maximum number of labels.
     pub(super) fn labels(&self, range: &Range<f64>) -> usize {
         match self {
             Along::Percentile => range.end as usize + 1,
@@ -67,10 +67,10 @@ impl Along {
         }
     }
 
-    /// A label of the axis.
+    /// Formats a label of the axis.
     pub(super) fn label(&self, value: f64) -> String {
         match self {
-            // Rounding, because the difference of 100 and 0.01 is not 99.99.
+            // Rounded, because 100 - 0.01 is not exactly 99.99.
             Along::Percentile => ((1e9 * (1.0 - 10f64.powf(-value))).round() / 1e7).to_string(),
             Along::Logarithm(_) => short(10f64.powf(value.clamp(-15.0, 15.0))),
             Along::Time | Along::Quantity(_) | Along::Count(_) => short(value),
@@ -79,7 +79,7 @@ impl Along {
 }
 
 impl Scale {
-    /// Height of a value; NaN if the scale cannot show it.
+    /// Returns the height of a value, or NaN if the scale cannot show it.
     pub(super) fn height(self, value: f64) -> f64 {
         match self {
             Scale::Linear => value,
@@ -88,7 +88,7 @@ impl Scale {
         }
     }
 
-    /// The value at a height.
+    /// Returns the value at a height.
     pub(super) fn value(self, height: f64) -> f64 {
         match self {
             Scale::Linear => height,
@@ -96,7 +96,7 @@ impl Scale {
         }
     }
 
-    /// A label at a height, for an axis that ends at another one.
+    /// Formats the label at a height. `end` is the upper end of the axis.
     pub(super) fn label(self, height: f64, end: f64) -> String {
         match self {
             Scale::Linear => short_below(height, end),
@@ -104,14 +104,14 @@ impl Scale {
         }
     }
 
-    /// The range of heights, and the highest number of labels.
+    /// Returns the range of heights and the maximum number of labels.
     pub(super) fn range(self, heights: impl Iterator<Item = f64>) -> (Range<f64>, usize) {
         match self {
             Scale::Linear => {
                 let all = span(heights.chain([0.0]));
                 (all.start..all.end + (all.end - all.start) * 0.04, MOST_LABELS)
             }
-            // Whole powers of ten.
+            // Extend the range to whole powers of ten.
             Scale::Logarithmic => {
                 let all = span(heights);
                 let (low, high) = (all.start.floor(), all.end.ceil());
@@ -121,7 +121,7 @@ impl Scale {
     }
 }
 
-/// The range of the values, never empty.
+/// Returns the range of the values. The range is never empty.
 pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
@@ -132,12 +132,12 @@ pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     }
 }
 
-/// A label of an axis: `1.5`, `20`, `12k`.
+/// Formats a label of an axis: `1.5`, `20`, `12k`.
 pub(super) fn short(value: f64) -> String {
     short_below(value, value.abs())
 }
 
-/// A label of an axis whose labels have the suffix that the highest one needs: `5k` below `10k`.
+/// Formats a label with the suffix that the highest label of the axis needs: `5k` below `10k`.
 pub(super) fn short_below(value: f64, highest: f64) -> String {
     let (divisor, suffix) = match highest {
         _ if value == 0.0 => return "0".into(),
@@ -145,7 +145,7 @@ pub(super) fn short_below(value: f64, highest: f64) -> String {
         size if size >= 1e9 => (1e9, "G"),
         size if size >= 1e6 => (1e6, "M"),
         size if size >= 1e4 => (1e3, "k"),
-        // Probabilities.
+        // Small values such as probabilities.
         _ if value.abs() < 5e-4 => return format!("{value:.0e}"),
         _ => return significant(value),
     };

@@ -1,4 +1,4 @@
-//! The drawing of a chart.
+//! Draws a chart as SVG.
 
 use maud::html;
 use plotters::prelude::*;
@@ -6,9 +6,10 @@ use plotters::prelude::*;
 use super::axis::{LARGEST, span};
 use super::{Along, Chart, Cloud, Scale, Series};
 
-/// Colours that `report.css` defines as `--series-0` and on; further series repeat them dashed.
+/// Number of colours. `report.css` defines them as `--series-0` and so on; further series reuse them with dashed
+/// lines.
 const COLOURS: usize = 8;
-/// Highest number of lines that can be distinguished.
+/// Maximum number of lines that can be distinguished.
 pub(super) const MOST_SERIES: usize = 3 * COLOURS;
 /// Number of intervals that a long series is reduced to, about one per unit of width.
 pub(super) const INTERVALS: usize = 400;
@@ -17,7 +18,8 @@ const SIZE: (u32, u32) = (480, 244);
 const FONT: (&str, u32) = ("sans-serif", 15);
 const MARGIN: u32 = 4;
 const MARGIN_RIGHT: u32 = 24;
-/// Room for labels in the larger font of narrow screens, too.
+/// Space in pixels for the labels below the plot; [`LABELS_LEFT`] is the space on the left. It is sufficient for the
+/// larger font of narrow screens.
 const LABELS_BELOW: u32 = 48;
 const LABELS_LEFT: u32 = 66;
 
@@ -30,15 +32,15 @@ const fn placeholder(series: usize) -> RGBColor {
     RGBColor(0xC1, 0x5E, series as u8)
 }
 
-/// Parts of a line between its gaps.
+/// A line as its segments between gaps.
 pub(super) type Line = Vec<Vec<(f64, f64)>>;
 
 impl Chart {
-    /// The drawing, for a page with the style sheet of the reports.
+    /// Returns the drawing for a page that contains the style sheet of the reports.
     pub fn svg(&self) -> String {
         let lines: Vec<Line> = self.series.iter().take(MOST_SERIES).map(|series| self.line(series)).collect();
         let mut svg = String::new();
-        // Drawing to a string fails only if a caller's formatter does, and none can.
+        // Drawing to a string fails only if a caller's formatter fails, and there are none.
         let _ = self.draw(&lines, &mut svg);
         coloured(svg, &self.title)
     }
@@ -53,26 +55,26 @@ impl Chart {
         if !self.steps {
             return thinned(&heights);
         }
-        // Each value reaches to the next point, and the last one as far as the one before.
+        // Each value extends to the next point. The last value is as wide as the previous value.
         let width = |pair: &[(f64, f64)]| if let [(a, _), (b, _)] = pair { b - a } else { 1.0 };
         let last = heights.len().checked_sub(2).and_then(|at| heights.get(at..)).map_or(0.1, width);
         let ends = heights.iter().skip(1).map(|(x, _)| *x).chain(heights.last().map(|(x, _)| x + last));
         vec![heights.iter().zip(ends).flat_map(|((x, y), end)| [(*x, *y), (end, *y)]).collect()]
     }
 
-    /// The part of the width in which values are drawn: where it begins and where it ends.
+    /// Returns the left and right edges of the plot area as fractions of the width.
     pub(super) fn plot(&self) -> (f64, f64) {
         let (margin, labels) = self.right();
         let share = |at: u32| f64::from(at) / f64::from(SIZE.0);
         (share(MARGIN + LABELS_LEFT), share(SIZE.0 - margin - labels))
     }
 
-    /// Margin and room for labels at the right.
+    /// Returns the right margin and the space for the labels on the right.
     fn right(&self) -> (u32, u32) {
         if self.cloud.is_some() { (MARGIN, LABELS_LEFT) } else { (MARGIN_RIGHT, 0) }
     }
 
-    /// The dots as they are drawn, each with the number of its colour.
+    /// Returns the dots as they are drawn, each with its colour number.
     fn dots_of(&self, cloud: &Cloud) -> Vec<(usize, Vec<(f64, f64)>)> {
         let heights = |series: &Series| {
             let heights = series.points.iter().map(|(x, y)| (*x, cloud.scale.height(*y)));
@@ -82,7 +84,7 @@ impl Chart {
         self.dotted(cloud).map(|(number, series)| (number, heights(series))).collect()
     }
 
-    /// The horizontal range that is shown.
+    /// Returns the displayed horizontal range.
     pub(super) fn across<'p>(&self, points: impl Iterator<Item = &'p (f64, f64)>) -> std::ops::Range<f64> {
         self.along.range(span(points.map(|point| point.0).chain(self.marked())))
     }
@@ -106,7 +108,7 @@ impl Chart {
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(MARGIN)
-            // Half of a label at the end of an axis.
+            // Leaves space for half of the label at the end of an axis.
             .margin_top(13)
             .margin_right(margin_right)
             .x_label_area_size(LABELS_BELOW)
@@ -138,7 +140,7 @@ impl Chart {
                 .axis_style(INK)
                 .draw()?;
         }
-        // Below the lines.
+        // The dots are drawn first, below the lines.
         for (number, points) in &dots {
             let dot = |(x, y): &(f64, f64)| Circle::new((x / divisor, *y), 1, placeholder(*number).filled());
             chart.draw_secondary_series(points.iter().map(dot))?;
@@ -155,7 +157,7 @@ impl Chart {
             if line.len() > 1 && !self.dots {
                 chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
             }
-            // Values between measured quantities are unknown, so the points are shown.
+            // Values between measured quantities are unknown, so the points themselves are drawn.
             if line.len() == 1 || self.dots || matches!(self.along, Along::Percentile | Along::Quantity(_)) {
                 chart.draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))?;
             }
@@ -170,7 +172,8 @@ impl Chart {
     }
 }
 
-/// Reduces a series to at most two points for each of [`INTERVALS`]; an interval without numbers is a gap.
+/// Reduces a series to at most two points per interval, with [`INTERVALS`] intervals. An interval without numbers is
+/// a gap.
 pub(super) fn thinned(points: &[(f64, f64)]) -> Line {
     let mut parts: Line = vec![Vec::new()];
     for stretch in points.chunks(points.len().div_ceil(INTERVALS).max(1)) {
@@ -195,7 +198,7 @@ pub(super) fn thinned(points: &[(f64, f64)]) -> Line {
     parts
 }
 
-/// The colour of a series, as a custom property of the style sheet.
+/// Returns the colour of a series, as a custom property of the style sheet.
 pub(crate) fn colour(series: usize) -> String {
     format!("var(--series-{})", series % COLOURS)
 }
@@ -208,13 +211,13 @@ const fn dashes(series: usize) -> &'static str {
     }
 }
 
-/// The style of a line in the legend.
+/// Returns the style of a series in the legend.
 pub(super) fn swatch(series: usize) -> String {
     let kind = ["solid", "dashed", "dotted"][(series / COLOURS).min(2)];
     format!("border-top:3px {kind} {}", colour(series))
 }
 
-/// Replaces the placeholder colours by custom properties, and makes the size follow the page.
+/// Replaces the placeholder colours with custom properties, and makes the drawing scale with the page.
 fn coloured(svg: String, title: &str) -> String {
     let mut svg = svg;
     let mut replace = |RGBColor(r, g, b): RGBColor, property: &str, more: &str| {

@@ -1,4 +1,5 @@
-//! The values of a chart for `report.js`, which shows them where the reader points or goes with the arrow keys.
+//! Values of a chart for `report.js`, which shows them at the mouse pointer or at the position selected with the
+//! arrow keys.
 
 use serde_json::{Value, json};
 
@@ -6,11 +7,12 @@ use super::drawing::MOST_SERIES;
 use super::{Along, Chart, Series};
 use crate::number::{four_digits, significant};
 
-/// Highest number of places at which values are shown. A place of a longer series shows a range.
+/// Maximum number of positions at which values are shown. A position of a longer series shows a range.
 const MOST_PLACES: usize = 200;
 
 impl Chart {
-    /// JSON: each place with its position (share of the width of the drawing), its name, and the value of each line.
+    /// Returns JSON: for each position, its location as a fraction of the drawing's width, its name, and the value of
+    /// each line.
     pub(super) fn readout(&self) -> String {
         let lines: Vec<&Series> = self.series.iter().take(MOST_SERIES).collect();
         let points = || lines.iter().flat_map(|series| &series.points);
@@ -41,7 +43,7 @@ impl Chart {
     }
 }
 
-/// The value between two places, a range if there are several, or nothing.
+/// Returns the value between two positions: a range if there is more than one value, and null without a value.
 fn value(series: &Series, first: f64, last: f64) -> Value {
     let from = series.points.partition_point(|(x, _)| *x < first);
     let inside = series.points.iter().skip(from).take_while(|(x, _)| *x <= last);
@@ -56,7 +58,7 @@ fn value(series: &Series, first: f64, last: f64) -> Value {
     }
 }
 
-/// At least three digits, also of a small probability.
+/// Formats a value with at least three significant digits, even if it is a small probability.
 fn digits(value: f64) -> String {
     if value.abs() < 0.1 { four_digits(value) } else { significant(value) }
 }

@@ -73,7 +73,7 @@ fn measured_quantities_are_points_on_powers_of_ten() {
     assert!(curve.figure().into_string().contains("</span>the limit &lt;</li>"));
 }
 
-/// The values of a figure as the script reads them.
+/// Parses the values of a figure as the script reads them.
 fn places(chart: &Chart) -> Vec<serde_json::Value> {
     let values: serde_json::Value = serde_json::from_str(&chart.readout()).unwrap();
     values["places"].as_array().unwrap().clone()
@@ -87,12 +87,12 @@ fn every_value_can_be_read_beside_the_drawing() {
     assert_eq!(shown[0][1], "10 seconds");
     assert_eq!(shown[0][2], serde_json::json!(["1", null]));
     assert_eq!(shown[1][2], serde_json::json!(["2,346", "0.5"]));
-    // The axis starts where the data start, and the cursor is drawn there.
+    // The axis starts at the first data point, and the cursor is drawn there.
     let [left, right] = [0, 1].map(|at| shown[at][0].as_f64().unwrap());
     assert!((left * 480.0 - 70.0).abs() < 0.1 && (right * 480.0 - 456.0).abs() < 0.1, "{left} {right}");
     let svg = two.svg();
     assert!(svg.contains(">\n10\n<") && !svg.contains(">\n5\n<"), "{svg}");
-    // A long series is bounded, and its peak is in a range.
+    // A long series is reduced to a bounded number of positions, and its peak is included in a range.
     let mut points: Vec<(f64, f64)> = (0..50_000).map(|n| (f64::from(n), 1.0)).collect();
     points[25_000].1 = 900.0;
     let long = places(&chart(vec![Series::new("a", points)]));

@@ -1,4 +1,4 @@
-//! The figures that are compared, and the charts.
+//! Figures that a comparison shows, and its charts.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ use crate::tables::OfLatencies;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Kinds of I/O in the order of importance, with the percentiles that are shown.
+/// Kinds of I/O in order of importance, with the percentiles that are shown.
 const LATENCIES: [(&str, &str, &[Percentile]); 3] = [
     ("database_read", "Database read", &[P50, P95, P99, P99_99, MAX]),
     ("database_write", "Database write", &[P50, P95, P99, P99_99, MAX]),
     ("log_write", "Log write", &[P99, MAX]),
 ];
 
-/// Name, value, and the interval over repetitions of those that have one.
+/// Name and value of a percentile, and its interval over repetitions if it has one.
 type Percentile = (&'static str, fn(&LatencySummary) -> u64, Option<OfLatencies>);
 const P50: Percentile = ("p50", |summary| summary.p50, Some(|all| all.p50));
 const P95: Percentile = ("p95", |summary| summary.p95, Some(|all| all.p95));
@@ -33,7 +33,7 @@ const P99: Percentile = ("p99", |summary| summary.p99, Some(|all| all.p99));
 const P99_99: Percentile = ("p99.99", |summary| summary.p99_99, None);
 const MAX: Percentile = ("max", |summary| summary.max, None);
 
-/// All figures that at least one run has.
+/// Returns all figures that at least one run has.
 pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
     let measured = |run: &RunResult| run.measured_seconds > 0.0 || run.backup.is_some();
     let metric = |name: &str, unit: &str, better: Better, value: &dyn Fn(&RunResult) -> Option<Value>| {
@@ -83,7 +83,7 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         all.push(metric(&format!("{name} mean"), "ms", Lower, &|run| mean_latency(run, kind)));
         for (percentile, value, interval) in percentiles {
             all.push(metric(&format!("{name} {percentile}"), "ms", Lower, &|run| {
-                // The samples of a killed run have no percentiles.
+                // The samples of a killed run contain no percentiles.
                 let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
                 let repeated = run.analysis.repetitions.as_ref().and_then(|all| all.latencies(kind));
                 let interval = repeated.zip(*interval).map(|(all, of)| in_ms(of(&all)));
@@ -102,7 +102,7 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         metric("Written per operation", "KiB", Lower, &written_per_operation),
         metric("Page-fault stalls", "count", Lower, &|run| once(run.page_fault_stalls as f64)),
     ]);
-    // Energies of different scopes are different figures.
+    // Energies with different scopes are different figures.
     let scopes = runs.iter().filter_map(|run| Some(run.energy.as_ref()?.energy.scope.name()));
     for scope in scopes.collect::<BTreeSet<_>>() {
         all.push(metric(&format!("Energy per I/O, {scope}"), "J", Lower, &|run| {
@@ -114,7 +114,7 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
     all
 }
 
-/// Microseconds in milliseconds.
+/// Converts an interval from microseconds to milliseconds.
 fn in_ms(us: Interval) -> Interval {
     Interval { mean: us.mean / 1000.0, half_width: us.half_width / 1000.0 }
 }
@@ -127,7 +127,7 @@ fn repeated(run: &RunResult, figure: f64, of: fn(&Repetitions) -> Interval) -> O
     Some(Value { figure, interval: run.analysis.repetitions.as_ref().map(of) })
 }
 
-/// Database I/O of a copy over that of its active side, in a part of a replication test.
+/// Returns the ratio of the database I/O of a copy to that of its active side, in one part of a replication test.
 fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<Value> {
     let replication = run.replication.as_ref()?;
     let part: Option<&ReplicationPart> =
@@ -135,14 +135,14 @@ fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<Va
     once(replication.ratio(part?, keep_instance, SideIo::transfers)?)
 }
 
-/// What a failover to a copy would have lost in the steady part of a replication test, in KiB.
+/// Returns the log data in KiB that a failover to a copy would have lost in the steady part of a replication test.
 fn missing_log(run: &RunResult, figure: fn(&MissingLog) -> u64) -> Option<Value> {
     let replication = run.replication.as_ref()?;
     let missing = replication.missing_log(replication.steady.as_ref()?, replication.has(true))?;
     once(figure(&missing) as f64 / 1024.0)
 }
 
-/// Mean latency of the slowest instance, as in the verdict; `None` without such I/O.
+/// Returns the mean latency of the slowest instance, as in the verdict; `None` if there was no such I/O.
 fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
     let value: fn(&InstanceRow) -> (f64, f64) = match kind {
         "database_read" => |row| (row.database_reads_per_second, row.database_reads_average_latency_ms),
@@ -158,7 +158,7 @@ fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
     }
 }
 
-/// Bytes written to databases and logs for each completed operation of the load.
+/// Returns the bytes written to databases and logs per completed operation of the load.
 fn written_per_operation(run: &RunResult) -> Option<Value> {
     let written = |row: &InstanceRow| {
         row.database_writes_per_second * row.database_writes_average_bytes
@@ -168,10 +168,10 @@ fn written_per_operation(run: &RunResult) -> Option<Value> {
     once(run.instances.iter().map(written).sum::<f64>() / operations / 1024.0)
 }
 
-/// Charts over time with one line for each run; those that no run has values for are left out.
+/// Returns charts over time with one line per run. Charts without any values are omitted.
 pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
     let chart = |title: &str, unit: &str, points: &dyn Fn(&Stored) -> Vec<(f64, f64)>| {
-        // The table of the runs has their names.
+        // Lines have short labels, because the table of runs contains the full names.
         let line = |(run, (_, stored)): (usize, &(String, Stored))| Series::new(label(run), points(stored));
         Chart::over_time(title, unit, runs.iter().enumerate().map(line).collect())
     };

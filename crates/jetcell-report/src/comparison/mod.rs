@@ -1,7 +1,8 @@
-//! Compares runs: their figures, the difference of each to a base, and whether chance alone could explain it.
+//! Compares runs: their figures, the difference of each figure to a base run, and whether chance alone could explain
+//! the difference.
 //!
-//! A positive difference is better than the base, so the sign is reversed where less is better. If neither direction is
-//! better, the sign is that of the change. A base of zero has no percentages.
+//! A positive difference is better than the base, so the sign is reversed where less is better. If neither direction
+//! is better, a positive difference means a larger figure. For a base of zero there is no percentage.
 
 mod metrics;
 mod render;
@@ -17,7 +18,7 @@ use crate::chart::Chart;
 pub use jetcell_workload::measurement::Better;
 pub use render::{csv, html, json, markdown, text};
 
-/// The meaning of the sign of a difference, in a sentence.
+/// Sentence that explains the sign of a difference.
 pub const SIGNS: &str = "Differences are in percent of the base; positive is better: where less is better (↓) the sign is \
      reversed; where neither is better (·) it is that of the change.";
 
@@ -26,44 +27,44 @@ pub const SIGNS: &str = "Differences are in percent of the base; positive is bet
 pub struct Value {
     /// The figure over the whole measured time.
     pub figure: f64,
-    /// 95 % confidence interval of the mean of the repetitions, if there are any.
+    /// 95 % confidence interval of the mean over the repetitions, if there are any.
     pub interval: Option<Interval>,
 }
 
-/// The meaning of two intervals for a difference.
+/// Conclusion that two intervals permit about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The intervals do not overlap.
     Different,
-    /// The intervals overlap, so they show no difference. There may still be one.
+    /// The intervals overlap, so they do not show a difference. There may still be a difference.
     NotShown,
 }
 
-/// One figure in all runs.
+/// A figure with its values in all runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// Its name.
+    /// Name of the figure.
     pub name: String,
-    /// Its unit.
+    /// Unit of the figure.
     pub unit: String,
-    /// Which direction is better.
+    /// Direction in which the figure is better.
     pub better: Better,
-    /// One for each run; `None` if the run has no such figure.
+    /// Values, one per run; `None` if a run does not have the figure.
     pub values: Vec<Option<Value>>,
 }
 
 impl Metric {
-    /// The figure of a run.
+    /// Returns the figure of a run.
     pub fn value(&self, run: usize) -> Option<Value> {
         self.values.get(run).copied().flatten()
     }
 
-    /// Percent by which `run` is better than `base`.
+    /// Returns the percentage by which `run` is better than `base`.
     pub fn delta(&self, base: usize, run: usize) -> Option<f64> {
         self.better.percent(self.value(base)?.figure, self.value(run)?.figure)
     }
 
-    /// The finding from the intervals; `None` unless both runs have one.
+    /// Returns the conclusion from the intervals; `None` unless both runs have one.
     pub fn finding(&self, base: usize, run: usize) -> Option<Finding> {
         let (base, run) = (self.value(base)?.interval?, self.value(run)?.interval?);
         let overlap = (base.mean - run.mean).abs() <= base.half_width + run.half_width;
@@ -74,41 +75,41 @@ impl Metric {
 /// A run in a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// The name that the user gave.
+    /// Name that the user gave to the run.
     pub name: String,
     /// Verdict of the run.
     pub verdict: Verdict,
     /// Reason for the verdict.
     pub reason: String,
-    /// Why the figures may not be what the storage can do.
+    /// Reasons why the figures may not represent the capability of the storage.
     pub doubts: Vec<String>,
-    /// Length of the measured time, the backup or the replay in seconds.
+    /// Duration of the measurement, the backup, or the replay in seconds.
     pub measured_seconds: f64,
     /// Number of repetitions, at least 1.
     pub repetitions: usize,
 }
 
-/// A setting that is not the same in all runs.
+/// A setting whose value differs between the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Key of the configuration file, or a property of the machine.
     pub name: String,
-    /// One for each run; empty if it is not set.
+    /// Values, one per run; empty if not set.
     pub values: Vec<String>,
 }
 
 /// A comparison of runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The runs.
+    /// The compared runs.
     pub columns: Vec<Column>,
-    /// The run that the others are compared with.
+    /// Index of the run that the others are compared with.
     pub base: usize,
-    /// The figures.
+    /// The compared figures.
     pub metrics: Vec<Metric>,
-    /// Differences of the configurations.
+    /// Settings of the load that differ.
     pub load: Vec<Setting>,
-    /// Differences of programs, machines and storage, which are usually the subject of a comparison.
+    /// Properties of programs, machines, and storage that differ. They are usually the subject of a comparison.
     pub environment: Vec<Setting>,
     /// Limitations of the comparison, one line each.
     pub warnings: Vec<String>,
@@ -117,7 +118,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares runs, each with its name, with the run of index `base`.
+    /// Compares named runs with the run at index `base`.
     pub fn of(runs: &[(String, Stored)], base: usize) -> Comparison {
         let results: Vec<&RunResult> = runs.iter().map(|(_, run)| &run.result).collect();
         let column = |(name, run): &(String, Stored)| Column {
@@ -142,7 +143,7 @@ impl Comparison {
     }
 }
 
-/// Name of a run in tables, counted from 1 as in `--base`.
+/// Returns the name of a run in tables, counted from 1 as in `--base`.
 pub(crate) fn label(run: usize) -> String {
     format!("run {}", run + 1)
 }

@@ -1,4 +1,4 @@
-//! A comparison as text, HTML, Markdown, CSV and JSON.
+//! Renders a comparison as text, HTML, Markdown, CSV, and JSON.
 
 use jetcell_workload::Verdict;
 use jetcell_workload::measurement::Interval;
@@ -12,15 +12,15 @@ use crate::tables::verdict_with_doubts;
 use crate::text_table::{table_text, wrapped};
 use crate::{markdown as md, page};
 
-/// Version of the JSON layout; raised when a field changes its meaning or is removed.
+/// Version of the JSON format. It is incremented when the meaning of a field changes or a field is removed.
 const SCHEMA: u32 = 1;
-/// Highest width of the text in characters.
+/// Maximum width of the text in characters.
 const WIDTH: usize = 100;
-/// With more runs than this, the text has a separate table of differences.
+/// Maximum number of runs for a single table. With more runs, the text has a separate table of differences.
 const ONE_TABLE: usize = 4;
 const TITLE: &str = "Jetcell comparison";
 
-/// Text for up to eight runs, in lines of at most `width` characters.
+/// Renders a comparison of up to eight runs as text, in lines of at most `width` characters.
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let width = width.min(WIDTH);
     let shown = |table: &Table| table_text(table, width) + "\n";
@@ -47,7 +47,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     out + &wrapped("", &notes(comparison).join(" "))
 }
 
-/// One page without external resources.
+/// Renders one HTML page without external resources.
 pub fn html(comparison: &Comparison) -> String {
     page::page(
         TITLE,
@@ -65,7 +65,7 @@ pub fn html(comparison: &Comparison) -> String {
     )
 }
 
-/// Markdown with tables in GitHub's dialect.
+/// Renders GitHub-flavored Markdown.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut out = format!("# {TITLE}\n\n{}", md::table(&runs(comparison)));
     for warning in &comparison.warnings {
@@ -76,7 +76,7 @@ pub fn markdown(comparison: &Comparison) -> String {
     out
 }
 
-/// CSV with one line for each figure of each run, with all digits.
+/// Renders CSV with one line per figure and run, with all digits.
 pub fn csv(comparison: &Comparison) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     // A write to memory cannot fail, and every record has nine fields.
@@ -120,7 +120,7 @@ pub fn csv(comparison: &Comparison) -> String {
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
-/// The same for programs.
+/// Renders JSON for programs.
 pub fn json(comparison: &Comparison) -> String {
     let base = comparison.base;
     let value = |metric: &Metric, run: usize| -> Json {
@@ -205,7 +205,7 @@ fn runs(comparison: &Comparison) -> Table {
         .rows(comparison.columns.iter().enumerate().map(row))
 }
 
-/// Figures, and beside each the difference.
+/// Returns a table of the figures, optionally with the difference next to each figure.
 fn figures(comparison: &Comparison, with_differences: bool) -> Table {
     let base = comparison.base;
     let mut table = Table::numbers("Figures", "Figure", []);
@@ -231,7 +231,7 @@ fn figures(comparison: &Comparison, with_differences: bool) -> Table {
     }))
 }
 
-/// Differences alone.
+/// Returns a table of the differences only.
 fn differences(comparison: &Comparison) -> Table {
     let others = || (0..comparison.columns.len()).filter(|run| *run != comparison.base);
     let mut table = Table::numbers("Differences", "Difference in %", []);
@@ -242,7 +242,7 @@ fn differences(comparison: &Comparison) -> Table {
     }))
 }
 
-/// Intervals of every run against those of the base, if there are any.
+/// Returns a table that compares the interval of each run with that of the base, if there are any.
 fn intervals(comparison: &Comparison) -> Option<Table> {
     let mut table = Table::words(
         "Confidence intervals of 95 %",
@@ -280,7 +280,7 @@ fn name(metric: &Metric) -> String {
     }
 }
 
-/// Coloured only where repetitions show it.
+/// Formats a difference. It is coloured only if the repetitions show a difference.
 fn difference(metric: &Metric, base: usize, run: usize) -> Cell {
     let Some(delta) = metric.delta(base, run) else { return "–".into() };
     let percent = percent(delta);
@@ -307,7 +307,7 @@ fn percent(delta: f64) -> String {
     format!("{sign}{}", decimal(delta, 1))
 }
 
-/// `4 (run 1, run 3), 8 (run 2)`.
+/// Lists the values of a setting with their runs: `4 (run 1, run 3), 8 (run 2)`.
 fn who_has_what(setting: &Setting) -> String {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (run, value) in setting.values.iter().enumerate() {
@@ -323,7 +323,7 @@ fn who_has_what(setting: &Setting) -> String {
     groups.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// The end of a name: paths differ at their ends.
+/// Returns the end of a name, because paths differ at their ends.
 fn end_of(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {

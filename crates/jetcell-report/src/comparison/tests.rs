@@ -19,7 +19,7 @@ struct PrintedMetric {
     computed_delta_pct: Vec<Option<f64>>,
 }
 
-/// A published comparison of three file systems, with two decimals in the figures and none in the percentages.
+/// Reads a published comparison of three file systems, with figures to two decimals and percentages without decimals.
 fn printed() -> Printed {
     serde_json::from_str(include_str!("filesystem-comparison.json")).unwrap()
 }
@@ -46,8 +46,9 @@ fn the_28_printed_percentages_come_out() {
     assert_eq!(compared, 28);
 }
 
-/// Printed figures are rounded, so a percentage is only known to lie in an interval. Each printed percentage lies in
-/// its own; three could also have been printed as their neighbour, the first because it is a tie: exactly 62.5.
+/// Printed figures are rounded, so the exact percentage lies in an interval. Each printed percentage lies in its
+/// interval. Three of the percentages could also have been printed as the neighbouring number. The first of these is
+/// exactly 62.5, a tie.
 #[test]
 fn the_printed_figures_leave_three_percentages_open() {
     let mut open = Vec::new();
@@ -93,7 +94,8 @@ fn without_a_base_there_is_no_percentage() {
     assert_eq!(metric(Better::Lower, &[3.0, 3.0]).delta(0, 1).map(f64::to_bits), Some(0));
 }
 
-/// For every base: the better run stays better, ratios multiply, and the order of the columns does not matter.
+/// Checks for every base that the better run stays better, that ratios multiply, and that the order of the columns
+/// does not matter.
 #[test]
 fn base_and_order_do_not_change_which_run_is_better() {
     for row in printed().metrics {
@@ -132,7 +134,7 @@ fn overlapping_intervals_show_no_difference() {
     assert_eq!(finding(2.0, None), None);
 }
 
-/// A run like the example's, passed, `times` as fast, with repetitions that scatter by `noise`.
+/// Returns a passed run like the example, `times` as fast, with repetitions that vary by `noise`.
 fn run(name: &str, times: f64, noise: Option<f64>) -> (String, Stored) {
     let mut result = result();
     (result.verdict, result.reason) = (Verdict::Pass, "every rule held".into());

@@ -1,4 +1,4 @@
-//! The test of drives, for a terminal and as Markdown.
+//! Renders the test of drives for a terminal and as Markdown.
 
 mod page;
 
@@ -14,11 +14,11 @@ use crate::number::{decimal, of_unit, significant, span};
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// The meaning of the marks, in two sentences.
+/// Explanation of the marks in the tables.
 const MARKS: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % confidence interval. A target is \
      named as better only where its intervals against all others exclude zero; of twenty steps that do not differ, one may still be marked by chance.";
 
-/// Targets, figures and remarks for a terminal, in lines of at most `width` characters.
+/// Renders targets, figures, and remarks for a terminal, in lines of at most `width` characters.
 pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
     let mut out = String::new();
     for table in tables(test) {
@@ -30,7 +30,7 @@ pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
     out
 }
 
-/// The same as Markdown, with tables of GitHub's dialect.
+/// Renders GitHub-flavored Markdown.
 pub fn drive_test_markdown(test: &DriveTest) -> String {
     tables_markdown("disk test", &tables(test), &notes(test))
 }
@@ -39,12 +39,12 @@ fn tables(test: &DriveTest) -> Vec<Table> {
     overview(test).into_iter().chain(details(test)).collect()
 }
 
-/// What was tested, and what it costs.
+/// Returns tables of the targets and their costs.
 pub(crate) fn overview(test: &DriveTest) -> Vec<Table> {
     std::iter::once(targets(test)).chain(costs(test)).collect()
 }
 
-/// What was measured.
+/// Returns tables of the measured figures.
 pub(crate) fn details(test: &DriveTest) -> Vec<Table> {
     let several = test.targets.len() > 1;
     std::iter::once(figures(test))
@@ -137,7 +137,7 @@ fn targets(test: &DriveTest) -> Table {
         .rows(test.targets.iter().map(row))
 }
 
-/// What the user said that the targets cost, if anything.
+/// Returns a table of the costs that the user gave, if any.
 fn costs(test: &DriveTest) -> Option<Table> {
     let costs = &test.options.costs;
     let money = costs.currency.as_deref().unwrap_or("money");
@@ -171,14 +171,14 @@ fn costs(test: &DriveTest) -> Option<Table> {
     (!costs.prices.is_empty() || !costs.watts.is_empty()).then_some(table)
 }
 
-/// A difference to the first target: `+17.9 %`, and its interval.
+/// Formats a difference to the first target, such as `+17.9 %`, and its interval.
 pub(crate) fn difference(found: &Difference) -> (String, String) {
     let interval = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
     let sign = if found.percent > 0.0 { "+" } else { "" };
     (format!("{sign}{} %", of_unit("%", found.percent)), interval.unwrap_or_default())
 }
 
-/// A name with the difference to the first one: `btrfs: -60.3 % ± 51.2`.
+/// Formats a name with its difference to the first: `btrfs: -60.3 % ± 51.2`.
 pub(crate) fn compared(name: String, difference: Option<&Difference>, is_better: bool) -> String {
     let (percent, interval) = difference.map(self::difference).unwrap_or_default();
     let apart = if percent.is_empty() { String::new() } else { format!(": {percent} {interval}") };
@@ -228,10 +228,11 @@ fn differences(test: &DriveTest) -> Table {
     table
 }
 
-/// The latencies of one operation.
+/// Function that selects the latencies of one kind of operation.
 type Pick = fn(&Measurement) -> &LatencySummary;
 
-/// The latencies of all repetitions together are not known as one distribution here, so each row is the worst repetition.
+/// Returns a table of latencies. The combined distribution of all repetitions is not available here, so each row
+/// shows the worst repetition.
 fn latencies(test: &DriveTest) -> Table {
     let mut table = Table::numbers(
         "Latency in ms, worst repetition",

@@ -1,4 +1,4 @@
-//! The test of drives as a page with charts; several targets are drawn over each other.
+//! Renders the test of drives as a page with charts. Several targets share one chart.
 
 use jetcell_lab::drive::{DriveTest, Figure, Group, Measurement, Seek, Step, StepResult};
 use jetcell_workload::measurement::Latencies;
@@ -13,7 +13,7 @@ use crate::series::{PER_DECADE, commonest};
 const GIB: f64 = (1 << 30) as f64;
 const MIB: f64 = (1 << 20) as f64;
 
-/// Charts, tables and remarks of a test, as one file.
+/// Renders the charts, tables, and remarks of a test as one file.
 pub fn drive_test_html(test: &DriveTest) -> String {
     let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();
     let page = Page::new(format!("Disk test of {}", names.join(" and ")));
@@ -26,7 +26,7 @@ pub fn drive_test_html(test: &DriveTest) -> String {
     details(test).iter().fold(page.heading("Tables"), Page::table).finish()
 }
 
-/// Each target that did the step, with its name.
+/// Returns each target that ran the step, with its name.
 fn done<'t>(test: &'t DriveTest, step: &'t StepResult) -> impl Iterator<Item = (&'t str, &'t Figure)> {
     let names = test.targets.iter().map(|target| target.name.as_str());
     names.zip(&step.figures).filter_map(|(name, figure)| Some((name, figure.as_ref()?)))
@@ -36,7 +36,7 @@ fn of_group(test: &DriveTest, group: Group) -> impl Iterator<Item = &StepResult>
     test.steps.iter().filter(move |step| step.step.group == group)
 }
 
-/// A line for each target and step; a single step needs no name.
+/// Returns a line for each target and step. If there is only one step, its name is omitted.
 fn lines(
     test: &DriveTest,
     steps: &[&StepResult],
@@ -79,7 +79,7 @@ fn surface(test: &DriveTest) -> Vec<Chart> {
     vec![Chart { title: title.into(), cloud, ..curve }]
 }
 
-/// Whether single points are so high that the others would lie on the axis.
+/// Returns true if single points are so high that all other points would lie on the axis.
 fn presses_to_the_axis(times: &[Series]) -> bool {
     let mut values: Vec<f64> = times.iter().flat_map(|line| &line.points).map(|point| point.1).collect();
     values.sort_by(f64::total_cmp);
@@ -87,7 +87,7 @@ fn presses_to_the_axis(times: &[Series]) -> bool {
     middle.zip(values.last()).is_some_and(|(middle, highest)| *highest > middle * 20.0)
 }
 
-/// The time of a read over its distance from the read before.
+/// Returns a chart of the latency of a read over its distance from the previous read.
 fn seeks(test: &DriveTest) -> Option<Chart> {
     let points = |figure: &Figure| {
         let distances = figure.repetitions.first().map(|one| one.seeks.as_slice()).unwrap_or_default();
@@ -109,7 +109,7 @@ fn seeks(test: &DriveTest) -> Option<Chart> {
     (!steps.is_empty()).then_some(chart)
 }
 
-/// The mean rate of each zone over the repetitions.
+/// Returns the mean rate of each zone over the repetitions.
 fn mean_curve(repetitions: &[Measurement]) -> Vec<(f64, f64)> {
     let zones = repetitions.first().map(|one| one.zones.as_slice()).unwrap_or_default();
     let rate = |(at, zone): (usize, &jetcell_lab::drive::Zone)| {
@@ -138,7 +138,7 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<Bars> {
         }
     }
     let (title, unit) = (format!("Random {kind} by size"), "IOPS, one transfer at a time".to_string());
-    // Names of bars begin with the size, so that the colours need words.
+    // The names of the bars begin with the transfer size and do not contain the target, so the colours need a legend.
     let targets = test.targets.iter().enumerate().filter(|_| test.targets.len() > 1);
     let legend = targets.map(|(at, target)| (at, target.name.clone())).collect();
     (!bars.is_empty()).then_some(Bars { title, unit, scale: Scale::Logarithmic, legend, bars })
@@ -160,7 +160,7 @@ fn by_depth(test: &DriveTest) -> Vec<Chart> {
     [("read", 100), ("write", 0)].into_iter().filter_map(chart).collect()
 }
 
-/// The steps whose latencies are drawn, and which of them.
+/// Returns histograms of the latencies of selected steps.
 fn histograms(test: &DriveTest) -> Vec<Chart> {
     type Pick = fn(&Measurement) -> &Latencies;
     const DRAWN: [(&str, Pick); 4] = [
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(cloud.series.iter().map(|dots| dots.points.len()).collect::<Vec<_>>(), [9, 9]);
         // 25 MiB in a quarter of a second.
         assert!(charts[0].series.iter().flat_map(|line| &line.points).all(|point| point.1 == 100.0));
-        // Lines of the rates in the first two colours, and dots of the times in the next ones.
+        // The lines of the rates use the first two colours, and the dots of the times use the next colours.
         let drawn = charts[0].svg();
         for (series, points, dots) in [(0, 4, false), (1, 4, false), (2, 9, true), (3, 9, true)] {
             let circles =

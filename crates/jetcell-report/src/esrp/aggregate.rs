@@ -1,14 +1,14 @@
-//! Figures of a server, and of all servers together.
+//! Figures for one server, and for all servers together.
 //!
-//! Rates are sums. Latencies are unweighted means of the instances, as in published documents; beside them stands the mean of
-//! all transfers.
+//! Rates are sums. Latencies are unweighted means over the instances, as in published documents. The mean over all
+//! transfers is shown next to them.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{InstanceRow, Summary};
 
 use crate::esrp::tested_server::ServerTest;
 
-/// The tests of one kind, one for each server that has it, in the order of the servers.
+/// Returns the tests of one kind, at most one per server, in the order of the servers.
 pub(crate) fn of_kind(servers: &[Server], kind: TestKind) -> Vec<&ServerTest> {
     servers.iter().filter_map(|server| server.test(kind)).collect()
 }
@@ -17,7 +17,7 @@ pub(crate) fn of_kind(servers: &[Server], kind: TestKind) -> Vec<&ServerTest> {
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) name: String,
-    /// At most one of each kind.
+    /// Tests, at most one of each kind.
     pub(crate) tests: Vec<ServerTest>,
 }
 
@@ -27,18 +27,18 @@ impl Server {
     }
 }
 
-/// The block of performance results.
+/// Performance results of one or more servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Performance {
     pub(crate) summary: Summary,
-    /// Latencies over all transfers: database reads, database writes, log writes.
+    /// Mean latencies over all transfers: database reads, database writes, log writes.
     pub(crate) weighted_ms: [f64; 3],
     pub(crate) achieved_iops: Option<f64>,
     pub(crate) target_iops: Option<f64>,
 }
 
 impl Performance {
-    /// Of one or several servers; `None` if there are no rows.
+    /// Computes the results of one or more servers; `None` if there are no rows.
     pub(crate) fn of(tests: &[&ServerTest]) -> Option<Performance> {
         let rows: Vec<InstanceRow> = tests.iter().flat_map(|test| test.total.clone()).collect();
         if rows.is_empty() {
@@ -65,16 +65,16 @@ impl Performance {
 /// Backup rates in MiB per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BackupRate {
-    /// Mean of the databases.
+    /// Mean rate per database.
     pub(crate) per_database: f64,
-    /// Mean of the servers.
+    /// Mean rate per server.
     pub(crate) per_server: f64,
-    /// All servers at the same time.
+    /// Rate of all servers together.
     pub(crate) total: f64,
 }
 
 impl BackupRate {
-    /// Of one or several servers; `None` if there are no rows.
+    /// Computes the rates of one or more servers; `None` if there are no rows.
     pub(crate) fn of(tests: &[&ServerTest]) -> Option<BackupRate> {
         let tests: Vec<_> = tests.iter().filter(|test| !test.backup.is_empty()).collect();
         let rows: Vec<f64> =
@@ -88,7 +88,7 @@ impl BackupRate {
     }
 }
 
-/// Logs replayed and the time that took, summed over databases.
+/// Number of replayed logs and the time that the replay took, summed over databases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReplayRate {
     pub(crate) logs: u64,
@@ -96,14 +96,14 @@ pub(crate) struct ReplayRate {
 }
 
 impl ReplayRate {
-    /// Of one or several servers; `None` if no log was replayed.
+    /// Computes the rate of one or more servers; `None` if no log was replayed.
     pub(crate) fn of(tests: &[&ServerTest]) -> Option<ReplayRate> {
         let rows = || tests.iter().flat_map(|test| &test.replay);
         let logs = rows().fold(0, |sum: u64, row| sum.saturating_add(row.logs));
         (logs > 0).then(|| ReplayRate { logs, seconds: rows().map(|row| row.seconds).sum() })
     }
 
-    /// Seconds for one log of one database.
+    /// Returns the seconds per log and database.
     pub(crate) fn seconds_per_log(self) -> f64 {
         self.seconds / self.logs as f64
     }

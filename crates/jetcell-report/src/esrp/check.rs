@@ -1,24 +1,24 @@
-//! A statement of the document beside what the results say.
+//! Compares statements of the document with the results.
 
 use crate::esrp::figure::Figure;
 
-/// What a check found.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The statement follows from the results.
     Holds,
     /// The statement does not follow from the results.
     Contradicted,
-    /// The results have no evidence for it.
+    /// The results contain no evidence for the statement.
     NoEvidence,
-    /// The document lacks something that it must have.
+    /// The document lacks a required part.
     Missing,
-    /// The statement is not wrong, but readers should know the circumstance.
+    /// The statement is not wrong, but readers should know this circumstance.
     Remark,
 }
 
 impl Outcome {
-    /// The outcome in words.
+    /// Returns the outcome in words.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Outcome::Holds => "holds",
@@ -29,20 +29,20 @@ impl Outcome {
         }
     }
 
-    /// Whether the author has to act.
+    /// Returns true if the author must correct the document.
     pub(crate) const fn is_inconsistency(self) -> bool {
         matches!(self, Outcome::Contradicted | Outcome::NoEvidence | Outcome::Missing)
     }
 }
 
-/// One statement and its outcome.
+/// A statement and the outcome of its check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// Where the statement is.
+    /// Location of the statement.
     pub(crate) place: String,
-    /// What it says.
+    /// Text of the statement.
     pub(crate) stated: String,
-    /// What the results say.
+    /// Value that the results contain.
     pub(crate) found: String,
     pub(crate) outcome: Outcome,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// Adds a statement.
+    /// Adds a check of a statement.
     pub(crate) fn add(
         &mut self,
         outcome: Outcome,
@@ -65,7 +65,7 @@ impl Checks {
         self.all.push(Check { place: place.into(), stated: stated.into(), found: found.into(), outcome });
     }
 
-    /// Adds a statement that holds or is contradicted.
+    /// Adds a check whose outcome is [`Outcome::Holds`] or [`Outcome::Contradicted`].
     pub(crate) fn judge(
         &mut self,
         holds: bool,
@@ -76,7 +76,8 @@ impl Checks {
         self.add(if holds { Outcome::Holds } else { Outcome::Contradicted }, place, stated, found);
     }
 
-    /// Adds a figure, which holds if it is the computed one rounded to as many decimals. `how` says what was computed.
+    /// Adds a check of a figure. The statement holds if it equals the computed figure, rounded to the same number of
+    /// decimals. `how` describes the computation.
     pub(crate) fn figure(&mut self, place: &str, stated: Figure, computed: f64, how: &str) -> bool {
         let holds = stated.rounds(computed);
         self.judge(holds, place, stated.to_string(), format!("{}: {how}", stated.in_same_form(computed)));

@@ -1,4 +1,4 @@
-//! Checks of the figures that the author's text, or a published paper, quotes.
+//! Checks the figures that are quoted in the author's text or in a published paper.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{InstanceRow, Summary};
@@ -67,7 +67,8 @@ fn summary(place: &str, claim: &SummaryClaim, tests: &[&ServerTest], checks: &mu
     }
 }
 
-/// A paper that has blocks of several servers must have one of all servers.
+/// Checks the figures of all servers together. A paper with figures of several servers must contain the aggregate,
+/// too.
 fn aggregate(claims: &Claims, performance: &[&ServerTest], checks: &mut Checks) {
     let place = "Results of all servers";
     if let Some(claim) = &claims.aggregate {
@@ -134,7 +135,7 @@ fn figure(place: &str, stated: Figure, computed: Option<f64>, how: &str, checks:
     }
 }
 
-/// The servers that alone have the stated figure.
+/// Names the servers whose own figure equals the stated figure, if not all servers match.
 fn explain<'a>(stated: Figure, each: impl Iterator<Item = (&'a ServerTest, f64)>) -> String {
     let all: Vec<_> = each.collect();
     let same: Vec<&str> =
@@ -145,7 +146,8 @@ fn explain<'a>(stated: Figure, each: impl Iterator<Item = (&'a ServerTest, f64)>
     format!("; {stated} is the figure of {} alone", same.join(" and "))
 }
 
-/// After a load, pages and logs are verified; without that phase nothing is known about them.
+/// Checks the statement on checksums. Pages and logs are verified in a phase after the load; without this phase there
+/// is no evidence.
 fn checksums(claims: &Claims, servers: &[Server], checks: &mut Checks) {
     let place = "Reliability, checksums of databases and logs";
     let stated =
@@ -169,7 +171,7 @@ fn checksums(claims: &Claims, servers: &[Server], checks: &mut Checks) {
     }
 }
 
-/// Jetstress prints the latency of log writes in its lines about log reads.
+/// Checks the latencies of log reads. Jetstress prints the latency of log writes in its lines about log reads.
 fn log_reads(claim: &LogReadClaim, servers: &[Server], checks: &mut Checks) {
     let LogReadClaim { server, test: kind, log_reads_avg_latency_ms: lines } = claim;
     let place = format!("Test log of the {kind} test of {server}, log read latency");

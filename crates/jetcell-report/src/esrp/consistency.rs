@@ -1,4 +1,5 @@
-//! Checks of the results: whether the tables of a report agree with each other, and the tests of the servers belong together.
+//! Checks of the results: whether the tables of a report agree with each other, and whether the tests of the servers
+//! match.
 
 use jetcell_workload::result::{InstanceRow, achieved_iops, total_reads};
 use jetcell_workload::{TestKind, Verdict};
@@ -9,19 +10,19 @@ use crate::esrp::tested_server::{Averages, ServerTest};
 use crate::number::{plain, rounded, span, three};
 
 const MIB: f64 = 1_048_576.0;
-/// Printed rates have three decimals.
+/// Tolerance for printed rates, which have three decimals.
 const ROUNDING: f64 = 0.0015;
-/// The seconds of a printed backup are truncated.
+/// Tolerance for backups, whose printed seconds are truncated.
 const BACKUP_ROUNDING: f64 = 0.02;
-/// A window may lack an interval of sampling at each end.
+/// Minimum fraction of the required duration. A measurement may lack one sampling interval at each end.
 const LONG_ENOUGH: f64 = 0.99;
-/// Part of the shorter window in which both servers must be under load.
+/// Minimum fraction of the shorter window in which both servers must be under load.
 const TOGETHER: f64 = 0.95;
-/// Logs that ESRP asks for, of 1 MiB each, for each database.
+/// Number of logs of 1 MiB per database that ESRP requires.
 const LOGS: u64 = 500;
-/// Bytes of one read when Jetstress simulates the replication of a log of 1 MiB: 2,093,056 bytes in nine reads.
+/// Size in bytes of one read when Jetstress simulates the replication of a 1 MiB log: 2,093,056 bytes in nine reads.
 const REPLICATION_READ: f64 = 2_093_056.0 / 9.0;
-/// Averages above this part of the expected value are not called biased.
+/// Fraction of the expected value above which an average is not considered biased.
 const UNBIASED: f64 = 0.99;
 
 /// Adds all checks.
@@ -44,7 +45,7 @@ pub(crate) fn check(servers: &[Server], checks: &mut Checks) {
     }
 }
 
-/// The tables of one report.
+/// Checks the tables of one report.
 fn one(test: &ServerTest, checks: &mut Checks) {
     verdict(test, checks);
     duration(test, checks);
@@ -116,7 +117,7 @@ fn throughput(test: &ServerTest, checks: &mut Checks) {
     }
 }
 
-/// Total reads are the reads of the load and of background maintenance.
+/// Checks that the total reads equal the reads of the load plus those of background maintenance.
 fn separation(test: &ServerTest, checks: &mut Checks) {
     let pairs = test.transactional.iter().zip(&test.total);
     let differs = |(own, total): &(&InstanceRow, &InstanceRow)| {
@@ -163,7 +164,7 @@ fn replay(test: &ServerTest, checks: &mut Checks) {
     }
 }
 
-/// The printed average and sum of a column.
+/// Checks the printed average and sum of a column.
 fn totals(
     test: &ServerTest,
     unit: &str,
@@ -183,7 +184,7 @@ fn totals(
     }
 }
 
-/// The databases of a backup are those that the last load before it left.
+/// Checks that the sizes of the databases in the backup equal their sizes after the last load before it.
 fn sizes_of_backup(server: &Server, checks: &mut Checks) {
     let Some(backup) = server.test(TestKind::Backup) else { return };
     let Some(load) = last_load_before(server, backup) else { return };
@@ -203,7 +204,8 @@ fn sizes_of_backup(server: &Server, checks: &mut Checks) {
     checks.judge(same, place, format!("{} MB in all", plain(read)), found);
 }
 
-/// The performance test, if a test lacks its times.
+/// Returns the last load before the backup. Falls back to the performance test if this cannot be determined from the
+/// times.
 fn last_load_before<'a>(server: &'a Server, backup: &ServerTest) -> Option<&'a ServerTest> {
     let loads = server.tests.iter().filter(|test| test.kind != TestKind::Backup);
     let before = loads.filter_map(|test| Some((test.window?, test)));
@@ -212,7 +214,7 @@ fn last_load_before<'a>(server: &'a Server, backup: &ServerTest) -> Option<&'a S
     last.or_else(|| server.test(TestKind::Performance))
 }
 
-/// Machines with the same name may be two servers.
+/// Checks that all tests of a server ran on the same machine, because two servers may have the same name.
 fn one_machine(server: &Server, checks: &mut Checks) {
     let machines = || server.tests.iter().filter_map(|test| Some((test, test.machine.as_ref()?)));
     let Some((_, first)) = machines().next() else { return };
@@ -230,7 +232,8 @@ fn one_machine(server: &Server, checks: &mut Checks) {
     checks.judge(all_same, format!("tests of {}", server.name), "all on the same machine", found);
 }
 
-/// Means of samples count samples without I/O as zero, which lowers the averages of reads that come in bursts.
+/// Checks for biased averages. A mean of samples treats samples without I/O as zero, which lowers the averages of
+/// reads that occur in bursts.
 fn sparse_averages(test: &ServerTest, checks: &mut Checks) {
     if test.averages == Averages::Weighted {
         return;
@@ -260,7 +263,7 @@ fn sparse_averages(test: &ServerTest, checks: &mut Checks) {
     }
 }
 
-/// Servers that share the storage are under load at the same time and run the same test.
+/// Checks that servers that share the storage were under load at the same time and ran the same test.
 fn together(tests: &[&ServerTest], checks: &mut Checks) {
     let Some((first, 2..)) = tests.first().map(|first| (first, tests.len())) else { return };
     same_time(tests, checks);

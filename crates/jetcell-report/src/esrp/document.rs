@@ -1,4 +1,4 @@
-//! The sections of the document in their order, independent of the format.
+//! The sections of the document in order, independent of the output format.
 
 use jetcell_workload::{TestKind, Verdict};
 
@@ -10,10 +10,10 @@ use crate::esrp::tested_server::{Checksums, ServerTest};
 use crate::esrp::{results, solution_tables};
 use crate::table::{Cell, Column, Table};
 
-/// A document.
+/// An ESRP document.
 pub(crate) struct Document {
     pub(crate) title: String,
-    /// Vendor, authors and date.
+    /// Vendor, authors, and date.
     pub(crate) byline: Vec<String>,
     pub(crate) blocks: Vec<Block>,
     tables: usize,
@@ -21,13 +21,13 @@ pub(crate) struct Document {
 
 /// A part of a document.
 pub(crate) enum Block {
-    /// A section with its number, such as `5` or `A`.
+    /// Section with its number, such as `5` or `A`.
     Section(String, String),
-    /// A part of a section with its number, such as `5.1`.
+    /// Subsection with its number, such as `5.1`.
     Part(String, String),
     /// Text of the vendor.
     Prose(String),
-    /// A sentence of this program.
+    /// Text that this program generates.
     Sentence(String),
     Table(Table),
     Charts(Vec<Chart>),
@@ -83,7 +83,7 @@ impl Document {
         }
     }
 
-    /// Adds a table with the next number.
+    /// Adds a table with the next table number.
     fn table(&mut self, table: Table) {
         self.tables += 1;
         let title = format!("Table {}. {}", self.tables, table.title);
@@ -157,7 +157,7 @@ impl Document {
         }
     }
 
-    /// The full reports, one section for each test.
+    /// Adds the full reports, one section per test.
     fn appendices(&mut self, submission: &Submission) {
         for (kind, letter) in TestKind::ALL.into_iter().zip('A'..) {
             self.section(&letter.to_string(), &format!("Full reports of the {kind} tests"));
@@ -177,7 +177,7 @@ impl Document {
         }
     }
 
-    /// What the program checked, for the author and for readers.
+    /// Adds the results of all checks, for the author and for readers.
     fn checks(&mut self, submission: &Submission) {
         self.section("E", "Checks of this document");
         self.sentence(CHECKS);
@@ -201,7 +201,7 @@ impl Document {
     }
 }
 
-/// Every test of every server.
+/// Returns a table of every test of every server.
 fn verdicts(submission: &Submission) -> Table {
     let column = |name: &str, number| Column { name: name.into(), number };
     let columns = vec![
@@ -237,7 +237,7 @@ fn verdict(test: &ServerTest) -> Cell {
     }
 }
 
-/// The statements on reliability, as far as there is evidence for them.
+/// Returns a table of the reliability statements, to the extent that there is evidence for them.
 fn reliability(submission: &Submission) -> Table {
     let list = |tests: Vec<String>| if tests.is_empty() { "none".into() } else { tests.join(", ") };
     let named = |is: &dyn Fn(&ServerTest) -> bool| -> Vec<String> {

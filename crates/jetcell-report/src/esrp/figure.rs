@@ -1,4 +1,5 @@
-//! Figures of a configuration as the author wrote them: the decimals tell to what a computed figure is rounded.
+//! Figures in a configuration, in the form in which the author wrote them. The number of decimals determines how a
+//! computed figure is rounded.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 
 use crate::number::rounded;
 
-/// A number that is not negative, as the author wrote it.
+/// A non-negative number as the author wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "f64")]
 pub(crate) struct Figure(f64);
@@ -18,20 +19,20 @@ impl Figure {
         self.0
     }
 
-    /// Whether the computed figure, rounded as this one, is this one.
+    /// Returns true if the computed figure, rounded to the same number of decimals, equals this figure.
     pub(crate) fn rounds(self, computed: f64) -> bool {
         let decimals = self.decimals();
         format!("{:.decimals$}", rounded(computed, decimals)) == format!("{:.decimals$}", self.0)
     }
 
-    /// The computed figure with one decimal more than this one, so that a difference shows.
+    /// Formats the computed figure with one decimal more than this figure, which makes a difference visible.
     pub(crate) fn in_same_form(self, computed: f64) -> String {
         let decimals = (self.decimals() + 1).min(6);
         let text = format!("{:.decimals$}", rounded(computed, decimals));
         text.trim_end_matches('0').trim_end_matches('.').to_string()
     }
 
-    /// Decimals in the shortest form of the number.
+    /// Returns the number of decimals in the shortest form of the number.
     fn decimals(self) -> usize {
         self.to_string().split_once('.').map_or(0, |(_, decimals)| decimals.len())
     }
@@ -40,7 +41,7 @@ impl Figure {
 impl TryFrom<f64> for Figure {
     type Error = &'static str;
     fn try_from(value: f64) -> Result<Figure, &'static str> {
-        // Larger numbers are no figures of a storage solution, and their decimals would fill lines.
+        // Larger numbers are not plausible for a storage solution, and their digits would fill whole lines.
         if (0.0..=1e15).contains(&value) {
             Ok(Figure(value))
         } else {
@@ -55,7 +56,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// One number, or the lowest and the highest.
+/// A single number, or a range with its lowest and highest number.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -67,7 +68,7 @@ pub(crate) enum Span {
 }
 
 impl Span {
-    /// Lowest and highest.
+    /// Returns the lowest and the highest number.
     pub(crate) fn ends(self) -> (f64, f64) {
         match self {
             Span::One(only) => (only.0, only.0),
@@ -102,14 +103,14 @@ impl TryFrom<String> for Capacity {
 }
 
 impl Capacity {
-    /// So many bytes in the unit of this size.
+    /// Formats a number of bytes in the unit of this size.
     pub(crate) fn in_same_unit(&self, bytes: f64) -> String {
         let (unit, decimals) = self.unit();
         let decimals = decimals.max(2);
         format!("{:.decimals$} {unit}", rounded(bytes / self.factor(), decimals))
     }
 
-    /// The unit, and the decimals of the number.
+    /// Returns the unit and the number of decimals.
     fn unit(&self) -> (&str, usize) {
         let written = self.written.trim();
         let end = written.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(written.len());
@@ -117,19 +118,19 @@ impl Capacity {
         (unit.trim(), number.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
     }
 
-    /// Bytes of one unit.
+    /// Returns the number of bytes in one unit.
     fn factor(&self) -> f64 {
-        // The unit was read once, when the configuration was.
+        // The unit was validated when the configuration was read, so parsing succeeds.
         format!("1{}", self.unit().0).parse::<ByteSize>().map_or(1.0, |one| one.0 as f64)
     }
 
-    /// Whether so many bytes, rounded as the written size, are the written size.
+    /// Returns true if a number of bytes, rounded like the written size, equals the written size.
     pub(crate) fn rounds(&self, bytes: f64) -> bool {
         let half = 0.5 * 10_f64.powi(-(self.unit().1.min(15) as i32)) * self.factor();
         (bytes - self.bytes as f64).abs() <= half * (1.0 + 1e-9)
     }
 
-    /// Whether both are the same number in decimal and in binary units.
+    /// Returns true if the written number matches `bytes` after exchanging decimal and binary units.
     pub(crate) fn is_in_other_units(&self, bytes: f64) -> bool {
         let steps = [1.0, 1.024_f64.powi(3), 1.024_f64.powi(4), 1.024];
         steps.iter().any(|step| (self.bytes as f64 * step / bytes - 1.0).abs() < 0.01)

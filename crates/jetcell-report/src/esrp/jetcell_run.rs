@@ -1,4 +1,4 @@
-//! The published results of a run of this program.
+//! Converts a run of this program to published results.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta};
 use jetcell_workload::result::{
@@ -14,18 +14,18 @@ use crate::stored::Stored;
 use crate::tables;
 
 const MIB: f64 = 1_048_576.0;
-/// Tables that would only say that the run did not do this.
+/// Tables that are omitted if they are empty.
 const OPTIONAL: [&str; 2] = ["Repetitions", "Open Loop"];
-/// A database begins with its header and a copy of it, each as large as a page.
+/// Number of header pages. A database begins with its header and a copy of the header, each one page in size.
 const HEADER_PAGES: u64 = 2;
 
-/// The results of a stored run.
+/// Returns the published results of a stored run.
 pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> ServerTest {
     let Stored { result, samples } = stored;
     let mut all = vec![tables::rules(result)];
     all.extend(tables::all(result, samples));
     all.retain(|table| !table.rows.is_empty() || !OPTIONAL.contains(&table.title.as_str()));
-    // A backup without a load has rows of zeros.
+    // For a backup without a load, all rows are zero.
     let load = || result.instances.iter().filter(|_| result.measured_seconds > 0.0);
     let target = result.configuration.target_iops;
     ServerTest {
@@ -101,8 +101,8 @@ fn checksums(result: &RunResult) -> Checksums {
     })
 }
 
-/// The time that the servers must have in common, in UTC: that of the load, of the backup or of the replay. It begins when
-/// the phases before it have ended.
+/// Returns the time in UTC that the tests of the servers must have in common: the load, the backup, or the replay. It
+/// begins after the preceding phases.
 fn window(result: &RunResult) -> Option<Window> {
     let utc = |time: &str| Some(DateTime::parse_from_rfc3339(time).ok()?.naive_utc());
     if let [first, .., last] = result.parts.as_slice() {
@@ -120,6 +120,6 @@ fn window(result: &RunResult) -> Option<Window> {
 }
 
 fn after(time: NaiveDateTime, seconds: f64) -> Option<NaiveDateTime> {
-    // A cast of a float saturates, and a result that was edited may have any number.
+    // The cast saturates, because an edited result may contain any number.
     time.checked_add_signed(TimeDelta::try_milliseconds((seconds * 1000.0) as i64)?)
 }

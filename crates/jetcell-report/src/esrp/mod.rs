@@ -1,9 +1,9 @@
-//! The document that vendors publish under ESRP-Storage: the tested solution, the results of several servers in four tests, and
-//! what does not fit together in them.
+//! The document that vendors publish under ESRP-Storage: the tested solution, the results of several servers in four
+//! tests, and the inconsistencies between them.
 //!
-//! [`Source`] reads the results of one run, or published reports of a server, into one small view of them. [`Submission`] brings
-//! them together with the author's [`Configuration`], checks every figure that follows from others, and renders the document.
-//! The same input gives the same bytes.
+//! [`Source`] reads the results of one run or the published reports of a server into a common form. [`Submission`]
+//! combines them with the author's [`Configuration`], checks every figure that follows from others, and renders the
+//! document. The same input produces the same bytes.
 
 mod aggregate;
 mod check;
@@ -38,13 +38,13 @@ pub use source::{NoResults, Source};
 #[derive(Debug)]
 pub struct Submission {
     configuration: Configuration,
-    /// By name, so that the order of the sources does not matter.
+    /// Servers, sorted by name. The order of the sources therefore does not matter.
     servers: Vec<Server>,
     checks: Checks,
 }
 
 impl Submission {
-    /// Brings the sources together and checks them. A server has at most one test of each kind.
+    /// Combines the sources and checks them. A server has at most one test of each kind.
     pub fn of(configuration: Configuration, sources: Vec<Source>) -> Result<Submission, Mistake> {
         let mut servers: Vec<Server> = Vec::new();
         let mut claims = configuration.claims.clone();
@@ -84,17 +84,17 @@ impl Submission {
         Ok(Submission { configuration, servers, checks })
     }
 
-    /// One page for screen and print, without external resources.
+    /// Renders one page for screen and print, without external resources.
     pub fn html(&self) -> String {
         page::html(&document::of(self))
     }
 
-    /// Markdown with tables in GitHub's dialect; without charts.
+    /// Renders GitHub-flavored Markdown without charts.
     pub fn markdown(&self) -> String {
         page::markdown(&document::of(self))
     }
 
-    /// What the author should look at: one line for each inconsistency, then for each remark.
+    /// Returns one line for each inconsistency, followed by one line for each remark.
     pub fn findings(&self) -> Vec<String> {
         let line = |check: &Check| {
             format!("{}: {}: {}; found {}", check.outcome.word(), check.place, check.stated, check.found)
@@ -103,7 +103,7 @@ impl Submission {
         self.inconsistencies().chain(remarks).map(line).collect()
     }
 
-    /// Whether every test passed, as far as the reports have verdicts, and nothing is inconsistent.
+    /// Returns true if every test with a verdict passed and there are no inconsistencies.
     pub fn is_good(&self) -> bool {
         self.inconsistencies().next().is_none() && self.not_passed() == 0
     }
@@ -120,7 +120,7 @@ impl Submission {
         self.tests().filter(|test| test.verdict.is_some_and(|verdict| verdict != Verdict::Pass)).count()
     }
 
-    /// The outcome in a sentence.
+    /// Returns the outcome in one sentence.
     fn outcome(&self) -> String {
         let (tests, servers) = (self.tests().count(), self.servers.len());
         match self.not_passed() {
@@ -131,7 +131,7 @@ impl Submission {
         }
     }
 
-    /// The outcome of the checks in a sentence.
+    /// Returns the outcome of the checks in one sentence.
     fn consistency(&self) -> String {
         let all = self.checks.all.len();
         match self.inconsistencies().count() {
@@ -143,9 +143,9 @@ impl Submission {
     }
 }
 
-/// The server in whose directory a run is; `None` if the configuration names no such directory.
+/// Returns the server whose directory contains a run; `None` if the configuration has no such directory.
 fn name_of_server(configuration: &Configuration, run: &Path) -> Result<Option<String>, Mistake> {
-    // The run was read, so its path can be resolved.
+    // The run was read from this path, so the path can be resolved.
     let run = run.canonicalize().unwrap_or_else(|_| run.to_path_buf());
     let mut names = configuration.servers.iter().filter(|(_, directory)| run.starts_with(directory));
     match (names.next(), names.next()) {

@@ -1,4 +1,5 @@
-//! The document as HTML and as Markdown. The vendor's text is text in both: nothing in it is markup.
+//! Renders the document as HTML and as Markdown. The vendor's text is escaped in both formats and cannot contain
+//! markup.
 
 use maud::{Markup, html as markup};
 
@@ -11,7 +12,8 @@ enum Paragraph {
     Items(Vec<String>),
 }
 
-/// Paragraphs are separated by empty lines. Lines that begin with `- ` are items of a list.
+/// Splits the vendor's text into paragraphs, which are separated by empty lines. Lines that begin with `- ` are list
+/// items.
 fn paragraphs(text: &str) -> Vec<Paragraph> {
     let mut all: Vec<Paragraph> = Vec::new();
     let mut open = false;
@@ -35,7 +37,7 @@ fn anchor(number: &str) -> String {
     format!("s-{}", number.replace('.', "-"))
 }
 
-/// One page for screen and print, without external resources.
+/// Renders one page for screen and print, without external resources.
 pub(crate) fn html(document: &Document) -> String {
     page::page(
         &document.title,
@@ -82,7 +84,7 @@ fn block(block: &Block) -> Markup {
     }
 }
 
-/// Markdown with tables in GitHub's dialect; without charts.
+/// Renders GitHub-flavored Markdown without charts.
 pub(crate) fn markdown(document: &Document) -> String {
     let mut out = format!("# {}\n\n", md::escaped(&document.title));
     for line in &document.byline {
@@ -111,7 +113,7 @@ fn prose(paragraph: &Paragraph) -> String {
     }
 }
 
-/// Escapes text that begins a line, where more characters have a meaning than within one.
+/// Escapes text at the start of a line, where more characters have a special meaning.
 fn line_of_text(text: &str) -> String {
     let text = md::escaped(text);
     let number = text.trim_start_matches(|c: char| c.is_ascii_digit());

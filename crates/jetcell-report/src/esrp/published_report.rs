@@ -1,5 +1,5 @@
-//! Published Jetstress reports of one server as JSON, in the layout `jetstress-fixture/1`: the tables of the reports under
-//! short names. The testdata of this crate have two of them.
+//! Published Jetstress reports of one server as JSON, in the format `jetstress-fixture/1`: the tables of the reports
+//! under short names. The test data of this crate contain two such files.
 
 mod tables;
 
@@ -16,10 +16,10 @@ use crate::esrp::tested_server::{
     Averages, BackupRow, Checksums, PrintedTotals, ReplayRow, ServerTest, Window,
 };
 
-/// The layout that this module reads.
+/// Identifier of the supported format.
 pub(super) const SCHEMA: &str = "jetstress-fixture/1";
 
-/// The file.
+/// Content of the file.
 #[derive(Deserialize)]
 pub(super) struct PublishedReport {
     server: String,
@@ -54,7 +54,7 @@ struct SubmissionClaims {
     avg_seconds_per_log: Option<Figure>,
 }
 
-/// The report of one test. Each test has some of the tables.
+/// Report of one test. Each test has some of the tables.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Test {
@@ -158,7 +158,7 @@ pub(super) struct Counter {
     pub(super) maximum: f64,
 }
 
-/// A row of the statistics of a backup, or of a recovery.
+/// A row of the statistics of a backup or a recovery.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Statistic {
@@ -178,7 +178,7 @@ struct LogFacts {
     logging_ended: Option<NaiveTime>,
 }
 
-/// A local time without a zone.
+/// A local time without a time zone.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct NaiveTime(pub(super) NaiveDateTime);
@@ -204,7 +204,7 @@ impl Io {
 }
 
 impl PublishedReport {
-    /// The tests that the file has, and the figures that the paper around them claims.
+    /// Returns the tests in the file, and the claims of the paper that published them.
     pub(super) fn into_parts(self, source: &str) -> (Vec<ServerTest>, Claims) {
         let PublishedReport { server, description_facts, tests, summary_claimed, submission_claims } = self;
         let kinds = [
@@ -270,7 +270,7 @@ impl Test {
         }
     }
 
-    /// The collection of a load, or the logging of a backup or recovery.
+    /// Returns the time of the data collection of a load, or the logged time of a backup or recovery.
     fn window(&self) -> Option<Window> {
         let facts = &self.test_log_facts;
         let (start, end) = match &self.test_summary {

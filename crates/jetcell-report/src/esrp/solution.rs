@@ -1,4 +1,4 @@
-//! Checks of the solution's tables: whether their figures follow from each other and from the results.
+//! Checks the tables of the solution: whether their figures follow from each other and from the results.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::units::human_bytes;
@@ -10,23 +10,24 @@ use crate::esrp::figure::{Capacity, Figure};
 use crate::esrp::tested_server::ServerTest;
 use crate::number::plain;
 
-/// Shares of two sizes that are the same size in decimal and binary units: 1 TB and 1 TiB count 2.4 % apart for each step.
+/// Ratios of two sizes that are the same size in decimal and binary units. Each step between the unit prefixes, such
+/// as from GB to TB, contributes a factor of 1.024.
 const SAME_IN_OTHER_UNITS: [f64; 5] = [1.0, 1.024, 1.0 / 1.024, 1.024 * 1.024, 1.0 / (1.024 * 1.024)];
-/// Printed sizes have four digits.
+/// Relative tolerance for printed sizes, which have four digits.
 const DIGITS_OF_SIZES: f64 = 0.0005;
 
-/// The sizes that several checks use.
+/// Sizes that several checks use.
 pub(crate) struct Space {
-    /// Bytes of all databases of all servers at the end of the load.
+    /// Total bytes of all databases on all servers at the end of the load.
     pub(crate) databases: Option<f64>,
-    /// Bytes of the volumes of all databases.
+    /// Total bytes of the volumes of all databases.
     pub(crate) volumes: Option<f64>,
     pub(crate) raw: Option<f64>,
     pub(crate) formatted: Option<f64>,
 }
 
 impl Space {
-    /// From the configuration and the tests under load.
+    /// Computes the sizes from the configuration and the tests with a load.
     pub(crate) fn of(configuration: &Configuration, loads: &[&ServerTest]) -> Space {
         let Configuration { exchange, disks, .. } = configuration;
         let count: usize = loads.iter().map(|test| test.databases).sum();
@@ -42,7 +43,8 @@ impl Space {
         }
     }
 
-    /// Databases on the volumes, volumes on the formatted capacity, databases on the formatted capacity; in percent.
+    /// Returns three percentages: databases of volumes, volumes of formatted capacity, and databases of formatted
+    /// capacity.
     pub(crate) fn used_percent(&self) -> [Option<f64>; 3] {
         let percent = |part: Option<f64>, whole: Option<f64>| {
             part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole * 100.0)
@@ -55,7 +57,8 @@ impl Space {
     }
 }
 
-/// The tests from which the tables of the solution are checked: performance, or stress if there is none.
+/// Returns the tests against which the tables of the solution are checked: the performance tests, or the stress tests
+/// if there are no performance tests.
 pub(crate) fn loads(servers: &[Server]) -> Vec<&ServerTest> {
     let performance = of_kind(servers, TestKind::Performance);
     if performance.is_empty() { of_kind(servers, TestKind::Stress) } else { performance }

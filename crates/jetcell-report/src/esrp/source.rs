@@ -1,4 +1,4 @@
-//! Where published results come from: the directory of a run, or a file with published reports.
+//! Sources of published results: the directory of a run, or a file with published reports.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::esrp::tested_server::ServerTest;
 use crate::stored::{Stored, Unreadable, result_text};
 use jetcell_workload::TestKind;
 
-/// Why a document cannot have a run.
+/// Reason why a run cannot be part of a document.
 #[derive(Debug, thiserror::Error)]
 pub enum NoResults {
     /// The run cannot be read.
@@ -24,17 +24,17 @@ pub enum NoResults {
         /// The file.
         path: PathBuf,
     },
-    /// The run is of a test that ESRP does not have.
+    /// The run is a test that ESRP does not include.
     #[error("{}: a run of the test {found:?}, which an ESRP document does not have; give runs of performance, stress, backup and recovery", path.display())]
     OtherTest {
         /// The file.
         path: PathBuf,
-        /// Its test.
+        /// Test kind of the run.
         found: String,
     },
 }
 
-/// What one argument of the command contributes.
+/// Results that one command-line argument contributes.
 #[derive(Debug)]
 pub struct Source {
     pub(super) path: PathBuf,
@@ -42,20 +42,20 @@ pub struct Source {
     pub(super) claims: Claims,
 }
 
-/// The parts that tell the layouts apart.
+/// Fields that identify the format of a file.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(default)]
     schema: Option<String>,
     #[serde(default)]
     schema_version: Option<u64>,
-    /// Results that lack it are of the performance test.
+    /// Kind of the test. Results without this field are performance tests.
     #[serde(default)]
     test: Option<String>,
 }
 
 impl Source {
-    /// Reads the run in a directory, or the published reports in a file.
+    /// Reads the run in a directory or the published reports in a file.
     pub fn read(path: &Path) -> Result<Source, NoResults> {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
         let text = result_text(&file)?;

@@ -1,4 +1,5 @@
-//! The published results of one test on one server: what a document needs of a run, whatever program measured it.
+//! Published results of one test on one server: the parts of a run that a document needs, independent of the program
+//! that measured it.
 
 use chrono::NaiveDateTime;
 use jetcell_workload::result::InstanceRow;
@@ -7,7 +8,7 @@ use jetcell_workload::{TestKind, Verdict};
 use crate::chart::Chart;
 use crate::table::Table;
 
-/// A span of time. Times of one document have one zone.
+/// A time span. All times of a document are in the same time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) start: NaiveDateTime,
@@ -15,37 +16,37 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Length in seconds.
+    /// Returns the length in seconds.
     pub(crate) fn seconds(self) -> f64 {
         (self.end - self.start).as_seconds_f64()
     }
 
-    /// Seconds that both windows have in common; negative if there is a gap between them.
+    /// Returns the number of seconds that both windows have in common; negative if there is a gap between them.
     pub(crate) fn common_seconds(self, other: Window) -> f64 {
         (self.end.min(other.end) - self.start.max(other.start)).as_seconds_f64()
     }
 }
 
-/// Whether pages and logs were verified.
+/// Result of verifying pages and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checksums {
     /// The report has no such phase.
     NotRun,
     /// All files were read.
     Verified {
-        /// Databases and logs.
+        /// Number of databases and logs.
         files: usize,
-        /// Damaged pages and segments.
+        /// Number of damaged pages and log segments.
         bad: u64,
     },
 }
 
-/// How the averages of the tables were made.
+/// Method by which the averages in the tables were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Averages {
     /// Sums divided by counts.
     Weighted,
-    /// Means of samples, in which a sample without I/O counts as zero, as Jetstress makes them.
+    /// Means of samples, as in Jetstress. A sample without I/O is treated as zero.
     OfSamples,
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct BackupRow {
     pub(crate) instance: String,
     pub(crate) mib: f64,
     pub(crate) seconds: f64,
-    /// As the report has it: Jetstress computes it from unrounded seconds.
+    /// Rate as printed in the report. Jetstress computes it from unrounded seconds.
     pub(crate) mib_per_second: f64,
 }
 
@@ -79,30 +80,30 @@ pub(crate) struct PrintedTotals {
 pub struct ServerTest {
     pub(crate) server: String,
     pub(crate) kind: TestKind,
-    /// Where the results came from.
+    /// Source of the results.
     pub(crate) source: String,
-    /// `None` if the report has no verdict, as Jetstress's on backup and recovery.
+    /// Verdict; `None` if the report has no verdict, like Jetstress's reports on backup and recovery.
     pub(crate) verdict: Option<Verdict>,
     pub(crate) reason: String,
     pub(crate) description: String,
     pub(crate) window: Option<Window>,
-    /// Length of the measured time; the window may be shorter by an interval of sampling.
+    /// Measured time in seconds. The window may be shorter by one sampling interval.
     pub(crate) measured_seconds: Option<f64>,
-    /// How often the test was interrupted and continued.
+    /// Number of times that the test was interrupted and continued.
     pub(crate) interruptions: usize,
     pub(crate) engine_version: String,
-    /// Processors and memory, if the results have them.
+    /// CPUs and memory, if the results contain them.
     pub(crate) machine: Option<String>,
     pub(crate) target_iops: Option<f64>,
     pub(crate) achieved_iops: Option<f64>,
     pub(crate) final_bytes: Option<u64>,
-    /// Bytes of headers in `final_bytes`, which a backup does not count as pages.
+    /// Bytes of headers in `final_bytes`. A backup does not include headers in its pages.
     pub(crate) header_bytes: u64,
     pub(crate) databases: usize,
     pub(crate) copies: Option<u64>,
     pub(crate) threads: Option<u64>,
     pub(crate) transactional: Vec<InstanceRow>,
-    /// With background maintenance and log replication.
+    /// Rows that include background maintenance and log replication.
     pub(crate) total: Vec<InstanceRow>,
     pub(crate) averages: Averages,
     pub(crate) backup: Vec<BackupRow>,
@@ -117,7 +118,7 @@ pub struct ServerTest {
 }
 
 impl ServerTest {
-    /// The test without results.
+    /// Creates a test without results.
     pub(crate) fn of(server: String, kind: TestKind, source: String, averages: Averages) -> ServerTest {
         ServerTest {
             server,
@@ -152,7 +153,7 @@ impl ServerTest {
         }
     }
 
-    /// The name in messages.
+    /// Returns the name for messages.
     pub(crate) fn title(&self) -> String {
         format!("{} test of {}", self.kind, self.server)
     }

@@ -1,11 +1,11 @@
-//! The energy of a run.
+//! Table of the energy of a run.
 
 use jetcell_workload::result::RunResult;
 
 use crate::number::decimal;
 use crate::table::Table;
 
-/// Only of runs with a meter.
+/// Returns the table of energy, for runs with a meter.
 pub(super) fn energy(result: &RunResult) -> Option<Table> {
     let found = result.energy.as_ref()?;
     let energy = &found.energy;

@@ -1,4 +1,4 @@
-//! Where the databases of a run are on their device.
+//! Table of the fragmentation of a run's databases on their device.
 
 use jetcell_workload::fragmentation::Fragmentation;
 use jetcell_workload::result::RunResult;
@@ -6,7 +6,7 @@ use jetcell_workload::result::RunResult;
 use crate::number::{bytes, count};
 use crate::table::{Cell, Table};
 
-/// Only of runs whose file system tells it.
+/// Returns the table, if the file system reports the extents of the databases.
 pub(super) fn fragmentation(result: &RunResult) -> Option<Table> {
     let columns = [
         "When",

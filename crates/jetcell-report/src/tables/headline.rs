@@ -1,4 +1,4 @@
-//! What a reader of the first screen wants to know: what was tested, and the few figures that describe the result.
+//! Contents of the first screen: the tested storage, and the few figures that describe the result.
 
 use jetcell_workload::measurement::{Interval, LatencySummary};
 use jetcell_workload::result::RunResult;
@@ -9,7 +9,7 @@ use crate::table::{Cell, Table};
 
 const MIB: f64 = 1_048_576.0;
 
-/// What was tested: the user's description, the machine, the storage, the databases, the time.
+/// Describes the test: the user's description, the machine, the storage, the databases, the time.
 pub(crate) fn subject(result: &RunResult) -> Vec<String> {
     let machine = &result.machine;
     let mut lines: Vec<String> = result.configuration.description.clone().into_iter().collect();
@@ -49,7 +49,7 @@ pub(crate) fn subject(result: &RunResult) -> Vec<String> {
     lines
 }
 
-/// The figures of the first screen, each with its unit.
+/// Returns a table of the most important figures, each with its unit.
 pub(crate) fn headline(result: &RunResult) -> Table {
     let table = Table::facts("Headline");
     if let Some(replication) = &result.replication {

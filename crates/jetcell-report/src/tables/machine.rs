@@ -1,4 +1,4 @@
-//! The machine of the run.
+//! Tables of the machine of a run.
 
 use jetcell_workload::machine::{Device, Storage};
 use jetcell_workload::result::RunResult;

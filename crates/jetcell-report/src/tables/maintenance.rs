@@ -1,4 +1,4 @@
-//! Tables of the maintenance beside the load.
+//! Tables of the maintenance that runs concurrently with the load.
 
 use jetcell_workload::measurement::{DefragSummary, Interval, TaskImpact};
 use jetcell_workload::result::RunResult;
@@ -33,7 +33,7 @@ pub(super) fn scan(result: &RunResult) -> Table {
     })
 }
 
-/// Only of runs with defragmentation: those of Jetstress have none.
+/// Returns the table of defragmentation, for runs with defragmentation. Jetstress runs have none.
 pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
     let columns =
         ["Pages Read/sec", "Pages Freed/sec", "Pages read", "Pages freed", "Complete passes", "Skipped"];
@@ -56,7 +56,7 @@ pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
     result.configuration.defrag.then(|| table.or_say("The run did not end."))
 }
 
-/// Only of runs with a sequential layout.
+/// Returns the table of the layout, for runs with a sequential layout.
 pub(super) fn layout(result: &RunResult) -> Option<Table> {
     let columns =
         ["Pages Moved/sec", "Pages read", "Pages moved", "Pages freed", "Complete passes", "Skipped"];
@@ -76,7 +76,7 @@ pub(super) fn layout(result: &RunResult) -> Option<Table> {
     result.configuration.layout.then(|| table.or_say("The run did not end."))
 }
 
-/// Only of runs that measure what each task costs.
+/// Returns the table of costs, for runs that measure the cost of each maintenance task.
 pub(super) fn impact(result: &RunResult) -> Option<Table> {
     let columns = [
         "Turns",

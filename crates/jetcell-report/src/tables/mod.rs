@@ -1,4 +1,4 @@
-//! The tables of a report, in their order.
+//! The tables of a report, in order.
 
 mod backup;
 mod energy;
@@ -28,10 +28,10 @@ pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
 pub(crate) use stress::interruptions;
 
-/// One of the intervals of a kind of I/O.
+/// Function that selects one of the intervals of a kind of I/O.
 pub(crate) type OfLatencies = fn(&LatencyIntervals) -> Interval;
 
-/// The word for a verdict.
+/// Returns the word for a verdict.
 pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "PASS",
@@ -40,7 +40,7 @@ pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The word for a verdict, and how many doubts there are about it.
+/// Returns the word for a verdict, with the number of doubts about it.
 pub(crate) fn verdict_with_doubts(verdict: Verdict, doubts: usize) -> String {
     match (verdict_word(verdict), doubts) {
         (word, 0) => word.to_string(),
@@ -49,7 +49,7 @@ pub(crate) fn verdict_with_doubts(verdict: Verdict, doubts: usize) -> String {
     }
 }
 
-/// The rules of the verdict.
+/// Returns the table of the rules of the verdict.
 pub(crate) fn rules(result: &RunResult) -> Table {
     let column = |name: &str, number| Column { name: name.into(), number };
     let columns = vec![
@@ -82,7 +82,7 @@ pub(crate) fn rules(result: &RunResult) -> Table {
     table.or_say("The run was not judged: it has not ended, or was killed.")
 }
 
-/// The measured value, with its confidence interval if the run has repetitions.
+/// Formats the measured value, with its confidence interval if the run has repetitions.
 fn measured(rule: &Rule, result: &RunResult) -> Cell {
     if !rule.judged {
         return "–".into();
@@ -102,7 +102,7 @@ fn measured(rule: &Rule, result: &RunResult) -> Cell {
     figure(&rule.name, rule.measured).remarked(remark)
 }
 
-/// The kind of I/O and the interval of a rule about a percentile.
+/// Returns the kind of I/O and the interval for a rule about a percentile.
 fn percentile(rule: &str) -> Option<(&'static str, OfLatencies)> {
     let kind = match rule.split_once(" of ")?.1 {
         "database reads (msec)" => "database_read",
@@ -116,19 +116,19 @@ fn percentile(rule: &str) -> Option<(&'static str, OfLatencies)> {
     }
 }
 
-/// The half width of a confidence interval.
+/// Formats the half width of a confidence interval.
 pub(crate) fn within(name: &str, interval: &Interval) -> String {
     format!("± {}", figure_text(name, interval.half_width))
 }
 
-/// The half width in milliseconds of an interval of a kind of I/O; empty without repetitions.
+/// Formats the half width, in milliseconds, of an interval of a kind of I/O; empty without repetitions.
 pub(crate) fn within_ms(result: &RunResult, kind: &str, interval: OfLatencies) -> String {
     let repetitions = result.analysis.repetitions.as_ref();
     let found = repetitions.and_then(|all| all.latencies(kind)).map(|all| interval(&all).half_width);
     found.map(|us| format!("± {}", figure_text("(msec)", us / 1_000.0))).unwrap_or_default()
 }
 
-/// `≤ 20` or `≥ 256.5`.
+/// Formats a limit: `≤ 20` or `≥ 256.5`.
 fn limit(rule: &Rule) -> Cell {
     let sign = if rule.bound == Bound::AtMost { '≤' } else { '≥' };
     let text = |value: &str| format!("{sign} {value}");
@@ -136,7 +136,7 @@ fn limit(rule: &Rule) -> Cell {
     Cell::number(text(&limit.text), text(&crate::number::plain(rule.limit)))
 }
 
-/// Tables that say nothing about a backup without a load.
+/// Tables that are meaningless for a backup without a load.
 const OF_THE_LOAD: [&str; 16] = [
     "Database Sizing and Throughput",
     "Transactional I/O Performance",
@@ -156,7 +156,7 @@ const OF_THE_LOAD: [&str; 16] = [
     "Verification",
 ];
 
-/// All tables after the rules: first those of a Jetstress report under their names, then the others.
+/// Returns all tables after the rules: first the tables of a Jetstress report under their names, then the others.
 pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
     let mut tables = vec![
         jetstress::summary(result),
@@ -182,7 +182,7 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
         machine::storage(result),
         jetstress::log(result),
     ];
-    // Behind the summary, as in Jetstress.
+    // Inserted after the summary, as in Jetstress.
     tables.splice(
         1..1,
         backup::all(result)

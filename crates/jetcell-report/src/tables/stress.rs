@@ -7,7 +7,7 @@ use jetcell_workload::result::{Part, RunResult};
 use crate::number::{figure, span};
 use crate::table::{Cell, Column, Table};
 
-/// The tables of a stress test; none for other tests.
+/// Returns the tables of a stress test, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<Table> {
     match result.parts.is_empty() {
         true => Vec::new(),
@@ -15,7 +15,7 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
     }
 }
 
-/// The parts between interruptions.
+/// Returns a table of the parts between interruptions.
 fn parts(result: &RunResult) -> Table {
     let last = result.parts.len() - 1;
     let row = |(number, part): (usize, &Part)| {
@@ -45,7 +45,8 @@ fn parts(result: &RunResult) -> Table {
     }
 }
 
-/// How often the test was interrupted, and what is missing, in a sentence without its full stop; `None` if it was not.
+/// Describes the number of interruptions and the lost time, in a sentence without its full stop; `None` if there were
+/// no interruptions.
 pub(crate) fn interruptions(result: &RunResult) -> Option<String> {
     let (_, interrupted) = result.parts.split_last()?;
     let missing: f64 = interrupted.iter().map(|part| part.missing_seconds).sum();
@@ -62,7 +63,7 @@ fn times(count: usize) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
-/// Seconds between two times of a result.
+/// Returns the seconds between two times of a result.
 fn seconds_between(earlier: &str, later: &str) -> Option<f64> {
     let time = |text| DateTime::parse_from_rfc3339(text).ok();
     Some((time(later)? - time(earlier)?).as_seconds_f64().max(0.0))

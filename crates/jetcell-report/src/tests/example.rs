@@ -1,4 +1,4 @@
-//! A result for tests. It is JSON, so that the tests also read stored results.
+//! A result for tests. It is stored as JSON, so the tests also cover reading stored results.
 
 use jetcell_workload::measurement::{
     InstanceSample, Interval, IoRates, LatencyIntervals, Repetition, Repetitions, Sample, Saturation, Step,
@@ -51,7 +51,7 @@ pub(crate) fn result() -> RunResult {
     .expect("the example follows the schema")
 }
 
-/// Three repetitions whose intervals all differ.
+/// Returns three repetitions whose intervals all differ.
 pub(crate) fn repetitions() -> Repetitions {
     let within = |half_width: f64| Interval { mean: half_width * 50.0, half_width };
     let latencies = |more: f64| LatencyIntervals {
@@ -72,7 +72,8 @@ pub(crate) fn repetitions() -> Repetitions {
     }
 }
 
-/// A search: the rate 1200 broke a rule; the rate 600 held and was confirmed with a higher latency.
+/// Returns a search in which the rate 1200 broke a rule, and the rate 600 was sustained and confirmed with a higher
+/// latency.
 pub(crate) fn saturation() -> Saturation {
     let step = |rate: f64, p99: u64, confirming| {
         let mut step = Step { rate, confirming, ..Step::default() };

@@ -1,4 +1,4 @@
-//! The division of mailboxes into databases, and of databases among servers.
+//! Distribution of mailboxes over databases, and of databases over servers.
 
 use crate::config::Config;
 use crate::mailbox::Mailbox;
@@ -6,22 +6,22 @@ use crate::mistake::Mistake;
 use crate::platform::Platform;
 use crate::sheet::{Sheet, ceil, floor};
 
-/// The databases of the system.
+/// Databases of the system.
 #[derive(Clone, Copy)]
 pub(super) struct DatabasePlan {
-    /// Mailboxes of the system.
+    /// Number of mailboxes in the system.
     pub mailboxes: f64,
     pub servers: f64,
-    /// Copies of each database, the active one included.
+    /// Number of copies of each database, including the active copy.
     pub copies: f64,
     /// Size of a mailbox on disk, MiB.
     pub on_disk_mib: f64,
-    /// Databases of the system, copies not counted.
+    /// Number of databases in the system, not counting copies.
     pub databases: f64,
     pub mailboxes_per_database: f64,
     /// Size of a database, GiB.
     pub database_gib: f64,
-    /// Number of copies on a server.
+    /// Number of database copies on a server.
     pub database_copies: f64,
 }
 

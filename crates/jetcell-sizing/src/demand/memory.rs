@@ -1,4 +1,4 @@
-//! Memory of a server, and the mailboxes that are active on it.
+//! Memory of a server, and the number of its active mailboxes.
 
 use super::databases::DatabasePlan;
 use crate::config::Config;
@@ -9,15 +9,15 @@ use crate::sheet::{Sheet, max, min};
 /// Mailboxes and memory of a server.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryPlan {
-    /// Copies of mailboxes on a server.
+    /// Number of mailbox copies on a server.
     pub mailbox_copies: f64,
-    /// Active mailboxes while all servers work.
+    /// Number of active mailboxes while all servers work.
     pub active_normal: f64,
-    /// Active mailboxes after the loss of servers.
+    /// Number of active mailboxes after the loss of servers.
     pub active_lost: f64,
-    /// Database cache, GiB.
+    /// Size of the database cache, GiB.
     pub cache_gib: f64,
-    /// Memory, GiB.
+    /// Memory size, GiB.
     pub memory_gib: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Space on the disks of a server: volumes of databases, and logs.
+//! Disk space of a server: database volumes and logs.
 
 use super::databases::DatabasePlan;
 use crate::config::Config;
@@ -6,20 +6,20 @@ use crate::mailbox::Mailbox;
 use crate::platform::Platform;
 use crate::sheet::{Sheet, ceil, max};
 
-/// Space of a server.
+/// Disk space of a server.
 #[derive(Clone, Copy)]
 pub(super) struct SpacePlan {
-    /// Logs of 1 MiB per mailbox and day.
+    /// Number of logs of 1 MiB per mailbox and day.
     pub logs_per_day_each: f64,
-    /// Logs of 1 MiB per database and day.
+    /// Number of logs of 1 MiB per database and day.
     pub logs_per_day: f64,
     /// Number of database volumes.
     pub database_volumes: f64,
     /// Size of a volume, GiB.
     pub database_volume_gib: f64,
-    /// Size of all database volumes, GiB.
+    /// Total size of all database volumes, GiB.
     pub database_capacity_gib: f64,
-    /// Size of the log disks, GiB.
+    /// Total size of the log disks, GiB.
     pub log_capacity_gib: f64,
 }
 

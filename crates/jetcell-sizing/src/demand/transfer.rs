@@ -1,4 +1,4 @@
-//! Transfers of a server: logs to the copies of its databases, backups, and restores.
+//! Data transfers of a server: logs to the copies of its databases, backups, and restores.
 
 use super::databases::DatabasePlan;
 use super::memory::MemoryPlan;
@@ -6,10 +6,10 @@ use super::space::SpacePlan;
 use crate::config::Config;
 use crate::sheet::{Sheet, max, min};
 
-/// Replication from a server.
+/// Replication traffic of a server.
 #[derive(Clone, Copy)]
 pub(super) struct ReplicationPlan {
-    /// Logs of the busiest hour.
+    /// Number of logs in the busiest hour.
     pub peak_logs: f64,
     /// Traffic to all target copies, Mbit/s.
     pub replication_mbit_s: f64,
@@ -51,14 +51,14 @@ impl ReplicationPlan {
 /// Backup and restore of a server.
 #[derive(Clone, Copy)]
 pub(super) struct BackupPlan {
-    /// Seconds to replay one log.
+    /// Time to replay one log, seconds.
     pub replay_s: f64,
     /// Number of databases that are replayed concurrently.
     pub parallel_replay: f64,
-    /// Rate of a backup, MB/s.
+    /// Transfer rate of a backup, MB/s.
     pub backup_mb_s: f64,
     pub backup_hours: f64,
-    /// Time of a restore with replay, hours.
+    /// Time of a restore including replay, hours.
     pub restore_hours: f64,
 }
 
@@ -91,7 +91,7 @@ impl BackupPlan {
         BackupPlan { replay_s, parallel_replay, backup_mb_s, backup_hours, restore_hours }
     }
 
-    /// Warns if a server writes logs faster than the server of a copy replays them.
+    /// Adds a warning if a server writes logs faster than the server with the copy can replay them.
     pub fn warn_of_slow_replay(
         &self,
         config: &Config,

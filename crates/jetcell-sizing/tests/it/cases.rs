@@ -1,5 +1,5 @@
-//! Every case of `sizing-cases.json`. If a published figure is not reproduced, the test states the deviation and the
-//! reason.
+//! Tests for every case in `sizing-cases.json`. If a published figure is not reproduced, the test states the
+//! deviation and the reason.
 
 use jetcell_sizing::array::{Array, Work};
 use jetcell_sizing::catalogue::{Catalogue, Disk};
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{fixture, near, number};
 
-/// A one-server configuration on this platform with these changes to `[mailboxes]`.
+/// Returns a configuration with one server on this platform and these changes to `[mailboxes]`.
 fn config(platform: &str, mailboxes: &str, rest: &str) -> Config {
     let text = format!(
         "platform = '{platform}'\n{rest}\n[mailboxes]\n{mailboxes}\n\
@@ -38,7 +38,7 @@ fn the_profiles_of_2007_are_reproduced() {
         near(mailbox.writes, number(&row["writes"]), 1e-9);
         near(mailbox.iops(), number(&row["total"]), 5e-5);
         near(mailbox.writes / mailbox.iops(), number(&row["write_fraction"]), 5e-4);
-        // The published profiles are rounded by up to half a step.
+        // The published profiles are rounded, so they deviate by up to half a step.
         assert!((mailbox.iops() - number(&row["published"])).abs() < 0.005);
     }
 }
@@ -75,8 +75,8 @@ fn the_consistent_figures_of_the_design_example_of_2010_are_reproduced() {
     let overhead = mailbox.on_disk_mib / 2048.0 - 1.0;
     near(overhead, number(&expected["overhead_over_quota"]), 1e-3);
     near(mailbox.on_disk_mib / 1024.0, number(&published["mailbox_gb"]), 1e-3);
-    // Not reproduced: the page says +12 % where its own numbers give 9.6 %, and 2.25 GB two lines after 2.19 GB
-    // (2.7 % apart). Both are mistakes of the page.
+    // Not reproduced: the page states +12 %, but its own numbers give 9.6 %. It also states 2.25 GB two lines after
+    // 2.19 GB (a difference of 2.7 %). Both are errors in the page.
     assert!((0.12 - overhead - 0.024).abs() < 1e-3);
     near(number(&published["later_in_text_gb"]) / (mailbox.on_disk_mib / 1024.0), 1.0268, 1e-3);
 
@@ -130,7 +130,7 @@ fn the_published_test_of_2013_is_sized_and_judged() {
     assert_eq!(lost.active_mailboxes, number(&case["mailboxes_per_server"]));
     assert!(sizing.test_config.contains("databases = 4\n"), "{}", sizing.test_config);
     assert!(sizing.test_config.contains("target_iops = 270.000\n"));
-    // The measured ratio of log to database writes is within a hundredth of the platform's.
+    // The measured ratio of log writes to database writes is within one percent of the platform's ratio.
     let sum = |key: &str| -> f64 { case["js13"][key].as_array().unwrap().iter().map(number).sum() };
     let (reads, writes) = (sum("read"), sum("write"));
     let sums = &case["js13_sums"];
@@ -140,19 +140,19 @@ fn the_published_test_of_2013_is_sized_and_judged() {
     near(sum("logr") / sum("logw"), number(&sums["log_read_to_write"]), 1e-3);
     near(lost.log_writes / lost.database_writes, number(&sums["log_to_db_write"]), 1e-2);
     near(lost.log_reads / lost.log_writes, number(&sums["log_read_to_write"]), 4e-2);
-    // Two servers, both marked as passed: the first met its target, the second missed it by 3.75 %.
+    // Both servers are marked as passed. The first server met its target, and the second missed it by 3.75 %.
     assert!(reads + writes >= target);
     let second = number(&case["js14"]["transactional"]);
     near(jetcell_sizing::economy::deficit(second, target), number(&case["js14"]["shortfall"]), 1e-3);
     near(reads + writes + second, number(&case["total_achieved"]), 1e-6);
-    // The figures count operations behind the array, where each write is done two or three times. The difference of the
-    // two is one copy of all database and log writes. The rest are the reads of both servers.
+    // The figures count operations on the disks, where each write is performed two or three times. The difference
+    // between the two figures is one copy of all database and log writes. The remainder is the reads of both servers.
     let disks = 23.0;
     let two = disks * number(&case["backend_iops_per_disk_wp2"]);
     let three = disks * number(&case["backend_iops_per_disk_wp3"]);
     near(three - two, writes + number(&case["js14"]["writes"]) + 48.6, 1e-3);
     near(3.0 * two - 2.0 * three, reads + number(&case["js14"]["reads"]), 2e-3);
-    // 23 disks of 931.51 GB are 21.42 TB (the page prints 21.43).
+    // 23 disks of 931.51 GB are 21.42 TB. The page prints 21.43.
     near(23.0 * 931.51 / 1000.0, number(&case["raw_tb"]), 5e-4);
     near(number(&case["db_mib"]) / 1024.0 / 562.5, number(&case["gib_per_mailbox_tested"]), 1e-3);
     for run in ["js13_s_per_log", "js14_s_per_log"] {
@@ -161,7 +161,7 @@ fn the_published_test_of_2013_is_sized_and_judged() {
     }
 }
 
-/// The disks of published table 9: 90 random operations per second each, 300 GB.
+/// Returns the disk of published table 9: 300 GB, with 90 random operations per second.
 fn table_9_disk() -> Disk {
     let mut disk = Catalogue::built_in().find("10k 300GB").unwrap().clone();
     disk.random_iops = 90.0;
@@ -228,8 +228,8 @@ fn six_cells_of_table_9_are_reproduced_and_two_are_not() {
 
 #[test]
 fn the_text_of_table_9_does_not_explain_its_45_disks() {
-    // Mailboxes of 1024 MB with everything that the text names fill 24.2 disks of 300 GB. The cells of the table
-    // require 45. The factor of 1.86 (a second copy or a disk backup?) is in no published input.
+    // Mailboxes of 1024 MB, with everything that the text mentions, fill 24.2 disks of 300 GB. The cells of the table
+    // require 45. The remaining factor of 1.86 (a second copy or a disk backup?) is not in any published input.
     let needed = 4000.0 * (1024.0 + 4.9 + 68.0) * 1.2 * 1.05 / 0.8 / 1024.0 / table_9_disk().capacity.gib();
     near(needed, 24.2, 5e-3);
     near(45.0 / needed, 1.86, 5e-3);
@@ -272,7 +272,7 @@ fn the_published_rebuild_used_a_tenth_of_the_array() {
     let all = rate * (number(&case["survivors"]) + 1.0);
     near(all, number(&case["read_plus_write_mb_s"]), 1e-3);
     assert_eq!((all / number(&case["single_2gb_loop_mb_s"])).ceil(), number(&case["min_loops"]));
-    // With that share of its time, the same disk takes the same time in this calculation.
+    // If a rebuild may use that share of its time, the same disk takes the same rebuild time in this calculation.
     let mut disk = table_9_disk();
     disk.capacity = "144GB".parse().unwrap();
     let storage =
@@ -284,7 +284,7 @@ fn the_published_rebuild_used_a_tenth_of_the_array() {
 
 #[test]
 fn a_measured_write_ratio_gives_the_load_per_disk_of_the_published_array() {
-    // 10,000 users at 0.5 IOPS: 5,320 reached on 63 disks.
+    // The array has 10,000 users at 0.5 IOPS and reached 5,320 on 63 disks.
     let case = &fixture("raid-dp-exchange");
     let (jetstress, derived) = (&case["jetstress"], &case["derived"]);
     let target = number(&jetstress["users"]) * number(&jetstress["iops_per_user"]);
@@ -296,7 +296,8 @@ fn a_measured_write_ratio_gives_the_load_per_disk_of_the_published_array() {
         1e-9,
     );
     near(reached / disks, number(&derived["iops_per_database_disk"]), 1e-5);
-    // What the text calls 9 % and 30 % is 8.6 % and 32.7 % on its base, 7.9 % on the base it uses elsewhere.
+    // The text states 9 % and 30 %. The correct values are 8.6 % and 32.7 % on the base of each statement. On the
+    // base that the text uses elsewhere, the first value is 7.9 %.
     near(jetcell_sizing::economy::gain(76.0, 70.0), 0.0857, 1e-3);
     near(jetcell_sizing::economy::deficit(70.0, 76.0), 0.0789, 1e-3);
     near(jetcell_sizing::economy::deficit(70.0, 104.0), 0.327, 1e-3);

@@ -1,4 +1,4 @@
-//! The published comparison of two drives: its arithmetic, with its errors named and corrected.
+//! Tests of the published comparison of two drives. The errors in its arithmetic are identified and corrected.
 
 use jetcell_sizing::Catalogue;
 use jetcell_sizing::economy::{
@@ -32,8 +32,9 @@ fn the_published_energy_is_that_of_the_server_not_of_the_drive() {
         near(iops / power, number(&economics[name]["iops_per_watt_system"]), 1e-3);
         watts.push(power);
     }
-    // The source rounds at every step: 431 kWh and 79.74 for the second drive are 0.8 % too much, and it saves
-    // 18.06 %, not 18.8 %. The meter saw the whole server; the drives differ by 8.8 W, 77 kWh, 14.28 a year.
+    // The source rounds at every step. For the second drive, 431 kWh and 79.74 are 0.8 % too high, and the saving is
+    // 18.06 %, not 18.8 %. The meter measured the whole server. The drives differ by 8.8 W, 77 kWh and 14.28 per
+    // year.
     near(gain(431.0, kwh_per_year(watts[1])), 0.008, 2e-2);
     near(gain(79.74, kwh_per_year(watts[1]) * tariff), 0.008, 2e-2);
     near(
@@ -53,14 +54,14 @@ fn gains_and_deficits_have_different_bases() {
     let source = fixture("drive-comparison");
     let economics = fixture("sizing-cases")["drive_economics_seed000"].clone();
     let of = |drive: &str| number(&source["jetstress"][drive]["iops"]);
-    // "26.6 % more IOPS" is the deficit of the slower drive; the faster one does 36.2 % more.
+    // "26.6 % more IOPS" is the deficit of the slower drive. The faster drive performs 36.2 % more.
     near(100.0 * deficit(of("green"), of("black")), 26.6, 1e-3);
     near(100.0 * gain(of("black"), of("green")), number(&source["claims"][0]["correct_more_pct"]), 1e-3);
-    // "44 % premium" is the discount of the cheaper drive; the dearer one costs 79.1 % more.
+    // "44 % premium" is the discount of the cheaper drive. The more expensive drive costs 79.1 % more.
     let price = |drive: &str| number(&source["price_usd"][drive]);
     near(100.0 * deficit(price("green"), price("black")), 44.2, 1e-3);
     near(gain(price("black"), price("green")), number(&economics["price_premium"]), 1e-3);
-    // "24 % better on average" is a mean of deficits; as gains the mean is 33.2 %.
+    // "24 % better on average" is a mean of deficits. Expressed as gains, the mean is 33.2 %.
     let list = |key: &str| -> Vec<f64> { economics[key].as_array().unwrap().iter().map(number).collect() };
     let printed = list("published_gains_pct");
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;

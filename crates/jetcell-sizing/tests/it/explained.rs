@@ -1,4 +1,4 @@
-//! Checks the output of `--explain` with an independent calculator, which reads only the printed text.
+//! Verifies the output of `--explain` with an independent calculator, which reads only the printed text.
 
 use std::iter::Peekable;
 use std::str::Chars;

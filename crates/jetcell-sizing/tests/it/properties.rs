@@ -1,4 +1,5 @@
-//! A larger load never needs fewer disks: each input changes the results in the expected direction.
+//! Tests of monotonicity: a larger load never needs fewer disks, and each input changes the results in the expected
+//! direction.
 
 use jetcell_sizing::units::{Share, Size};
 use jetcell_sizing::{Catalogue, Config, EXAMPLE, Sizing, size};
@@ -12,7 +13,7 @@ fn sized(config: &Config) -> Sizing {
     size(config, &Catalogue::built_in()).unwrap()
 }
 
-/// Disks of each design in the order of the configuration.
+/// Returns the number of disks in each design, in the order of the configuration.
 fn disks(sizing: &Sizing) -> Vec<(String, f64)> {
     let mut disks: Vec<_> = sizing
         .designs

@@ -1,4 +1,4 @@
-//! Invalid configurations give an error of one clear line.
+//! Tests that invalid configurations give a clear one-line error.
 
 use jetcell_sizing::{Catalogue, Config, EXAMPLE, size};
 

@@ -1,4 +1,4 @@
-//! The example configuration, its result, and the worked example in `docs/models.md`.
+//! Tests of the example configuration, its result, and the worked example in `docs/models.md`.
 
 use jetcell_sizing::{Catalogue, Config, EXAMPLE, size};
 

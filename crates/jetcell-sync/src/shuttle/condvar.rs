@@ -9,11 +9,11 @@ use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
 
 use super::{Mutex, MutexGuard, time};
 
-/// As `parking_lot::Condvar`: threads are woken in the order in which they began to wait.
+/// Condition variable like `parking_lot::Condvar`: threads are woken in the order in which they started to wait.
 ///
-/// Invariant: a thread is in the queue from before it gives up the mutex until it is notified or its time is up.
+/// Invariant: a thread is in the queue from before it releases the mutex until it is notified or its wait times out.
 pub struct Condvar {
-    // Real primitives, never held across a scheduling point.
+    // Primitives of the standard library, never held across a scheduling point.
     waiters: std::sync::Mutex<VecDeque<Arc<Waiter>>>,
 }
 
@@ -22,33 +22,33 @@ struct Waiter {
     wake: BatchSemaphore,
 }
 
-/// Whether a timed wait ended because its time was up.
+/// Result of a timed wait: true if the wait timed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether the time was up.
+    /// Returns true if the wait timed out.
     pub fn timed_out(&self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// Without waiting threads.
+    /// Creates a condition variable without waiting threads.
     pub const fn new() -> Condvar {
         Condvar { waiters: std::sync::Mutex::new(VecDeque::new()) }
     }
 
-    /// Gives up the mutex until notified.
+    /// Releases the mutex and waits until notified.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let waiter = self.enqueue();
         MutexGuard::unlocked(guard, || {
-            // An error means that the execution ends.
+            // An error means that the execution is ending.
             let _ = waiter.wake.acquire_blocking(1);
         });
     }
 
-    /// Gives up the mutex until notified, or until the time is up.
+    /// Releases the mutex and waits until notified or until `timeout` has passed.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
         let waiter = self.enqueue();
         let timed_out = MutexGuard::unlocked(guard, || {
@@ -61,14 +61,14 @@ impl Condvar {
         WaitTimeoutResult(timed_out)
     }
 
-    /// Waits while `condition` holds.
+    /// Waits while `condition` returns true.
     pub fn wait_while<T>(&self, guard: &mut MutexGuard<'_, T>, mut condition: impl FnMut(&mut T) -> bool) {
         while condition(guard) {
             self.wait(guard);
         }
     }
 
-    /// Waits while `condition` holds, or until the time is up.
+    /// Waits while `condition` returns true, or until `timeout` has passed.
     pub fn wait_while_for<T>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -84,7 +84,7 @@ impl Condvar {
         WaitTimeoutResult(false)
     }
 
-    /// Wakes the thread that has waited longest. Returns whether there was one.
+    /// Wakes the thread that has waited longest. Returns false if no thread waits.
     pub fn notify_one(&self) -> bool {
         scheduling_point();
         let first = self.queue().pop_front();
@@ -92,7 +92,7 @@ impl Condvar {
         first.is_some()
     }
 
-    /// Wakes all threads that wait. Returns how many there were.
+    /// Wakes all waiting threads. Returns the number of threads that were woken.
     pub fn notify_all(&self) -> usize {
         scheduling_point();
         let all = std::mem::take(&mut *self.queue());
@@ -101,7 +101,7 @@ impl Condvar {
     }
 
     fn enqueue(&self) -> Arc<Waiter> {
-        // Between the look at the condition and the wait there is time for a notification that is lost.
+        // A notification between the check of the condition and the wait is lost.
         scheduling_point();
         let waiter = Arc::new(Waiter {
             notified: AtomicBool::new(false),
@@ -136,6 +136,7 @@ impl std::fmt::Debug for Condvar {
 }
 
 fn scheduling_point() {
-    // Locking a mutex that no other thread knows is a scheduling point, and not a yield: PCT keeps the thread's priority.
+    // Locking a mutex that no other thread can access is a scheduling point but not a yield, so PCT keeps the
+    // thread's priority.
     drop(Mutex::new(()).lock());
 }

@@ -1,26 +1,26 @@
-//! Mutex and read-write lock over shuttle's semaphore.
+//! Mutex and read-write lock based on shuttle's semaphore.
 //!
-//! Invariant: a semaphore is never closed, so taking permits cannot fail while an execution runs.
+//! Invariant: a semaphore is never closed, so acquiring permits cannot fail while an execution runs.
 
 use lock_api::GuardNoSend;
 use shuttle::future::batch_semaphore::{BatchSemaphore, Fairness};
 
-/// As in `parking_lot`.
+/// Mutex like that of `parking_lot`.
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-/// As in `parking_lot`.
+/// Mutex guard like that of `parking_lot`.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-/// As in `parking_lot`.
+/// Read-write lock like that of `parking_lot`.
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
-/// As in `parking_lot`.
+/// Owned read guard like that of `parking_lot`.
 pub type ArcRwLockReadGuard<R, T> = lock_api::ArcRwLockReadGuard<R, T>;
-/// As in `parking_lot`.
+/// Owned write guard like that of `parking_lot`.
 pub type ArcRwLockWriteGuard<R, T> = lock_api::ArcRwLockWriteGuard<R, T>;
 
-/// A semaphore of one permit.
+/// A mutex: a semaphore with one permit.
 #[derive(Debug)]
 pub struct RawMutex(BatchSemaphore);
 
-// SAFETY: `lock` and `try_lock` return (true) only with the only permit, and only `unlock` puts it back.
+// SAFETY: `lock` returns, and `try_lock` returns true, only with the only permit. Only `unlock` puts it back.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[expect(clippy::declare_interior_mutable_const, reason = "each lock starts as a copy of it")]
     const INIT: RawMutex = RawMutex(BatchSemaphore::const_new(1, Fairness::Unfair));
@@ -39,15 +39,18 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-/// Permits of a read-write lock: one for a reader, all of them for a writer.
+/// Number of permits of a read-write lock. A reader acquires one permit, a writer all permits.
 const READERS: usize = 1 << 16;
 
-/// A semaphore with one permit for each reader. It is fair, so that a writer that waits keeps new readers out, as
-/// `parking_lot` does: a thread that asks twice for the shared lock can deadlock, and the model shall see that.
+/// A read-write lock: a semaphore with one permit for each reader.
+///
+/// The semaphore is fair, so a waiting writer blocks new readers, as in `parking_lot`. A thread that acquires the
+/// shared lock twice can therefore deadlock, and the model must detect that.
 #[derive(Debug)]
 pub struct RawRwLock(BatchSemaphore);
 
-// SAFETY: a writer holds all permits, so there is no reader and no other writer; each unlock returns what its lock took.
+// SAFETY: a writer holds all permits, so there is neither a reader nor another writer; each unlock returns the
+// permits that its lock acquired.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[expect(clippy::declare_interior_mutable_const, reason = "each lock starts as a copy of it")]
     const INIT: RawRwLock = RawRwLock(BatchSemaphore::const_new(READERS, Fairness::StrictlyFair));
@@ -80,7 +83,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
 fn acquire(semaphore: &BatchSemaphore, permits: usize) {
     let acquired = semaphore.acquire_blocking(permits);
-    // Shuttle closes semaphores while it takes an execution down whose result is known.
+    // Shuttle closes semaphores while it tears down an execution whose result is known.
     if acquired.is_err() && !std::thread::panicking() {
         panic!("the execution has ended");
     }

@@ -1,8 +1,8 @@
-//! The primitives of a model: `shuttle` decides after each operation which thread goes on.
+//! The primitives of a model: after each operation, `shuttle` decides which thread runs next.
 //!
-//! Locks are `lock_api` over shuttle's semaphores, so that they have the guards of `parking_lot`. Shuttle has no time:
-//! see [`time`] for what a timed wait does. Threads of a model are coroutines of one thread of the system, so
-//! `thread_local!` must be shuttle's.
+//! Locks are `lock_api` over shuttle's semaphores and therefore have the guards of `parking_lot`. Shuttle does not
+//! model time; [`time`] describes the effect of a timed wait. Threads of a model are coroutines of one system thread,
+//! so `thread_local!` must be shuttle's.
 
 mod condvar;
 mod locks;
@@ -17,7 +17,7 @@ pub use condvar::{Condvar, WaitTimeoutResult};
 pub use locks::{ArcRwLockReadGuard, ArcRwLockWriteGuard, Mutex, MutexGuard, RawRwLock, RwLock};
 pub use time::Deadline;
 
-/// Atomic integers; each operation is sequentially consistent and a scheduling point.
+/// Atomic integers. Each operation is sequentially consistent and a scheduling point.
 pub mod atomic {
     pub use shuttle::sync::atomic::*;
 }

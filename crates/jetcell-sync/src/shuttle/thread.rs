@@ -9,17 +9,17 @@ pub use shuttle::thread::{
 };
 
 /// Returns at any time up to the end of `timeout`, as `std::thread::park_timeout` may. A token that becomes available
-/// meanwhile stays for the next call, which is allowed as a spurious wake-up.
+/// during the wait remains for the next call, which is allowed as a spurious wake-up.
 pub fn park_timeout(timeout: Duration) {
     super::time::pass(timeout, || false);
 }
 
-/// Two, so that work that is spread over processors is spread.
+/// Returns two, so code that distributes work over processors does so in the model.
 pub fn available_parallelism() -> std::io::Result<NonZero<usize>> {
     Ok(NonZero::new(2).expect("two"))
 }
 
-/// The place of the calling thread in the order in which the model's threads began.
+/// Returns the number of the calling thread, in the order in which the model's threads were started.
 pub fn ordinal() -> usize {
     current().id().into()
 }

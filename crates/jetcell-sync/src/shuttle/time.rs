@@ -1,23 +1,25 @@
-//! Time of a model: it passes only in timed waits.
+//! Time of a model. Time passes only in timed waits.
 //!
-//! A timed wait lasts for a number of scheduling steps that the execution's random numbers choose, or until it is
-//! notified; then the clock has moved to its end. So each timed wait ends, early and late ones are both tried, and an
-//! execution is repeated by its schedule, which has the random numbers in it.
+//! A timed wait lasts until it is notified or until a number of scheduling steps has passed. The number is chosen by
+//! the execution's random numbers. When the wait times out, the clock advances to the end of the timeout. Therefore
+//! each timed wait ends, both early and late ends are tested, and a schedule, which contains the random numbers,
+//! reproduces an execution.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use shuttle::rand::Rng;
 
-/// Steps that a timed wait lets others make, at most.
+/// Maximum number of scheduling steps in a timed wait.
 const STEPS: u32 = 12;
 
 std::thread_local! {
-    // All threads of an execution run in one thread of the system.
+    // All threads of an execution run in one system thread.
     static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Lets others run until `is_over` or the time is up. Returns whether the time is up.
+/// Lets other threads run until `is_over` returns true or the timeout has passed. Returns true if the timeout has
+/// passed.
 pub(super) fn pass(timeout: Duration, is_over: impl Fn() -> bool) -> bool {
     let end = Deadline::after(timeout);
     let steps = shuttle::rand::thread_rng().gen_range(0..=STEPS);
@@ -34,17 +36,17 @@ pub(super) fn pass(timeout: Duration, is_over: impl Fn() -> bool) -> bool {
     true
 }
 
-/// The moment at which a timed wait ends, for waits that may be interrupted and have to go on.
+/// End of a timed wait, for waits that can be interrupted and must be resumed.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Duration);
 
 impl Deadline {
-    /// The moment that is `timeout` from now.
+    /// Creates the deadline that is `timeout` from now.
     pub fn after(timeout: Duration) -> Deadline {
         Deadline(NOW.get().saturating_add(timeout))
     }
 
-    /// The time until then; zero once it has come.
+    /// Returns the time until the deadline, or zero if it has passed.
     pub fn remaining(&self) -> Duration {
         self.0.saturating_sub(NOW.get())
     }

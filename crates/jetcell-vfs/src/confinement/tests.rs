@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use super::*;
 use crate::{Backend, DirectoryLock, File, IoReason, OpenMode, RealOptions, RealVfs, Vfs};
 
-/// A directory with links that lead out of it, and a file outside that nothing may reach.
+/// A directory with links that lead out of it, and a file outside it that no operation may reach.
 struct Cell {
     base: tempfile::TempDir,
 }
@@ -29,7 +29,7 @@ impl Cell {
         self.base.path().join("app").join(name)
     }
 
-    /// The file system, with each way to resolve paths.
+    /// Runs `check` on the file system with each way to resolve paths.
     fn each(&self, check: impl Fn(&RealVfs, &str)) {
         for only_components in [false, true] {
             let options = RealOptions { backend: Backend::Threads, direct: false };
@@ -59,7 +59,7 @@ fn locked(lock: io::Result<Box<dyn DirectoryLock>>) -> io::Result<()> {
     lock.map(drop)
 }
 
-/// Each operation that takes a path of a file.
+/// All operations that accept the path of a file.
 const OPERATIONS: [(&str, Attempt); 9] = [
     ("read", |vfs, path| opened(vfs.open(path, OpenMode::Read))),
     ("write", |vfs, path| opened(vfs.open(path, OpenMode::Write))),
@@ -133,7 +133,7 @@ fn a_removed_or_renamed_link_leaves_its_target() {
         let (link, other) = (cell.app("link"), cell.app("other"));
         symlink(cell.base.path().join("outside/secret"), &link).unwrap();
         vfs.rename(&link, &other).unwrap();
-        // A file that replaces a link does not replace its target.
+        // Renaming a file onto a link replaces the link, not its target.
         std::fs::write(cell.app("new"), "new").unwrap();
         vfs.rename(&cell.app("new"), &other).unwrap();
         assert!(vfs.is_own_file(&other).unwrap(), "{how}");
@@ -156,7 +156,7 @@ fn a_directory_that_is_replaced_by_a_link_is_refused() {
         );
         std::fs::remove_file(cell.app("incoming")).unwrap();
         std::fs::rename(cell.app("moved"), cell.app("incoming")).unwrap();
-        // The confined directory itself, too.
+        // The confined directory itself must not be replaced by a link either.
         let (app, moved) = (cell.base.path().join("app"), cell.base.path().join("moved"));
         std::fs::rename(&app, &moved).unwrap();
         symlink(&moved, &app).unwrap();
@@ -204,7 +204,7 @@ fn a_confined_directory_works_as_any_other() {
         }
         std::fs::remove_dir_all(cell.app("one")).unwrap();
         assert!(vfs.confines(&cell.app("")) && !vfs.confines(cell.base.path()), "{how}");
-        // Elsewhere, links are followed.
+        // Outside the directory, links are followed.
         assert!(vfs.open(&cell.base.path().join("named/data.edb"), OpenMode::Read).is_ok(), "{how}");
     });
 }

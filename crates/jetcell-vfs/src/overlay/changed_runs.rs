@@ -1,21 +1,21 @@
-//! Where the changed parts of a file are in the scratch file.
+//! Map of the changed parts of a file to their positions in the scratch file.
 //!
-//! Invariants: runs do not overlap; two runs that are next to each other in both files are one.
+//! Invariants: runs do not overlap; two runs that are adjacent in both files are merged into one.
 
 use std::collections::BTreeMap;
 
-/// Runs of changed bytes.
+/// Map of the changed runs of a file.
 #[derive(Default)]
 pub(super) struct ChangedRuns {
-    /// Place in the scratch file and length, by the offset in the file.
+    /// Position in the scratch file and length of each run, keyed by the offset in the file.
     runs: BTreeMap<u64, (u64, u64)>,
 }
 
 impl ChangedRuns {
-    /// The parts of a range that are changed, in order: offset, place and length.
+    /// Returns the changed parts of a range in order, as offset, position and length.
     pub(super) fn parts(&self, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64, u64)> {
         let end = offset + len;
-        // At most one run begins in front of the range and reaches into it.
+        // At most one run begins before the range and extends into it.
         let first = self.runs.range(..offset).next_back().map_or(offset, |(start, _)| *start);
         self.runs.range(first..end).filter_map(move |(start, (place, len))| {
             let (from, to) = (offset.max(*start), end.min(start + len));
@@ -23,13 +23,13 @@ impl ChangedRuns {
         })
     }
 
-    /// The place of a range, if all of it is changed and is in one piece.
+    /// Returns the position of a range if the whole range is changed and contiguous in the scratch file.
     pub(super) fn place(&self, offset: u64, len: u64) -> Option<u64> {
         let (_, place, found) = self.parts(offset, len).next()?;
         (found == len).then_some(place)
     }
 
-    /// Sets the place of a range.
+    /// Sets the position of a range.
     pub(super) fn set(&mut self, offset: u64, place: u64, len: u64) {
         self.remove(offset, offset + len);
         let (mut start, mut first, mut total) = (offset, place, len);
@@ -47,7 +47,7 @@ impl ChangedRuns {
         self.runs.insert(start, (first, total));
     }
 
-    /// Forgets everything from an offset on.
+    /// Removes all changes at and after an offset.
     pub(super) fn cut(&mut self, offset: u64) {
         self.remove(offset, u64::MAX);
     }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_page_of_many_blocks_takes_one_run() {
         let mut runs = ChangedRuns::default();
-        // Pages in any order, and then again.
+        // Write the pages in scattered order, twice.
         for _ in 0..2 {
             for page in 0..1000 {
                 let offset = page * 7919 % 1000 * 2 * 32768;

@@ -10,7 +10,7 @@ use crate::{IoBuffer, SimVfs};
 const WHY: IoReason = IoReason::Other;
 const NAMES: [&str; 4] = ["/d/a", "/d/b", "/d/c", "/d/e"];
 
-/// A disk with two files, and an overlay on it.
+/// Creates a disk with two files, and an overlay on it.
 fn overlay() -> (SimVfs, Arc<dyn Vfs>) {
     let disk = SimVfs::new();
     disk.create_directory(Path::new("/d")).unwrap();

@@ -14,13 +14,13 @@ use crate::{FaultVfs, TransferKind};
 const WHY: IoReason = IoReason::Other;
 const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Threads];
 
-/// On the disk of the build directory, because /tmp may be memory.
+/// Creates a directory on the disk of the build directory, because /tmp may be in memory.
 fn on_disk() -> TempDir {
     let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     TempDir::new_in(build).unwrap()
 }
 
-/// In memory, where the machine has such a place.
+/// Creates a directory in memory, or returns `None` if the machine has no such file system.
 fn in_memory() -> Option<TempDir> {
     TempDir::new_in("/dev/shm").ok()
 }
@@ -41,7 +41,7 @@ fn every_kind(mut test: impl FnMut(&RealVfs, &Path)) {
     }
 }
 
-/// Runs a batch to its end; results and buffers in the order of the batch.
+/// Runs a batch to completion. Returns results and buffers in the order of the batch.
 fn run(file: &dyn File, batch: Vec<(TransferKind, u64, IoBuffer)>) -> Vec<(io::Result<()>, IoBuffer)> {
     let (sender, receiver) = mpsc::channel();
     let transfers = batch.into_iter().enumerate().map(|(index, (kind, offset, buffer))| {
@@ -98,7 +98,7 @@ fn random_transfers_do_what_a_vector_of_bytes_does() {
         file.grow(BLOCKS * 4096).unwrap();
         let mut model = vec![0u8; BLOCKS as usize * 4096];
         for _ in 0..60 {
-            // Transfers of one batch may run in any order, so they do not overlap.
+            // The transfers of one batch may run in any order, so they do not overlap.
             let mut blocks: Vec<u64> = (0..BLOCKS).step_by(8).collect();
             blocks.shuffle(&mut rng);
             let batch = blocks.iter().take(rng.random_range(1..8)).map(|block| {
@@ -190,7 +190,7 @@ fn completions_may_submit_more_than_fits_in_flight_and_what_cannot_start() {
         let file = RealFile { descriptor: Arc::new(descriptor), engine: vfs.engine.clone() };
         let file: Arc<dyn File> = Arc::new(file);
         let (sender, receiver) = mpsc::channel();
-        // 1 + 3 + 9 + ... transfers, 1093 altogether; every seventh cannot start.
+        // 1 + 3 + 9 + ... transfers, 1093 in total; every seventh transfer cannot start.
         fn spread(file: &Arc<dyn File>, level: u32, number: usize, sender: &mpsc::Sender<bool>) {
             let len = if number % 7 == 6 { 512 } else { 4096 };
             let (again, results) = (file.clone(), sender.clone());
@@ -228,7 +228,7 @@ fn more_transfers_than_fit_in_flight_may_all_fail_to_start() {
             file.submit((0..count).map(transfer).collect());
         };
         let next = || receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("a completion");
-        // As many as fit and more than fit, each followed by one that is fine.
+        // Exactly as many failing transfers as slots, and more, each followed by a valid transfer.
         for count in [128, 300] {
             submit(count, 512);
             assert!((0..count).all(|_| !next()));
@@ -249,7 +249,7 @@ fn the_backend_is_io_uring_where_the_kernel_allows_it() {
 
 #[test]
 fn files_that_refuse_direct_transfers_are_opened_without() {
-    // Files of /proc never allow O_DIRECT, unlike those of any volume that tests can count on.
+    // Files of /proc never allow O_DIRECT. The tests cannot rely on any other volume for that.
     let file = Descriptor::open(Path::new("/proc/self/cmdline"), OpenMode::Read, true).unwrap();
     let mut start = [0; 1];
     file.read_exact_at(0, &mut start).unwrap();
@@ -304,7 +304,7 @@ fn parts_follow_each_other_in_the_file_wherever_they_are_in_memory() {
         let mut memory = IoBuffer::zeroed(8 * 4096);
         memory.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at / 512 + at % 251) as u8);
         let pages: Vec<&[u8]> = memory.chunks(4096).collect();
-        // More parts than one system call takes; one of them twice.
+        // More parts than one system call accepts. Some pages occur several times.
         let many: Vec<&[u8]> = (0..1500).map(|n| pages[n % 7]).collect();
         let odd = [&memory[4096..8192], &memory[1..4097], &[], &memory[100..612], &memory[8192..12288]];
         for (offset, parts) in [(8192, &many[..]), (4096, &[pages[3], pages[3], &memory[8192..]]), (0, &odd)]
@@ -388,7 +388,7 @@ fn a_file_without_readable_metadata_is_not_left_out_of_a_list() {
     std::os::unix::fs::symlink(&file, &link).unwrap();
     assert_eq!(vfs.list(directory.path()).unwrap(), [file, link.clone()]);
     std::fs::remove_file(&link).unwrap();
-    // Following it is an error, and does not say that no file exists.
+    // Following the link is an error other than "file not found".
     std::os::unix::fs::symlink(&link, &link).unwrap();
     assert!(vfs.list(directory.path()).is_err());
 }
@@ -406,7 +406,7 @@ fn a_lock_has_one_holder_under_any_name() {
     }
     drop(lock);
     drop(other.lock(&path).unwrap());
-    // What another process holds, as far as flock can tell: another open file without an entry in the table.
+    // To flock, an open file without an entry in the table looks like a lock of another process.
     let foreign = std::fs::File::open(&path).unwrap();
     foreign.lock().unwrap();
     assert_eq!(one.lock(&path).err().unwrap().kind(), ErrorKind::WouldBlock);
@@ -458,7 +458,7 @@ fn a_lock_is_seen_without_taking_it() {
     let _again = vfs(Backend::Threads, true).unwrap().lock(&path).unwrap();
 }
 
-/// The kernel fails such a read, whichever backend asks for it: a process may not read unmapped memory.
+/// The kernel fails such a read for every backend, because a process may not read unmapped memory.
 #[test]
 fn an_error_of_the_kernel_reaches_the_caller_of_every_backend() {
     for backend in [Backend::Uring, Backend::Threads] {
@@ -544,7 +544,8 @@ fn only_files_that_nobody_else_prepared_are_opened_as_own_ones() {
     }
     assert_eq!(std::fs::read(at("victim")).unwrap(), [7; 4096]);
     assert!(!at("created").exists());
-    // Only root can make a file of another user. That user may have planted it, also in a directory of its own.
+    // Only root can create a file that belongs to another user. Such a file is refused, even in a directory of the
+    // same user.
     if std::os::unix::fs::chown(at("own"), Some(4711), None).is_ok() {
         let vfs = super::RealVfs::new(RealOptions::default()).unwrap();
         for (mode, owner) in [(0o700, 0), (0o1777, 0), (0o1777, 4711), (0o755, 4711)] {

@@ -1,4 +1,4 @@
-//! The bytes of a simulated file: sparse blocks shared between copies until one of them writes.
+//! The bytes of a simulated file: sparse blocks that copies share until one of them writes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use jetcell_sync::Arc;
 
 const BLOCK: usize = 4096;
 
-/// Blocks that are absent read as zeros; no block reaches past `len` with anything but zeros.
+/// Content of a simulated file. Absent blocks read as zeros. All bytes of a block beyond `len` are zero.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     blocks: BTreeMap<u64, Arc<[u8; BLOCK]>>,
@@ -18,7 +18,7 @@ impl Content {
         self.len
     }
 
-    /// Fills `buffer`; what lies past the end reads as zeros.
+    /// Fills `buffer`. Bytes past the end read as zeros.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) {
         for (block, within, part) in pieces(offset, buffer.len()) {
             let target = &mut buffer[part.clone()];
@@ -29,7 +29,7 @@ impl Content {
         }
     }
 
-    /// Overwrites, growing the file when `data` reaches past its end.
+    /// Overwrites a range. Grows the file if `data` extends past its end.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         for (block, within, part) in pieces(offset, data.len()) {
             let bytes = self.blocks.entry(block).or_insert_with(|| Arc::new([0; BLOCK]));
@@ -52,7 +52,7 @@ impl Content {
     }
 }
 
-/// Splits a byte range into (block, offset within it, range of the caller's buffer).
+/// Splits a byte range into (block, offset within the block, range of the caller's buffer).
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The state of a disk after a power cut.
+//! Computes the state of a disk after a power failure.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,25 +9,27 @@ use rand_chacha::ChaCha8Rng;
 use super::content::Content;
 use super::state::{Change, DiskState, Interrupted, NameChange, Node};
 
-/// The unit in which a disk writes, in bytes: after a power cut its content is old or new, never a mixture.
+/// Atomic write unit of a disk in bytes. After a power failure, a sector has its old or its new content, never a
+/// mixture.
 pub(super) const SECTOR: u64 = 512;
 
-/// How much a power cut destroys. Probabilities between 0 and 1.
+/// Probabilities, between 0 and 1, of the damage that a power failure causes.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashOptions {
-    /// An unsynced write is lost.
+    /// Probability that an unsynced write is lost.
     pub lose_write: f64,
-    /// An unsynced write leaves a random subset of its sectors.
+    /// Probability that an unsynced write stores only a random subset of its sectors.
     pub tear_write: f64,
-    /// A file keeps, or loses, all its unsynced writes together. Such outcomes are common in practice, and almost
-    /// impossible when each write is decided separately.
+    /// Probability that a file keeps, or loses, all its unsynced writes together. Such outcomes are common in
+    /// practice, and almost impossible if each write is decided separately.
     pub all_or_nothing: f64,
-    /// An unsynced length change of a file is lost, and all later ones with it.
+    /// Probability that an unsynced length change of a file is lost, together with all later ones.
     pub lose_length: f64,
-    /// An unsynced creation, removal or rename is lost, and all later ones of its directory with it.
+    /// Probability that an unsynced creation, removal or rename is lost, together with all later ones of its
+    /// directory.
     pub lose_name: f64,
-    /// An unsynced rename that is not lost leaves the file under both names, and all later changes of its directories are
-    /// lost. File systems with a journal never do that.
+    /// Probability that a surviving unsynced rename leaves the file under both names. All later changes of its
+    /// directories are then lost. Journaling file systems never do that.
     pub tear_rename: f64,
 }
 

@@ -1,21 +1,22 @@
 //! A disk in memory that can lose power at any operation.
 //!
 //! The model:
-//! - A write is visible at once and durable after `sync` of its file. When the power fails, each unsynced write
+//! - A write is visible immediately and durable after `sync` of its file. When the power fails, each unsynced write
 //!   is kept, lost, or torn: some of its 512-byte sectors are new, the others old. Any subset of the writes may
-//!   survive, in any combination between files; overlapping survivors apply in the order they were issued.
-//! - Length changes are metadata: durable after `sync`; before, those of one file survive up to some point.
-//!   A write that survives past the surviving length is gone.
-//! - Creations, removals and renames are durable after `sync_directory`; before, those of one directory survive
-//!   up to some point. A rename between directories survives in both or in neither.
-//!   Syncing a file says nothing about its name. Making a directory is durable at once.
-//! - What was synced always survives, unless damage is injected: bits flipped, writes acknowledged but lost.
+//!   survive, in any combination between files. Surviving writes that overlap are applied in the order in which they
+//!   were issued.
+//! - Length changes are metadata and durable after `sync`. Of the unsynced length changes of one file, a prefix
+//!   survives. A surviving write beyond the surviving length is lost.
+//! - Creations, removals and renames are durable after `sync_directory`. Of the unsynced changes of one directory, a
+//!   prefix survives. A rename between directories survives in both or in neither. Syncing a file does not make its
+//!   name durable. Creating a directory is durable immediately.
+//! - Synced data always survives, unless damage is injected: flipped bits, or writes that are acknowledged but lost.
 //! - Killing the process loses nothing: the kernel has every completed write, still unsynced.
-//! - After [`SimVfs::stop_after`] the power is off: everything fails, and the first call that fails may have
+//! - After [`SimVfs::stop_after`] the power is off and all operations fail. The first call that fails may have
 //!   reached the disk in part, as an unsynced change would.
 //!
-//! Transfers complete inside `submit`, in order. Time moves only by its [`SimClock`]. The same calls and the same
-//! seeds give the same bytes. Left out: latency, errors (see `FaultVfs`), permissions, links to directories.
+//! Transfers complete inside `submit`, in order. Time advances only by the [`SimClock`]. The same calls and the same
+//! seeds give the same bytes. Not simulated: latency, errors (see `FaultVfs`), permissions, links to directories.
 
 mod content;
 mod crash;
@@ -35,7 +36,7 @@ use crate::{Clock, DirectoryLock, File, OpenMode, SimClock, Vfs};
 
 pub use self::crash::CrashOptions;
 
-/// Free space of a disk without a capacity.
+/// Free space in bytes of a disk without a capacity limit.
 const PLENTY: u64 = 1 << 50;
 
 /// A simulated disk. Clones are handles to the same disk.
@@ -46,7 +47,7 @@ pub struct SimVfs {
 }
 
 impl SimVfs {
-    /// An empty disk. Files can be created in any directory, made or not.
+    /// Creates an empty disk. Files can be created in any directory, even if the directory was not created.
     pub fn new() -> SimVfs {
         SimVfs::default()
     }
@@ -56,26 +57,27 @@ impl SimVfs {
         SimVfs { state: Arc::new(Mutex::new(state)), clock: Arc::new(clock) }
     }
 
-    /// The disk after a power cut at this moment: a new, independent disk without open files. `self` stays as it is.
+    /// Returns the disk after a power failure at this moment: a new, independent disk without open files. `self` does
+    /// not change.
     pub fn crash(&self, seed: u64, options: CrashOptions) -> SimVfs {
         self.with_state(crash::crash(&self.state.lock(), seed, options))
     }
 
-    /// The disk after the process was killed at this moment: it has every completed operation, but none has become
-    /// durable. A new, independent disk; `self` stays as it is.
+    /// Returns the disk after the process was killed at this moment: a new, independent disk. It has every completed
+    /// operation, but no operation has become durable. `self` does not change.
     pub fn process_kill(&self) -> SimVfs {
         self.clone_disk()
     }
 
-    /// A complete copy of the disk without open files and locks, with its power on.
+    /// Returns a complete copy of the disk without open files and locks, with its power on.
     pub fn clone_disk(&self) -> SimVfs {
         let state = self.state.lock().clone();
         self.with_state(state.restarted())
     }
 
     /// Cuts the power when [`SimVfs::operations`] reaches this number. From then on every operation fails with an
-    /// error for which [`is_power_off`] holds. Once one has failed, the power stays off: only the disks that
-    /// [`SimVfs::crash`] and [`SimVfs::process_kill`] return have power again.
+    /// error for which [`is_power_off`] returns true. Once an operation has failed, the power stays off. Only the
+    /// disks that [`SimVfs::crash`] and [`SimVfs::process_kill`] return have power again.
     pub fn stop_after(&self, operations: u64) {
         self.state.lock().stop_at = Some(operations);
     }
@@ -85,7 +87,7 @@ impl SimVfs {
         self.state.lock().faults.insert(operation, kind);
     }
 
-    /// Mutating operations so far: writes, syncs, length changes, creations, removals, renames.
+    /// Returns the number of mutating operations so far: writes, syncs, length changes, creations, removals, renames.
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
     }
@@ -95,17 +97,17 @@ impl SimVfs {
         self.state.lock().capacity = Some(bytes);
     }
 
-    /// Sum of the lengths of all files.
+    /// Returns the sum of the lengths of all files.
     pub fn used(&self) -> u64 {
         self.state.lock().used()
     }
 
-    /// Flips one bit of a file, durably: bit `bit % 8` of byte `bit / 8`.
+    /// Flips one bit of a file durably: bit `bit % 8` of byte `bit / 8`.
     pub fn flip_bit(&self, path: &Path, bit: u64) -> io::Result<()> {
         self.tamper(path, bit / 8, 1, |bytes| bytes[0] ^= 1 << (bit % 8))
     }
 
-    /// Overwrites bytes of a file durably, without its open handles.
+    /// Overwrites bytes of a file durably, bypassing its open handles.
     pub fn corrupt(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.tamper(path, offset, bytes.len(), |target| target.copy_from_slice(bytes))
     }
@@ -124,12 +126,12 @@ impl SimVfs {
         })
     }
 
-    /// The next `count` writes to files whose path contains `part` are acknowledged but never stored.
+    /// Makes the next `count` writes to files whose path contains `part` report success without storing data.
     pub fn lose_writes(&self, part: &str, count: u64) {
         self.state.lock().lost_writes.push((part.to_owned(), count));
     }
 
-    /// The contents of a file, for comparisons. `None` if it does not exist.
+    /// Returns the contents of a file for comparisons, or `None` if it does not exist.
     pub fn contents(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state.lock();
         let content = &state.node(state.lookup(path).ok()?).current;
@@ -143,7 +145,7 @@ impl SimVfs {
         self.state.lock().put(path, bytes);
     }
 
-    /// The clock of this disk, to advance it.
+    /// Returns the clock of this disk, through which tests advance time.
     pub fn sim_clock(&self) -> Arc<SimClock> {
         self.clock.clone()
     }
@@ -292,7 +294,7 @@ fn power_off() -> io::Error {
     io::Error::other(PowerOff)
 }
 
-/// Whether an operation failed because [`SimVfs::stop_after`] cut the power.
+/// Returns true if an operation failed because [`SimVfs::stop_after`] cut the power.
 pub fn is_power_off(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<PowerOff>())
 }

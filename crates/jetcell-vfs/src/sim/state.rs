@@ -1,4 +1,4 @@
-//! State of a simulated disk: what programs see, what is durable, and the changes in between.
+//! State of a simulated disk: the state that programs see, the durable state, and the changes between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,17 +9,17 @@ use jetcell_sync::Arc;
 use super::content::Content;
 use super::power_off;
 
-/// A file independent of its names, as an inode is.
+/// Number of a file, independent of its names, like an inode number.
 pub(super) type NodeId = u64;
 
-/// A change to a file that no sync has covered yet.
+/// A change to a file that is not synced yet.
 #[derive(Clone)]
 pub(super) enum Change {
     Write { offset: u64, data: Arc<[u8]> },
     Length(u64),
 }
 
-/// A change to directories that no `sync_directory` has covered yet.
+/// A change to directories that no `sync_directory` has made durable yet.
 #[derive(Clone)]
 pub(super) enum NameChange {
     Create { path: PathBuf, node: NodeId },
@@ -50,7 +50,7 @@ impl NameChange {
         }
     }
 
-    /// The directories whose sequence of changes it belongs to.
+    /// Returns the directories whose sequences of changes contain this change.
     pub fn directories(&self) -> Vec<&Path> {
         match self {
             NameChange::Create { path, .. } | NameChange::Remove { path } => vec![parent(path)],
@@ -64,13 +64,14 @@ pub(super) fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-/// Invariant: `current` is `durable` with all of `unsynced` applied, unless lost writes were injected.
+/// A simulated file. Invariant: `current` is `durable` with all of `unsynced` applied, unless lost writes were
+/// injected.
 #[derive(Clone, Default)]
 pub(super) struct Node {
     pub current: Content,
     pub durable: Content,
     pub unsynced: Vec<Change>,
-    /// Open handles. A node without names exists as long as it has one.
+    /// Number of open handles. A node without names exists as long as it has open handles.
     pub handles: usize,
 }
 
@@ -101,7 +102,7 @@ pub(super) enum Interrupted {
     Name(NameChange),
 }
 
-/// One simulated disk. Invariant: `names` is `durable_names` with all of `unsynced_names` applied.
+/// State of a simulated disk. Invariant: `names` is `durable_names` with all of `unsynced_names` applied.
 #[derive(Clone, Default)]
 pub(super) struct DiskState {
     pub nodes: BTreeMap<NodeId, Node>,
@@ -112,18 +113,18 @@ pub(super) struct DiskState {
     pub directories: BTreeSet<PathBuf>,
     pub locks: BTreeSet<PathBuf>,
     pub capacity: Option<u64>,
-    /// Mutating operations done so far.
+    /// Number of mutating operations so far.
     pub operations: u64,
     /// The power is cut when `operations` reaches this number.
     pub stop_at: Option<u64>,
-    /// Somebody has seen that the power is off. Only a restart turns it on again.
+    /// True if an operation has failed because the power is off. Only a restart turns the power on again.
     is_off: bool,
-    /// Operations that fail, by number.
+    /// Injected errors, keyed by the number of the operation.
     pub faults: BTreeMap<u64, io::ErrorKind>,
     pub interrupted: Vec<Interrupted>,
-    /// Only the first call after the power cut can have reached the disk.
+    /// True after the first call that failed in the power cut. Later calls cannot have reached the disk.
     pub interruption_over: bool,
-    /// Part of a path, and how many writes to such files are still to be lost.
+    /// Path fragments, each with the number of writes to matching files that are still to be lost.
     pub lost_writes: Vec<(String, u64)>,
 }
 
@@ -133,7 +134,7 @@ impl DiskState {
         if self.is_off { Err(power_off()) } else { Ok(()) }
     }
 
-    /// Counts a mutating operation. When the power is off, records what it may have changed all the same.
+    /// Counts a mutating operation. If the power is off, records the change that the operation may still have made.
     fn begin(&mut self, what: impl FnOnce() -> Option<Interrupted>) -> io::Result<()> {
         if let Err(error) = self.check_power() {
             if !self.interruption_over {
@@ -148,7 +149,7 @@ impl DiskState {
         }
     }
 
-    /// A call ended. If the power was cut during it, no later call reaches the disk.
+    /// Marks the end of a call. If the power was cut during it, no later call reaches the disk.
     pub fn call_ended(&mut self) {
         self.interruption_over |= !self.interrupted.is_empty();
     }
@@ -238,7 +239,7 @@ impl DiskState {
         Ok(())
     }
 
-    /// Makes the changes of `directory` durable, and those of other directories as far as renames between them need it.
+    /// Makes the changes of `directory` durable, and those changes of other directories on which its renames depend.
     pub fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.begin(|| None)?;
         let mut reached = BTreeSet::from([directory.to_owned()]);
@@ -311,7 +312,7 @@ impl DiskState {
         Ok(())
     }
 
-    /// Changes bytes of a file durably, without a handle.
+    /// Modifies the bytes of a file durably, without a handle.
     pub fn tamper(&mut self, path: &Path, tamper: impl Fn(&mut Content)) -> io::Result<()> {
         let id = self.lookup(path)?;
         let node = self.node_mut(id);
@@ -336,7 +337,7 @@ impl DiskState {
         }
     }
 
-    /// Drops nodes that no handle, no name and no possible outcome of a crash can reach.
+    /// Drops nodes that no handle, no name and no possible result of a crash refers to.
     fn forget_unreachable(&mut self) {
         let pending = self.unsynced_names.iter().filter_map(|change| match change {
             NameChange::Create { node, .. } | NameChange::Rename { node, .. } => Some(node),
@@ -347,7 +348,8 @@ impl DiskState {
         self.nodes.retain(|id, node| node.handles > 0 || reachable.contains(id));
     }
 
-    /// The disk after a restart of kernel or process: no open files, no locks, power on, operations counted from zero.
+    /// Returns the disk after a restart of the kernel or process: no open files, no locks, power on, operation count
+    /// zero.
     pub fn restarted(mut self) -> DiskState {
         for node in self.nodes.values_mut() {
             node.handles = 0;

@@ -1,4 +1,4 @@
-//! The promises of the simulated disk, over many seeds.
+//! Tests of the guarantees of the simulated disk, with many seeds.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -15,7 +15,7 @@ fn path(name: &str) -> &Path {
     Path::new(name)
 }
 
-/// A disk with one durable file of 16 KiB of ones.
+/// Creates a disk with one durable 16 KiB file in which all bytes are 1.
 fn disk_with_file() -> (SimVfs, Arc<dyn File>) {
     let disk = SimVfs::new();
     let file = disk.open(path("/d/a"), OpenMode::CreateNew).unwrap();

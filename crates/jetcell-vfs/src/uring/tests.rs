@@ -1,4 +1,4 @@
-//! Answers that the kernel gives rarely. The requests are real, and the test passes other results on.
+//! Tests of results that the kernel returns rarely. The requests are real, but the test replaces their results.
 
 use super::*;
 use crate::retry::MOST;
@@ -9,7 +9,7 @@ const INTERRUPTED: i32 = -4;
 const AGAIN: i32 = -11;
 const LEN: usize = 8192;
 
-/// The table of a ring and what it needs; `None` where the kernel has no io_uring.
+/// An in-flight table with a file, for tests. Creation returns `None` if the kernel has no io_uring.
 struct Bench {
     table: InFlightTable,
     file: Arc<Descriptor>,
@@ -38,7 +38,7 @@ impl Bench {
         self.table.push_transfer(InFlight { job, transferred: 0, retries: Retries::default() });
     }
 
-    /// Slot and result of the request in flight, which the kernel has finished.
+    /// Returns the slot and the result of the request in flight after the kernel has completed it.
     fn reap(&mut self) -> (u64, i32) {
         loop {
             self.table.wait();
@@ -82,7 +82,7 @@ fn interruptions_and_parts_end_in_the_whole_transfer() {
     let (job, outcome) = bench.table.complete(slot, result).unwrap();
     outcome.unwrap();
     assert!(job.transfer.buffer.iter().all(|byte| *byte == 7));
-    // A read of nothing is the end of the file, and no reason to try again.
+    // A read of zero bytes is the end of the file and is not retried.
     bench.push();
     let (slot, _) = bench.reap();
     let (_, outcome) = bench.table.complete(slot, 0).unwrap();

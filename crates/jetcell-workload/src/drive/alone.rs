@@ -1,4 +1,4 @@
-//! The measurement of the load alone, before that of other hosts runs beside it.
+//! Measures the load of this host alone, before the loads of the other hosts start.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::measurement::{HostCounters, Measurement};
 use crate::observer::{Heartbeat, Observer};
 
 impl Drive<'_> {
-    /// Warms the cache and measures, without samples and repetitions. The load ends afterwards.
+    /// Warms the cache and measures without samples and repetitions. The load is stopped before the function returns.
     pub(crate) fn run_alone(
         &self,
         duration: Duration,

@@ -1,14 +1,14 @@
-//! When a search for the highest rate will end, as far as its answers so far tell it.
+//! Estimates when a search for the maximum rate will end, based on the probes that have completed.
 
 use std::time::{Duration, Instant};
 
 use crate::drive::search::{Ask, expected_probes};
 use crate::measurement::Step;
 
-/// The expected end of the phase. It moves with each answer.
+/// Estimated end of the phase. Every probe result updates the estimate.
 pub(super) struct Forecast {
     settle: Duration,
-    /// Length of a probe: it settles, and is measured.
+    /// Duration of one probe, including the time to settle.
     probe: Duration,
     /// Expected length of the whole phase.
     total: Duration,
@@ -16,21 +16,21 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// Of a search that begins now, and first lets the load run without a rate.
+    /// Creates the forecast for a search that starts now. The search first runs the load without a rate limit.
     pub(super) fn begin(settle: Duration, measured: Duration) -> Forecast {
         let probe = settle + measured;
-        // The confirmation settles in this phase, too.
+        // The settling time of the confirmation is also part of this phase.
         let total = settle + probe * expected_probes(None, None) + settle;
         Forecast { settle, probe, total, end: Instant::now() + total }
     }
 
-    /// Of the rest after a confirmation that broke: only confirmations follow.
+    /// Restarts the forecast after a failed confirmation. Only confirmations follow.
     pub(super) fn resume(&mut self) {
         self.total = self.settle;
         self.end = Instant::now() + self.settle;
     }
 
-    /// The search asks, after these steps.
+    /// Updates the forecast before the search runs the probe `ask`. `steps` are the completed probes.
     pub(super) fn asks(&mut self, ask: Ask, steps: &[Step]) {
         let rates = |broken: bool| {
             steps.iter().filter(move |step| step.broken.is_some() == broken).map(|step| step.rate)
@@ -40,12 +40,13 @@ impl Forecast {
         self.end = Instant::now() + self.probe * probes + self.settle;
     }
 
-    /// Expected length of the phase in milliseconds.
+    /// Returns the expected duration of the phase in milliseconds.
     pub(super) fn total(&self) -> u64 {
         self.total.as_millis() as u64
     }
 
-    /// Milliseconds of it that are over. Fewer than before if an answer made the search longer.
+    /// Returns the completed part of the phase in milliseconds. The value decreases if a probe result makes the
+    /// search longer.
     pub(super) fn done(&self) -> u64 {
         let left = self.end.saturating_duration_since(Instant::now());
         self.total.saturating_sub(left).as_millis() as u64
@@ -66,7 +67,8 @@ mod tests {
     fn the_end_comes_nearer_with_each_answer() {
         let second = Duration::from_secs(1000);
         let mut forecast = Forecast::begin(second, 3 * second);
-        // Settling, two probes for the ends of the gap, five bisections, and the settling of the confirmation.
+        // The sum of the initial settling, two probes that bracket the rate, five bisections, and the settling of the
+        // confirmation.
         assert_eq!(forecast.total(), 30_000_000);
         let mut left = |ask: Ask, steps: &[Step]| {
             forecast.asks(ask, steps);

@@ -1,4 +1,4 @@
-//! The search for the highest sustained rate on a running load. The rate changes from step to step.
+//! Searches for the highest sustained rate while the load runs. The rate changes from step to step.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,14 @@ use crate::measurement::{
 use crate::observer::{Heartbeat, Observer, Phase};
 use crate::profile::Profile;
 
-/// A step runs at its rate before it is measured, for this fraction (1/n) of its measured time.
+/// Warm-up time of a step at its rate, as a fraction (1/n) of the measured time.
 const WARMUP_FRACTION: u32 = 3;
 
 const TICK: Duration = Duration::from_millis(50);
 
 impl Drive<'_> {
-    /// Searches for the highest sustained rate. The measurement is that of its confirmation; without one it is empty.
+    /// Searches for the highest sustained rate. Returns the measurement of the successful confirmation, or an empty
+    /// measurement if no confirmation succeeded.
     pub(crate) fn find_max(
         &self,
         load: &Load<'_>,
@@ -32,7 +33,7 @@ impl Drive<'_> {
         let mut measured = Measurement::default();
         let mut forecast = Forecast::begin(settle, self.profile.duration.0);
         observer.begin(Phase::Search, forecast.total());
-        // The rate without a limit is the highest possible one. The search begins at half of it.
+        // The rate without a limit is the highest possible rate. The search starts at half of it.
         load.take_tally();
         let began = Instant::now();
         self.wait(load, clock, settle, "without a rate", &forecast, observer);
@@ -137,7 +138,7 @@ impl Drive<'_> {
         Drive { profile: &profile, ..*self }.measure(load, clock, file, observer, Some(search))
     }
 
-    /// A confirmation as a step of the curve: its slowest repetition decides.
+    /// Converts a confirmation into a step of the curve. The step has the latencies of the slowest repetition.
     fn confirmed(&self, ask: Ask, measured: &Measurement) -> Step {
         let windows = &measured.repetitions;
         let mean = |value: fn(&Repetition) -> f64| {
@@ -178,14 +179,14 @@ impl Drive<'_> {
     }
 }
 
-/// Discards the samples: another confirmation will be measured.
+/// Discards the samples because another confirmation will be measured.
 fn restart(file: &mut SampleFile, observer: &mut dyn Observer) {
     if let Err(error) = file.restart() {
         observer.log(&format!("samples.csv could not be written: {error}"));
     }
 }
 
-/// A line of the test log.
+/// Formats a step as a line of the test log.
 fn describe(step: &Step) -> String {
     let Step { rate, figures, operation_latency, .. } = step;
     let outcome = match &step.broken {

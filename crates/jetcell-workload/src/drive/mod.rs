@@ -1,5 +1,5 @@
 //! Warm-up and measurement. The load starts once and runs through both. The measured time is the time between two
-//! snapshots of the counters, so nothing starts or stops inside it.
+//! snapshots of the counters, so nothing starts or stops during the measurement.
 
 mod alone;
 mod forecast;
@@ -24,68 +24,71 @@ use crate::profile::Profile;
 
 use self::turns::Turns;
 
-/// Share of the cache that must be in use before measuring. Jetstress: `PreloadJetCache`.
+/// Percentage of the cache that must be in use before the measurement starts. Jetstress: `PreloadJetCache`.
 const WARM_PERCENT: u64 = 90;
 
-/// Warm-up ends when the cache has not grown for this long, because then it holds all pages that the load uses.
+/// Warm-up ends if the cache has not grown for this long, because the cache then contains all pages that the load
+/// uses.
 const WARM_STANDSTILL: Duration = Duration::from_secs(10);
 
-/// A shorter measurement, in seconds, is never settled: cache and log repeat their rhythm only after some time. The tests of this crate
-/// have no such rhythm, and not so much time.
+/// Minimum duration, in seconds, before a measurement can be considered settled. Cache and log activity is periodic,
+/// and the period becomes visible only after some time. The tests of this crate have no such period and use a shorter
+/// minimum.
 const SHORTEST_SETTLED: f64 = if cfg!(test) { 1.0 } else { 30.0 };
 
-/// Time after a measurement in which the load may catch up with its rate. One slow operation delays those behind it, which
-/// does not mean that the rate is too high.
+/// Time after a measurement in which the load may catch up with its rate. One slow operation delays the operations
+/// queued after it, which does not mean that the rate is too high.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Interval between two looks at the progress and at stop requests.
+/// Interval at which the measurement updates the progress and checks for stop requests.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What ends a measurement.
+/// Condition that ends a measurement.
 #[derive(Clone, Copy)]
 pub(crate) enum Goal<'a> {
-    /// The duration of the profile.
+    /// The duration in the profile has elapsed.
     Time,
-    /// As many closed logs of each database as the profile says, from these generations on.
+    /// Every database has closed the number of logs that the profile specifies. The slice contains the first
+    /// generation of each database.
     Logs(&'a [u32]),
-    /// The end of other work.
+    /// Other work has completed.
     Work(&'a dyn Beside),
 }
 
-/// Work beside the load.
+/// Work that runs concurrently with the load.
 pub(crate) trait Beside: Sync {
-    /// What it is.
+    /// Returns the phase that is reported to the observer.
     fn phase(&self) -> Phase {
         Phase::Backup
     }
-    /// Bytes of the work.
+    /// Returns the total size of the work in bytes.
     fn total(&self) -> u64;
-    /// Bytes that are done.
+    /// Returns the number of bytes completed.
     fn done(&self) -> u64;
-    /// Whether the work has ended.
+    /// Returns true if the work has completed.
     fn ended(&self) -> bool;
 }
 
-/// The parts of one measurement.
+/// Parameters of one measurement.
 pub(crate) struct Drive<'a> {
     /// The open databases.
     pub(crate) store: &'a dyn Store,
-    /// Passive copies that follow them.
+    /// Passive copies that follow the databases.
     pub(crate) copies: Option<&'a dyn Copies>,
-    /// The files.
+    /// The plan with the files of the run.
     pub(crate) plan: &'a Plan,
-    /// What the run does.
+    /// The profile of the run.
     pub(crate) profile: &'a Profile,
-    /// Ends the measurement early.
+    /// Signal that ends the measurement early.
     pub(crate) stop: &'a StopSignal,
-    /// Seconds that were measured before an interruption.
+    /// Seconds that were measured before an interruption or by an earlier measurement.
     pub(crate) measured_before: f64,
-    /// What ends the measurement.
+    /// Condition that ends the measurement.
     pub(crate) goal: Goal<'a>,
 }
 
 impl Drive<'_> {
-    /// Warms the cache and measures. Each sample goes to `file` at once.
+    /// Warms the cache and measures. Each sample is written to `file` immediately.
     pub(crate) fn run(
         &self,
         file: &mut SampleFile,
@@ -106,7 +109,8 @@ impl Drive<'_> {
         Ok(Measurement { complete: measured.complete && failure.is_none(), failure, ..measured })
     }
 
-    /// Warms the cache and measures twice: for the duration, and then beside other work until that has ended.
+    /// Warms the cache and measures twice: first for the duration in the profile, then until `work`, which runs
+    /// concurrently, completes.
     pub(crate) fn run_beside(
         &self,
         file: &mut SampleFile,
@@ -145,7 +149,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Kernel names of the disks under the directories of the run.
+    /// Returns the kernel names of the disks that contain the directories of the run.
     fn devices(&self) -> Vec<String> {
         let directories = self.profile.dirs.iter().chain(&self.profile.log_dirs);
         let mut names: Vec<String> =
@@ -159,7 +163,7 @@ impl Drive<'_> {
         self.stop.is_set() || load.failed()
     }
 
-    /// Bytes of the cache that must be in use before measuring.
+    /// Returns the number of bytes of the cache that must be in use before the measurement starts.
     fn warm_bytes(&self) -> u64 {
         self.plan.cache_bytes.min(self.plan.initial_bytes()) / 100 * WARM_PERCENT
     }
@@ -171,7 +175,7 @@ impl Drive<'_> {
         started.elapsed().as_secs_f64()
     }
 
-    /// Lets the load run until the cache has grown to `bound` bytes, or does not grow any more.
+    /// Runs the load until the cache has grown to `bound` bytes or has stopped growing.
     fn fill_cache(
         &self,
         load: &Load<'_>,
@@ -199,7 +203,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Lets the load go on after the measured time, as long as others measure.
+    /// Keeps the load running after the measured time while other hosts still measure.
     fn hold(&self, load: &Load<'_>, clock: Instant, observer: &mut dyn Observer) {
         let mut heartbeat = Heartbeat::new();
         while observer.holds_load() && !self.over(load) {
@@ -208,7 +212,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Measures. `search` is the search so far, which is part of interim results.
+    /// Measures until the goal is reached. `search` is the state of the search, which is included in interim results.
     pub(crate) fn measure(
         &self,
         load: &Load<'_>,
@@ -249,7 +253,8 @@ impl Drive<'_> {
             let over = ended || failure.is_some() || self.over(load);
             if elapsed >= next || over {
                 let now = self.snapshot(load, clock);
-                // A remainder that is much shorter than an interval would be mostly noise. It counts in the totals only.
+                // A remainder that is much shorter than an interval would be mostly noise. It is included only in the
+                // totals.
                 if elapsed >= next || view.samples.is_empty() {
                     let sample = Sample::between(&view.last, &now, view.first.at - self.measured_before);
                     if let Err(error) = file.add(&sample) {
@@ -306,7 +311,7 @@ impl Drive<'_> {
         Measurement { complete, failure, open_loop: self.caught_up(load), ..measured }
     }
 
-    /// Logs of each database that are closed, at most as many as are wanted.
+    /// Returns the number of closed logs for each database, limited to the number in the profile.
     fn generated<'b>(&'b self, starts: &'b [u32]) -> impl Iterator<Item = u64> + 'b {
         let closed = |(database, start): (usize, &u32)| {
             let generated = self.store.generation(database).saturating_sub(*start);
@@ -315,7 +320,7 @@ impl Drive<'_> {
         starts.iter().enumerate().map(closed)
     }
 
-    /// Whether the measurement has reached its goal.
+    /// Returns true if the measurement has reached its goal.
     fn reached(&self, elapsed: Duration, duration: Duration) -> bool {
         match self.goal {
             Goal::Time => elapsed >= duration,
@@ -324,7 +329,7 @@ impl Drive<'_> {
         }
     }
 
-    /// How well the load kept its rate, after it had some time to catch up.
+    /// Returns how well the load kept its rate, after a grace period in which the load may catch up.
     pub(crate) fn caught_up(&self, load: &Load<'_>) -> Option<OpenLoop> {
         let began = Instant::now();
         loop {
@@ -372,7 +377,7 @@ impl Window {
         self.samples.push(sample);
     }
 
-    /// The figures so far. Whether the measurement is complete, and how it failed, is not known here.
+    /// Returns the results so far. The fields for completion and failure are not set.
     fn measured(&self, load: &Load<'_>, tally: Tally) -> Measurement {
         let totals = self.totals(&self.last, load, tally);
         Measurement {
@@ -385,7 +390,7 @@ impl Window {
         }
     }
 
-    /// The totals from the begin to this snapshot.
+    /// Returns the totals from the start of the measurement to `last`.
     fn totals(&self, last: &Snapshot, load: &Load<'_>, tally: Tally) -> Measurement {
         let first = &self.first;
         Measurement {

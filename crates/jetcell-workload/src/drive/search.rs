@@ -1,49 +1,53 @@
-//! The search for the highest sustained rate, as a pure function of the answers of a probe. It doubles or halves the rate
-//! until one rate holds and one breaks a limit, then bisects between them, then confirms the highest rate that held.
+//! Searches for the highest sustained rate. The search is a pure function of the results of a probe. It doubles or
+//! halves the rate until one rate meets all limits and another rate violates a limit. It then bisects between these
+//! rates and confirms the highest rate that met all limits.
 //!
-//! Near the limit a probe may give either answer, so a confirmation may fail. After that the search trusts no single
-//! answer. It asks for confirmations only: 5 % lower, then 10 %, 20 % and so on; the first that holds is the result. This
-//! result may be too low, but it is confirmed and below every rate that broke a limit, and the report shows both.
+//! Near the limit, a probe may give either result, so a confirmation may fail. After a failed confirmation the search
+//! does not rely on single probes. It runs only confirmations, at rates that are 5 % lower, then 10 %, 20 % and so
+//! on. The first rate that is confirmed is the result. This result may be too low, but it is confirmed and is below
+//! every rate that violated a limit. The report shows both rates.
 
 use crate::measurement::LOWEST_RATE;
 
-/// The search ends when the rate that broke is at most this factor above the one that held.
+/// Ratio between the lowest failed rate and the highest passed rate at which the search ends.
 pub(super) const TOLERANCE: f64 = 1.05;
 
-/// Highest number of probes, confirmations included.
+/// Maximum number of probes, including confirmations.
 pub(super) const MOST_PROBES: usize = 30;
 
-/// Highest rate of a search, in operations per second.
+/// Maximum rate of a search, in operations per second.
 const HIGHEST: f64 = 1e7;
 
-/// Lowest rate as a fraction of the first one. If even this rate breaks a limit, the rate is not the cause.
+/// Minimum rate as a fraction of the first rate. If this rate also violates a limit, the rate is not the cause.
 const SMALLEST_PART: f64 = 1.0 / 256.0;
 
-/// A question to the probe.
+/// Request for one probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Ask {
-    /// Operations per second.
+    /// Rate in operations per second.
     pub rate: f64,
-    /// Whether the rate is the candidate for the result, which must hold several times in a row.
+    /// Whether the probe is a confirmation. A confirmed rate must meet all limits several times in a row.
     pub confirm: bool,
 }
 
-/// The outcome of a search.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Found {
-    /// The highest rate that was confirmed.
+    /// Highest rate that was confirmed.
     pub sustained: Option<f64>,
-    /// The lowest rate that broke a limit.
+    /// Lowest rate that violated a limit.
     pub first_failed: Option<f64>,
-    /// Whether the search came to its end; otherwise the probe ended it.
+    /// Whether the search completed. If false, the probe stopped the search.
     pub ended: bool,
 }
 
-/// Searches from `start` on. `probe` says whether a rate holds; `None` ends the search.
+/// Searches for the highest sustained rate, starting at `start`. `probe` returns true if a rate meets all limits, or
+/// `None` to end the search.
 pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -> Found {
     let start = if start.is_nan() { LOWEST_RATE } else { start.clamp(LOWEST_RATE, HIGHEST) };
     let lowest = (start * SMALLEST_PART).max(LOWEST_RATE);
-    // The highest rate that held, and the lowest rate that broke a limit, which is above it.
+    // `held` is the highest rate that met all limits. `broke` is the lowest rate that violated a limit, and is above
+    // `held`.
     let (mut held, mut broke): (Option<f64>, Option<f64>) = (None, None);
     let (mut confirmed_lower, mut drop) = (None, 0.05);
     for _ in 0..MOST_PROBES {
@@ -77,7 +81,8 @@ pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -
     Found { sustained: None, first_failed: broke, ended: true }
 }
 
-/// Probes until the confirmation, as far as the answers so far tell it: if one end of the gap is unknown, the next probe gives it.
+/// Returns the expected number of probes until the confirmation. If one bound is unknown, the next probe is assumed
+/// to find it.
 pub(super) fn expected_probes(held: Option<f64>, broke: Option<f64>) -> u32 {
     let bisections = |gap: f64| ((gap - 1.0) / (TOLERANCE - 1.0)).log2().ceil().max(0.0) as u32;
     match (held, broke) {
@@ -87,11 +92,11 @@ pub(super) fn expected_probes(held: Option<f64>, broke: Option<f64>) -> u32 {
     }
 }
 
-/// Rounds to three significant digits, which is finer than the tolerance.
+/// Rounds to three significant digits. This is more precise than the tolerance.
 fn rounded(rate: f64) -> f64 {
     let unit = 10f64.powf(rate.log10().floor() - 2.0);
     let steps = (rate / unit).round();
-    // A division gives the binary number that is nearest to the decimal fraction.
+    // A division returns the binary number that is closest to the decimal fraction.
     if unit < 1.0 { steps / (1.0 / unit).round() } else { steps * unit.round() }
 }
 
@@ -101,7 +106,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-    /// Runs a search on a model and returns the questions with their answers.
+    /// Runs a search on a model and returns the requests with their results.
     fn search(start: f64, mut holds: impl FnMut(Ask) -> bool) -> (Found, Vec<(Ask, bool)>) {
         let mut asked = Vec::new();
         let found = find_max(start, |ask| {
@@ -134,7 +139,7 @@ mod tests {
                 );
                 assert_eq!(asked.iter().filter(|(ask, _)| ask.confirm).count(), 1);
             }
-            // From near by, as the search is used, it takes few probes.
+            // A start that is near the capacity, as in practice, needs few probes.
             assert!(search(capacity / 1.7, |ask| ask.rate <= capacity).1.len() <= 8);
         }
     }
@@ -162,7 +167,7 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut worst: f64 = 1.0;
         for _ in 0..500 {
-            // Each probe sees a capacity between 900 and 1100; a confirmation sees three.
+            // Each probe sees a random capacity between 900 and 1100. A confirmation sees three such capacities.
             let (found, _) = search(700.0, |ask| {
                 let mut seen = || 900.0 + f64::from(random.next_u32()) / f64::from(u32::MAX) * 200.0;
                 (0..if ask.confirm { 3 } else { 1 }).all(|_| ask.rate <= seen())
@@ -176,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_confirmation_that_breaks_lowers_the_result() {
-        // Single probes hold up to 1000, several in a row only up to 600.
+        // Single probes pass up to a rate of 1000. Several probes in a row pass only up to 600.
         let (found, asked) = search(500.0, |ask| ask.rate <= if ask.confirm { 600.0 } else { 1000.0 });
         let sustained = found.sustained.unwrap();
         assert!(sustained <= 600.0 && sustained > 400.0, "{found:?} {asked:?}");
@@ -184,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_staircase_is_found_at_its_step() {
-        // Rates are served in steps of 250: what lies above 1500 breaks.
+        // Rates are served in steps of 250. All rates above 1500 fail.
         let (found, _) = search(300.0, |ask| (ask.rate / 250.0).ceil() <= 6.0);
         let sustained = found.sustained.unwrap();
         assert!(sustained <= 1500.0 && sustained * TOLERANCE > 1500.0, "{found:?}");
@@ -198,7 +203,7 @@ mod tests {
         let lowest = found.first_failed.unwrap();
         assert_eq!(found, Found { sustained: None, first_failed: Some(lowest), ended: true });
         assert!((1e6 / 512.0..1e6 / 200.0).contains(&lowest), "{lowest}");
-        // Random answers may prevent a result, but not the end of the search.
+        // Random results may prevent the search from finding a rate, but the search must still end.
         let mut random = ChaCha8Rng::seed_from_u64(2);
         (0..200).for_each(|_| assert!(search(1000.0, |_| random.next_u32() % 2 == 0).0.ended));
     }

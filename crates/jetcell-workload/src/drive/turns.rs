@@ -1,11 +1,13 @@
-//! Turns of maintenance: the load alone, and beside each task, so that the cost of each task is measured.
+//! Measures the cost of each maintenance task. Turns without maintenance alternate with turns in which one task runs
+//! concurrently with the load.
 
 use ese_engine::Error;
 
 use crate::engine::Store;
 use crate::profile::{Maintenance, MaintenanceSettings, Profile};
 
-/// The turns of one measurement. Every second round goes through them backwards, so that a trend affects all tasks alike.
+/// Turns of one measurement. Every second round runs the turns in reverse order, so a trend affects all tasks
+/// equally.
 pub(super) struct Turns<'a> {
     store: &'a dyn Store,
     settings: MaintenanceSettings,
@@ -13,19 +15,19 @@ pub(super) struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// The turns that the profile asks for.
+    /// Returns the turns that the profile requests.
     pub fn of(store: &'a dyn Store, profile: &Profile) -> Option<Turns<'a>> {
         let settings = profile.maintenance();
         let of_round = || std::iter::once(Maintenance::default()).chain(settings.tasks.each()).collect();
         profile.maintenance_impact.then(|| Turns { store, settings, of_round: of_round() })
     }
 
-    /// Turns in a round.
+    /// Returns the number of turns in a round.
     pub fn in_round(&self) -> u32 {
         self.of_round.len() as u32
     }
 
-    /// The maintenance of a turn.
+    /// Returns the maintenance task of a turn.
     pub fn maintenance(&self, turn: usize) -> Maintenance {
         let (round, place) = (turn / self.of_round.len(), turn % self.of_round.len());
         match round.is_multiple_of(2) {
@@ -34,7 +36,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Ends the maintenance of the turn before, and starts that of this one.
+    /// Stops the maintenance of the previous turn and starts the maintenance of this turn.
     pub fn begin(&self, turn: usize) -> Result<(), Error> {
         self.store.stop_maintenance();
         self.store.start_maintenance(&MaintenanceSettings { tasks: self.maintenance(turn), ..self.settings })

@@ -1,6 +1,7 @@
-//! The files with the state of a stress test. A whole state has all histograms and may take a megabyte for each database, so
-//! it is written once a minute only. In between, what was measured since the last line is appended to a journal, which is
-//! small, and synced. After a crash the whole state and the lines that name it give the state of about a second before.
+//! Files with the state of a stress test. A complete state contains all histograms and may take a megabyte for each
+//! database, so it is written only once a minute. Between these writes, increments are appended to a small journal
+//! and synced. After a crash, the complete state and the journal lines that refer to it restore the state of about
+//! one second before the crash.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,43 +16,45 @@ use crate::measurement::{InstanceIo, Tally};
 use crate::refusal::{Refusal, refuse};
 use crate::result::Part;
 
-/// Name of the journal, beside the whole state.
+/// Name of the journal, in the same directory as the complete state.
 const JOURNAL: &str = "jetcell-stress.jsonl";
 
-/// Time after which the whole state is written again, and the journal begins anew.
+/// Time after which the complete state is written again and the journal is restarted.
 const WHOLE_EVERY: Duration = Duration::from_secs(60);
 
-/// What was measured since the state before it: a line of the journal.
+/// A line of the journal: the work that was measured since the previous state.
 #[derive(Serialize, Deserialize)]
 struct Increment {
-    /// Number of the whole state that the journal adds to. After a crash the journal may still have lines for an older one.
+    /// Number of the complete state to which the increment applies. After a crash, the journal may still contain
+    /// lines for an older state.
     after: u64,
-    /// The running part.
+    /// The part that is running.
     part: Part,
-    /// Length of the whole measured time in seconds.
+    /// Total measured time in seconds.
     seconds: f64,
-    /// Stalls of the whole measured time.
+    /// Number of stalls in the total measured time.
     stalls: u64,
-    /// I/O since the state before.
+    /// I/O since the previous state.
     io: Vec<InstanceIo>,
-    /// Work since the state before.
+    /// Work since the previous state.
     tally: Tally,
 }
 
-/// The files of a part that is running, and what they hold.
+/// State files of a part that is running, and their contents.
 pub(crate) struct StateFiles {
     dir: PathBuf,
     stored: Endurance,
     whole: Instant,
-    /// `None` after an error: the next state is stored whole.
+    /// `None` after an error. The next state is then stored completely.
     journal: Option<OutputFile>,
-    /// Longest time that a stored state left out: from its own time until the next one was durable.
+    /// Maximum time in seconds that a crash could lose: from the time of a stored state until the next state was
+    /// durable.
     longest_gap: f64,
     failure: Option<io::Error>,
 }
 
 impl StateFiles {
-    /// Stores the state at the begin of a part.
+    /// Stores the state at the start of a part.
     pub(crate) fn begin(state: Endurance) -> io::Result<StateFiles> {
         let Some(dir) = state.profile.dirs.first().cloned() else {
             return Err(io::Error::other("the test has no directory"));
@@ -62,7 +65,8 @@ impl StateFiles {
         Ok(files)
     }
 
-    /// Stores a state. After an error the files still have an older one, and [`StateFiles::take_failure`] returns the error.
+    /// Stores a state. After an error, the files still contain an older state, and [`StateFiles::take_failure`]
+    /// returns the error.
     pub(crate) fn store(&mut self, mut state: Endurance) {
         let (began, measured) = (Instant::now(), state.seconds - self.stored.seconds);
         if let Some(part) = state.parts.last_mut() {
@@ -78,7 +82,7 @@ impl StateFiles {
         }
     }
 
-    /// The last error, once.
+    /// Returns the last error and clears it.
     pub(crate) fn take_failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
@@ -89,7 +93,7 @@ impl StateFiles {
         KEPT.write(&self.dir, &state)?;
         (self.stored, self.whole) = (state, Instant::now());
         self.journal = Some(OutputFile::create(&self.dir.join(JOURNAL))?);
-        // The journal must be found after a crash of the machine.
+        // The directory entry of the journal must survive a crash of the machine.
         OutputFile::sync_directory(&self.dir)
     }
 
@@ -117,7 +121,8 @@ impl StateFiles {
     }
 }
 
-/// Adds the journal to a whole state. A line that is damaged or cut off ends it, because the crash was then.
+/// Applies the journal to a complete state. A damaged or truncated line ends the journal, because the crash occurred
+/// while the line was written.
 pub(super) fn with_increments(mut test: Endurance, dir: &Path) -> Result<Endurance, Refusal> {
     let path = dir.join(JOURNAL);
     let unreadable = |error| refuse(format!("{}: cannot be read: {error}", path.display()));
@@ -161,7 +166,7 @@ mod tests {
     use crate::profile::Options;
     use crate::run_tests::scratch;
 
-    /// A state after this many seconds, with one transfer and one insert for each.
+    /// Creates a state after `seconds` seconds, with one transfer and one insert per second.
     fn state(begun: &Endurance, seconds: u32) -> Endurance {
         let mut io = InstanceIo::default();
         let mut tally = Tally { batches: vec![u64::from(seconds)], ..Tally::default() };
@@ -190,7 +195,7 @@ mod tests {
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
         let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
         let read = || Endurance::read(dir.path()).unwrap().unwrap();
-        // A journal of an earlier test is there.
+        // The directory contains a journal of an earlier test.
         fs::write(dir.path().join(JOURNAL), "{\"after\":1}\n").unwrap();
         let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
         assert!(same(&read(), &state(&begun, 0)));
@@ -200,7 +205,7 @@ mod tests {
         }
         assert!(files.take_failure().is_none() && read().parts[0].missing_seconds > 0.0);
 
-        // Whatever was cut off behind the second line, two seconds are left.
+        // The state after two seconds is read, regardless of the data after the second line.
         let journal = fs::read(dir.path().join(JOURNAL)).unwrap();
         let lines: Vec<&[u8]> = journal.split_inclusive(|byte| *byte == b'\n').collect();
         let kept = lines[0].len() + lines[1].len();
@@ -209,7 +214,7 @@ mod tests {
             assert!(same(&read(), &state(&begun, 2)), "{:?}", String::from_utf8_lossy(tail));
         }
 
-        // A whole state makes the older journal obsolete, even if a crash keeps it.
+        // A complete state makes the older journal obsolete, even if a crash leaves the journal in place.
         fs::write(dir.path().join(JOURNAL), &journal).unwrap();
         let old = fs::read(dir.path().join(JOURNAL)).unwrap();
         files.store_whole(state(&begun, 40)).unwrap();
@@ -225,7 +230,7 @@ mod tests {
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
         let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
         let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
-        // A device that is always full.
+        // `/dev/full` fails every write as if the device were full.
         files.journal = Some(OutputFile::append(Path::new("/dev/full")).unwrap());
         files.store(state(&begun, 1));
         assert!(files.take_failure().is_some());

@@ -1,13 +1,13 @@
-//! Work on many instances, a few at a time: each waits for the disk most of its time.
+//! Runs work on many instances with limited concurrency. Each instance spends most of its time waiting for the disk.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// Instances that are worked on at a time.
+/// Maximum number of instances that are processed concurrently.
 const MOST: usize = 8;
 
-/// Runs `work` on 0 to `count`, and returns the outcomes in this order.
+/// Runs `work` for each number below `count` and returns the results in order.
 pub(super) fn at_a_time<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((0..count).map(|_| None).collect::<Vec<Option<T>>>());

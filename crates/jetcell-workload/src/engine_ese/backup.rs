@@ -1,5 +1,6 @@
-//! The backup of an attached database: all pages are read in reads of 256 KiB and verified, as in Jetstress. They are
-//! discarded, or written to a directory as a whole backup with the logs that make them one state.
+//! Backs up an attached database. All pages are read in reads of 256 KiB and verified, as in Jetstress. The pages are
+//! either discarded or written to a directory. In the directory they form a complete backup with the logs that make
+//! the database consistent.
 //!
 //! ```text
 //!  DIR/Jetstress001001/manifest.json          what the backup contains, with checksums
@@ -19,16 +20,16 @@ use crate::engine::Result;
 use crate::layout::InstancePlan;
 use crate::watch::BackupWatch;
 
-/// Bytes of one read, as in Jetstress.
+/// Size of one read in bytes, as in Jetstress.
 const READ_BYTES: usize = 256 << 10;
-/// Reads of one database that are under way at the same time.
+/// Number of concurrent reads of one database.
 const READS_IN_FLIGHT: usize = 8;
-/// Findings that are kept for each database. The first ones show what is wrong.
+/// Maximum number of findings that are kept for each database. The first findings are enough to identify the problem.
 const FINDINGS_KEPT: usize = 10;
 
-/// Reads the database of an instance as a backup, and writes nothing.
+/// Reads the database of an instance as a backup would, but writes nothing.
 pub(super) fn read(instance: &Instance, watch: &BackupWatch) -> Result<()> {
-    // Such a backup has no effect on others, and removes no log.
+    // A copy backup does not affect other backups and removes no logs.
     let backup = instance.begin_backup(BackupKind::Copy)?;
     let Some(database) = backup.databases().first().cloned() else { return Ok(()) };
     let options =
@@ -43,7 +44,7 @@ pub(super) fn read(instance: &Instance, watch: &BackupWatch) -> Result<()> {
     Ok(())
 }
 
-/// Backs up the database of an instance into a directory of its own below `to`, which only this test uses.
+/// Backs up the database of an instance into a subdirectory of `to` that only this test uses.
 pub(super) fn write(
     instance: &Instance,
     files: &Arc<dyn Vfs>,
@@ -52,7 +53,7 @@ pub(super) fn write(
     watch: &Arc<BackupWatch>,
 ) -> Result<()> {
     let directory = directory(to, place);
-    // The backup beside the load takes the place of the one without load.
+    // The backup during the load replaces the backup without load.
     remove(&directory)?;
     let cancel = Cancel::default();
     let (watched, stop) = (watch.clone(), cancel.clone());
@@ -72,14 +73,14 @@ pub(super) fn write(
     let Err(error) = jetcell_backup::back_up(instance, files, &directory, &options) else { return Ok(()) };
     remove(&directory)?;
     match error {
-        // The watch has the bad pages, which are the finding of the test.
+        // `watch` already contains the bad pages, which are a finding of the test and not an error.
         BackupError::Set { fault: SetFault::BadPages, .. } | BackupError::Stopped => Ok(()),
         BackupError::Engine(error) => Err(error),
         error => Err(Error::Usage(error.to_string())),
     }
 }
 
-/// The directory of the backup of a database.
+/// Returns the backup directory of a database.
 fn directory(to: &Path, place: &InstancePlan) -> PathBuf {
     to.join(place.database.file_stem().unwrap_or_default())
 }
@@ -91,7 +92,7 @@ fn remove(directory: &Path) -> Result<()> {
     }
 }
 
-/// Notes what was read. Returns whether the backup is to continue.
+/// Updates the counters of the backup. Returns true if the backup should continue.
 fn note(reads: &PageReads, watch: &BackupWatch) -> bool {
     let finding = |(page, flaw)| format!("page {page}: {flaw}");
     watch.update(|counters| {

@@ -1,4 +1,4 @@
-//! The bulk load of a table.
+//! Bulk-loads a table.
 
 use ese_engine::{BulkLoadOptions, BulkLoadProgress, Error};
 
@@ -6,24 +6,25 @@ use super::session::Columns;
 use super::{Unit, definition};
 use crate::engine::{LoadStep, Result, Row};
 
-/// Part of a page that new index pages use, in percent.
+/// Fill factor of new index pages, in percent.
 const INDEX_DENSITY: u64 = 80;
 
-/// Transfers of a load: each of its trees has six buffers, and two trees are built at a time.
+/// Number of transfer buffers of a load. Each tree has six buffers, and two trees are built concurrently.
 const TRANSFERS: usize = 12;
-/// Limits of the length of a transfer.
+/// Minimum and maximum length of a transfer in bytes.
 const TRANSFER_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=2 << 20;
 
-/// The options of a load that takes `memory` bytes.
+/// Returns the options for a load that uses `memory` bytes.
 pub(super) fn options(memory: usize, zero: bool) -> BulkLoadOptions {
     let most = (memory / 2 / TRANSFERS).clamp(*TRANSFER_BYTES.start(), *TRANSFER_BYTES.end());
-    // Only powers of two fill huge pages, of which a transfer takes one segment instead of hundreds.
+    // Only buffers with a power-of-two length fill huge pages. A transfer from a huge page needs one segment instead
+    // of hundreds.
     let transfer_bytes = 1 << most.ilog2();
     let sort_bytes = memory.saturating_sub(TRANSFERS * transfer_bytes);
     BulkLoadOptions { sort_bytes, transfer_bytes, zero, ..BulkLoadOptions::default() }
 }
 
-/// Loads a table with what `next` gives.
+/// Bulk-loads a table with the records that `next` sets.
 pub(super) fn table(
     unit: &Unit,
     number: u32,
@@ -50,7 +51,7 @@ pub(super) fn table(
     }
 }
 
-/// Bytes of the table when its index is complete.
+/// Estimates the size of the table in bytes, including the completed index.
 fn size(progress: &BulkLoadProgress, page_bytes: u64) -> u64 {
     progress.pages * page_bytes + progress.entry_bytes * 100 / INDEX_DENSITY
 }

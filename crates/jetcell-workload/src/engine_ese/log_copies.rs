@@ -1,5 +1,5 @@
-//! The log reads of further copies, as Jetstress simulates them: each closed log is read once for its header and twice for
-//! its body. There is no network and no replay.
+//! Simulates the log reads of additional copies, as in Jetstress. Each closed log is read once for its header and
+//! twice for its body. Network transfer and replay are not simulated.
 //!
 //! ```text
 //!  for each closed log and further copy:  4 KiB header, then two passes of four reads over the body
@@ -19,18 +19,18 @@ use jetcell_vfs::{CountedVfs, IoBuffer, IoOperation, IoReason, OpenMode, Vfs, ab
 
 use crate::measurement::{IoTotals, LogCopies};
 
-/// Bytes of the header of a log.
+/// Size of a log header in bytes.
 const HEADER: u64 = 4096;
-/// Reads of one pass over the body of a log.
+/// Number of reads in one pass over the body of a log.
 const READS: u64 = 4;
-/// Passes over the body of a log.
+/// Number of passes over the body of a log.
 const PASSES: u32 = 2;
-/// Interval between two looks for closed logs.
+/// Interval at which the reader polls for closed logs.
 const POLL: Duration = Duration::from_millis(20);
-/// Time for which a closed log may not have its name yet.
+/// Maximum time to wait for a closed log to be renamed.
 const NAMING: Duration = Duration::from_secs(5);
 
-/// Reads the closed logs of one instance until it is dropped or ended.
+/// Reads the closed logs of one instance until it is stopped or dropped.
 pub(super) struct LogCopier {
     counted: Arc<CountedVfs>,
     shared: Arc<Shared>,
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 impl LogCopier {
-    /// Starts to read the logs that `instance` closes from now on, for `copies` further copies.
+    /// Starts to read the logs that `instance` closes after this call, on behalf of `copies` additional copies.
     pub(super) fn start(
         files: &Arc<dyn Vfs>,
         names: LogNames,
@@ -56,7 +56,7 @@ impl LogCopier {
         let shared = Arc::<Shared>::default();
         let work = {
             let (counted, shared) = (counted.clone(), shared.clone());
-            // The instance must end when its owner drops it.
+            // The thread must not keep the instance alive after its owner drops it.
             let core = Arc::downgrade(instance.core());
             let first = instance.core().log().tail().generation;
             let newest = move || core.upgrade().map(|core| core.log().tail().generation);
@@ -66,12 +66,12 @@ impl LogCopier {
         Ok(LogCopier { counted, shared, thread: Some(thread) })
     }
 
-    /// Reads so far.
+    /// Returns the total reads so far.
     pub(super) fn reads(&self) -> IoTotals {
         super::totals(&self.counted.snapshot(), &[IoReason::LogRead], IoOperation::Read)
     }
 
-    /// Ends the reads.
+    /// Stops the reads and returns the summary.
     pub(super) fn end(mut self) -> LogCopies {
         self.stop();
         let Shared { logs, missed, .. } = &*self.shared;
@@ -120,7 +120,8 @@ impl Shared {
         }
     }
 
-    /// Reads a log. The engine names a closed log after it has begun the next one.
+    /// Reads a log. The engine renames a closed log only after it has opened the next log, so the read waits for the
+    /// new name.
     fn read_when_named(
         &self,
         files: &dyn Vfs,

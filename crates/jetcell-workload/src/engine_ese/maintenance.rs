@@ -1,4 +1,4 @@
-//! Maintenance of the databases of a run, and what it has done.
+//! Maintenance of the databases during a run, and its summaries.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::engine::Result;
 use crate::measurement::{DefragSummary, ScanSummary};
 use crate::profile::{Maintenance, MaintenanceSettings};
 
-/// How long a task has been at work.
+/// Accumulated running time of a maintenance task.
 #[derive(Default)]
 struct WorkTime {
     since: Option<Instant>,
-    /// Before it was last stopped; `None`: it was never stopped.
+    /// Running time until the task was last stopped, or `None` if it was never stopped.
     earlier: Option<Duration>,
 }
 
@@ -29,7 +29,7 @@ impl WorkTime {
     }
 }
 
-/// How long the tasks of a run have been at work.
+/// Accumulated running times of the maintenance tasks of a run.
 #[derive(Default)]
 pub(super) struct WorkTimes {
     scan: WorkTime,
@@ -38,8 +38,8 @@ pub(super) struct WorkTimes {
 }
 
 impl EseStore {
-    /// Without a window, the databases of a test are scanned together, as in Jetstress. No test continues the pass of another
-    /// one.
+    /// Starts the maintenance tasks. Without a window, all databases of a test are scanned concurrently, as in
+    /// Jetstress. A scan does not resume the pass of a previous test.
     pub(super) fn start_tasks(&self, settings: &MaintenanceSettings) -> Result<()> {
         let Maintenance { scan, zero, defrag, layout } = settings.tasks;
         let mut times = self.worked.lock();

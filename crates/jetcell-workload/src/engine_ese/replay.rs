@@ -1,8 +1,10 @@
-//! The replay of a load's logs: keeps what the databases were before the load, puts it back, and replays.
+//! Replays the logs of a load. The state of the databases before the load is preserved, restored after the load, and
+//! brought forward by the replay.
 //!
-//! With [`RecoveryMode::True`] the whole file is kept, as a copy that shares its blocks where the file system can do that.
-//! With [`RecoveryMode::Compatible`] only the header is put back: it says that redo needs all logs of the load, while the
-//! pages have all changes. This is the header of a database whose checkpoint has not moved during the load.
+//! With [`RecoveryMode::True`], the complete file is preserved as a copy. The copy shares its blocks if the file
+//! system supports that. With [`RecoveryMode::Compatible`], only the header is restored. The header states that redo
+//! needs all logs of the load, although the pages already contain all changes. A database whose checkpoint has not
+//! advanced during the load has such a header.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -26,19 +28,20 @@ use crate::measurement::ReplayCounters;
 use crate::profile::RecoveryMode;
 use crate::watch::ReplayWatch;
 
-/// Bytes of a piece of a copy.
+/// Buffer size for copying a file, in bytes.
 const PIECE: usize = 8 << 20;
 
-/// Bytes at the start of a database that hold both copies of the header.
+/// Number of bytes at the start of a database that contain both copies of the header.
 const HEADERS: usize = 2 * (32 << 10);
 
-/// Keeps the state of a closed database. `progress` gets the bytes that are copied, and returns `false` to cancel.
+/// Copies a closed database to preserve its state. `progress` receives the number of bytes copied, and returns
+/// `false` to cancel.
 pub(super) fn keep(instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let kept = instance.state_before_load();
     copy(&instance.database, &kept, progress).map_err(|error| Error::io(&kept, &error))
 }
 
-/// Copies a file; shares its blocks if the file system can.
+/// Copies a file. The copy shares blocks with the original if the file system supports it.
 fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Result<()> {
     if let Err(error) = std::fs::remove_file(to)
         && error.kind() != io::ErrorKind::NotFound
@@ -60,7 +63,7 @@ fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Re
     target.sync_all()
 }
 
-/// Removes what was kept.
+/// Removes the preserved state.
 pub(super) fn forget(instance: &InstancePlan) -> Result<()> {
     let kept = instance.state_before_load();
     match fs::remove_file(&kept) {
@@ -69,13 +72,13 @@ pub(super) fn forget(instance: &InstancePlan) -> Result<()> {
     }
 }
 
-/// Where the replay of an open database has to begin.
+/// Returns the position at which the replay of an open database starts.
 pub(super) fn start_of(database: &Path) -> Result<ReplayStart> {
     let header = read_header(database)?;
     Ok(ReplayStart { generation: header.attach_position.generation.0, attached: header })
 }
 
-/// Puts the closed database back to the state from which the replay begins.
+/// Restores the closed database to the state from which the replay starts.
 pub(super) fn put_back(instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()> {
     let database = &instance.database;
     match mode {
@@ -121,7 +124,7 @@ fn read_header(database: &Path) -> Result<DatabaseHeader> {
     Ok(header.0)
 }
 
-/// Writes both copies of the header, one after the other, so that one of them is always whole.
+/// Writes the two copies of the header one after the other, so one valid copy exists at any time.
 fn write_header(database: &Path, header: &DatabaseHeader) -> io::Result<()> {
     let file = File::options().write(true).open(database)?;
     let page = header.encode();
@@ -147,14 +150,14 @@ fn newest_generation(instance: &InstancePlan) -> Result<Generation> {
     Ok(header.generation)
 }
 
-/// The logs from a generation on, the current one last.
+/// Returns the logs from generation `first` on. The current log is the last one.
 fn logs_from(instance: &InstancePlan, first: u32) -> Result<Vec<PathBuf>> {
     let newest = newest_generation(instance)?;
     let archived = (first..newest.0).map(|generation| names(instance).archived(Generation(generation)));
     Ok(archived.chain([names(instance).current()]).collect())
 }
 
-/// Replays all logs of a load, and leaves the database clean.
+/// Replays all logs of a load and shuts the database down cleanly.
 pub(super) fn replay(
     files: &Arc<dyn Vfs>,
     plan: &Plan,
@@ -170,7 +173,7 @@ pub(super) fn replay(
     let counted = Arc::new(CountedVfs::new(files.clone()));
     let share = plan.cache_bytes as usize / plan.instances.len().max(1);
     let cache = Cache::new(CacheOptions {
-        // As during the load: the storage must receive the writes that ESE would make.
+        // As during the load, the storage must receive the same writes as with ESE.
         eviction: EvictionPolicy::WriteBack,
         ..CacheOptions::new(share, page_size, files.clock())
     });
@@ -202,7 +205,7 @@ pub(super) fn replay(
     let last = counters(&replayer, logs.len());
     replayer.finish()?;
     cache.shutdown();
-    // What the end of the replay has written belongs to it.
+    // The counters include the writes at the end of the replay.
     watch.update(ReplayCounters { io: io_of(&counted.snapshot()), ..last });
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Passive copies that follow the databases of a load, in this process: seeded while the databases are open, then kept up by the
-//! closed logs, each by a thread of its own.
+//! Passive copies that run in the same process. Each copy is seeded while its database is open. A separate thread for
+//! each copy then replicates the closed logs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::engine::{Copies, Result};
 use crate::layout::CopyPlan;
 use crate::measurement::CopyCounters;
 
-/// Interval between two looks of a copy that is held.
+/// Interval at which a suspended copy checks whether it may resume.
 const HELD_LOOK: Duration = Duration::from_millis(50);
 
 /// All copies of a store.
@@ -37,7 +37,7 @@ struct Follower {
     directory: PathBuf,
     shared: Arc<Shared>,
     source: DirectorySource,
-    /// Bytes of a log.
+    /// Size of a log in bytes.
     log_bytes: u64,
     thread: Option<JoinHandle<()>>,
 }
@@ -45,12 +45,12 @@ struct Follower {
 #[derive(Default)]
 struct Shared {
     quit: AtomicBool,
-    /// End when everything up to this generation is replayed.
+    /// Last generation to replay. The copy stops after it has replayed this generation.
     last: AtomicU64,
     seen: Mutex<CopyCounters>,
 }
 
-/// Seeds the copies, and starts to follow.
+/// Seeds the copies and starts replication.
 pub(super) fn start(
     files: &Arc<dyn Vfs>,
     units: &[Unit],
@@ -80,7 +80,7 @@ fn seed(
     copy: &CopyPlan,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<()> {
-    // A copy that an interrupted test has left is replaced.
+    // A copy left over from an interrupted test is replaced.
     let again = CopyState::read(&**files, &copy.directory).map_err(failed)?.is_some();
     std::thread::scope(|scope| {
         let (cancel, done) = (Cancel::default(), Arc::<AtomicU64>::default());
@@ -130,7 +130,7 @@ impl Follower {
             stream_log: copy.stream_log,
             cache_bytes: copy.cache_bytes as usize,
             checkpoint_depth: copy.checkpoint_depth,
-            // As the active side, which makes the writes that ESE would make.
+            // Torn page protection is off, as on the active side, so the copy makes the same writes as ESE.
             torn_page_protection: TornPageProtection::Off,
             events,
             ..ReplayOptions::default()
@@ -167,7 +167,7 @@ impl Follower {
     fn counters(&self) -> CopyCounters {
         let mut counters = self.shared.seen.lock().clone();
         counters.io = io_of(&self.counted.snapshot());
-        // A copy that is held does not ask.
+        // A suspended copy does not poll the source, so the queue length is computed from the current generation.
         let open = self.instance.core().log().tail().generation.0;
         counters.copy_queue = open.saturating_sub(counters.next.max(1));
         counters.lag_bytes = u64::from(counters.behind()) * self.log_bytes;
@@ -175,14 +175,14 @@ impl Follower {
         counters
     }
 
-    /// Bytes of log that are durable and that the copy does not have.
+    /// Returns the number of bytes of durable log that the copy lacks.
     fn missing_log(&self) -> u64 {
         let (next, arrived) = {
             let seen = self.shared.seen.lock();
             (seen.next, seen.next_bytes)
         };
         if next == 0 {
-            // It has not looked yet.
+            // The copy has not polled the source yet.
             return 0;
         }
         let durable = self.instance.durable();
@@ -250,7 +250,7 @@ impl Copies for Followers {
     fn drain(&self) -> Result<()> {
         for follower in &self.followers {
             let log = follower.instance.core().log();
-            // A log without records stays open.
+            // A current log without records is not closed.
             log.roll()?;
             let last = log.tail().generation.0.saturating_sub(1);
             follower.shared.last.fetch_min(last.into(), Relaxed);
@@ -268,7 +268,7 @@ impl Copies for Followers {
             follower.shared.quit.store(true, Relaxed);
             follower.join();
             counters.push(follower.counters());
-            // The next test must not keep logs for a copy that is removed.
+            // Otherwise the next test would retain logs for a copy that no longer exists.
             if let Ok(Some(state)) = CopyState::read(&*follower.counted, &follower.directory) {
                 let _ = follower.source.unregister(&state.id);
             }

@@ -10,7 +10,7 @@ use ese_format::record::{ColumnId, Value};
 use super::table_name;
 use crate::engine::{Commit, Result, Row, Session};
 
-/// A session with its open tables.
+/// A session and the tables that it has opened.
 pub(super) struct EseSession {
     session: ese_engine::Session,
     database: Arc<Database>,
@@ -22,7 +22,7 @@ struct OpenTable {
     columns: Columns,
 }
 
-/// The columns of a table of the load.
+/// Column identifiers of a table of the load.
 #[derive(Clone, Copy)]
 pub(super) struct Columns {
     id: ColumnId,
@@ -36,12 +36,13 @@ impl EseSession {
         EseSession { session, database, tables: Vec::new() }
     }
 
-    /// Keeps no pages in the cache between transactions: sessions of many threads on many databases would keep all of it.
+    /// Releases all pages that the tables have pinned. Otherwise many sessions on many databases would pin the whole
+    /// cache between transactions.
     fn leave_pages(&mut self) {
         self.tables.iter_mut().flatten().for_each(|open| open.table.reset());
     }
 
-    /// The session, a table and its columns. The table is opened at its first use.
+    /// Returns the session, a table and its columns. Opens the table on first use.
     fn table(&mut self, number: u32) -> Result<(&mut ese_engine::Session, &mut Table, Columns)> {
         let at = number as usize;
         if self.tables.len() <= at {
@@ -56,7 +57,7 @@ impl EseSession {
 }
 
 impl Columns {
-    /// The columns by their names; `None` if one is missing.
+    /// Looks up the columns by name. Returns `None` if a column is missing.
     pub(super) fn of(column: impl Fn(&str) -> Option<ColumnId>) -> Option<Columns> {
         Some(Columns {
             id: column("Id")?,
@@ -66,7 +67,7 @@ impl Columns {
         })
     }
 
-    /// Calls `with` with the values of a new record. The row keeps its memory.
+    /// Calls `with` with the values of a new record. The buffers of the row are retained.
     pub(super) fn with_values<T>(&self, row: &mut Row, with: impl FnOnce(&[(ColumnId, Value)]) -> T) -> T {
         let values = self.values(std::mem::take(row));
         let result = with(&values);
@@ -78,7 +79,7 @@ impl Columns {
         result
     }
 
-    /// The values of a new record.
+    /// Converts a row to the values of a new record.
     pub(super) fn values(&self, row: Row) -> [(ColumnId, Value); 4] {
         [
             (self.id, Value::LongLong(row.id)),
@@ -116,7 +117,8 @@ fn content(columns: Columns, row: &Row) -> [(ColumnId, Value); 3] {
     ]
 }
 
-/// Bytes of a value. Any other type is content that the load did not write; its verification reports it.
+/// Returns the bytes of a binary value. A value of another type was not written by the load, so the verification of
+/// the record reports it.
 fn bytes(value: Value) -> Option<Vec<u8>> {
     if let Value::Binary(bytes) = value { Some(bytes) } else { None }
 }

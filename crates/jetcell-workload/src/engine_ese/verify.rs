@@ -1,8 +1,9 @@
-//! Verification of databases and logs. It shares only the byte formats with the engine.
+//! Verifies databases and logs. The verification shares only the byte formats with the engine.
 //!
-//! The databases of one spindle are verified one after the other; those of other volumes a few at a time, because small
-//! databases and the ends of large ones leave a device idle. The processors are shared out, so that the memory for
-//! pages that are being read does not grow with the number of databases.
+//! The databases on one spindle are verified sequentially. On other volumes, several databases are verified
+//! concurrently, because small databases and the ends of large databases leave a device idle. The processors are
+//! divided among the verifications. The memory for pages in flight therefore does not grow with the number of
+//! databases.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -23,29 +24,31 @@ use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::machine::{Device, Storage};
 use crate::measurement::{FileVerification, Verification};
 
-/// Findings that are kept for each file. The first ones show what is wrong.
+/// Maximum number of findings that are kept for each file. The first findings are enough to identify the problem.
 const FINDINGS_KEPT: usize = 10;
 
-/// Interval between two reports of progress, each of which may cancel.
+/// Interval between two calls of `progress`. Each call may cancel the verification.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Databases of a volume without a single spindle that are verified at a time.
+/// Maximum number of databases that are verified concurrently on a volume that is not a single spindle.
 const AT_A_TIME: usize = 4;
-/// The same, if none is larger than [`SMALL`]: a check of a small database waits for single pages most of its time.
+/// Maximum number of databases that are verified concurrently if none is larger than [`SMALL`]. The check of a small
+/// database spends most of its time waiting for single pages.
 const SMALL_AT_A_TIME: usize = 12;
 const SMALL: u64 = 256 << 20;
 
-/// Memory for the pages that a check with one thread reads at a time, and what more threads read in addition, however many they are,
-/// beside what a check keeps of the whole database. All checks together take no more than the cache, which is not open.
+/// Memory for the pages that a check with one thread reads concurrently, excluding the data that a check keeps about
+/// the whole database. Additional threads, regardless of their number, share [`PAGES_OF_MORE_THREADS`]. All checks
+/// together use at most the memory of the cache, which is not open during the verification.
 const PAGES_OF_A_CHECK: u64 = 16 << 20;
 const PAGES_OF_MORE_THREADS: u64 = 8 << 20;
 
-/// One database with its logs.
+/// A database and its logs.
 struct Job<'a> {
     instance: &'a InstancePlan,
     database_bytes: u64,
     log_bytes: u64,
-    /// Bytes that are done.
+    /// Number of bytes verified.
     done: Arc<AtomicU64>,
     checked: Mutex<Vec<FileVerification>>,
 }
@@ -56,7 +59,7 @@ impl<'a> Job<'a> {
         Job { instance, database_bytes, log_bytes, done: Arc::default(), checked: Mutex::default() }
     }
 
-    /// Bytes of the work. At full depth each of the two passes over the database counts as its length.
+    /// Returns the size of the work in bytes. At full depth, the database is read twice, so its length counts twice.
     fn total(&self, depth: Depth) -> u64 {
         match depth {
             Depth::Everything => 2 * self.database_bytes + self.log_bytes,
@@ -65,14 +68,14 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The databases of one volume that no thread has taken yet, and how many are worked on at a time.
+/// Databases on one volume that no thread has taken yet, and the number of databases to verify concurrently.
 pub(super) struct Queue {
     jobs: Mutex<VecDeque<usize>>,
     at_a_time: usize,
 }
 
-/// Verifies every database and, at full depth, every log. `volumes` has the volume of each database. `None` if `progress`
-/// returned `false`.
+/// Verifies every database and, at full depth, every log. `volumes` contains the volume of each database. Returns
+/// `None` if `progress` returned `false`.
 pub(super) fn verify(
     files: &Arc<dyn Vfs>,
     plan: &Plan,
@@ -105,7 +108,7 @@ pub(super) fn verify(
         loop {
             let done = jobs.iter().map(|job| job.done.load(Ordering::Relaxed)).sum();
             if !progress(done, total) {
-                // The threads end at the next page. Their findings do not count.
+                // The threads stop at the next page. Their findings are discarded.
                 cancel.cancel();
                 return false;
             }
@@ -118,7 +121,7 @@ pub(super) fn verify(
     went_on.then(|| Verification { files, ..Verification::default() })
 }
 
-/// The databases of each volume.
+/// Groups the databases by volume.
 pub(super) fn queues(plan: &Plan, volumes: &[usize], database_bytes: &[u64]) -> Vec<Queue> {
     let count = volumes.iter().max().map_or(0, |last| last + 1);
     let of_volume = |volume: usize| {
@@ -141,18 +144,18 @@ pub(super) fn queues(plan: &Plan, volumes: &[usize], database_bytes: &[u64]) -> 
     (0..count).map(of_volume).collect()
 }
 
-/// Whether a device is a single disk that has to move its heads. `block` is the directory of the kernel about all devices.
+/// Returns true if the device is a single rotating disk. `block` is the `/sys/block` directory of the kernel.
 fn is_spindle(device: &Device, block: &Path) -> bool {
     let parts = fs::read_dir(block.join(&device.name).join("slaves"));
-    // Of a virtual disk, the kernel does not know what is behind it, and says that it turns.
+    // The kernel does not know the physical device of a virtual disk and reports it as rotational.
     let known = !device.name.starts_with("vd") && !device.name.starts_with("xvd");
     known && device.rotational == Some(true) && parts.map_or(0, Iterator::count) <= 1
 }
 
-/// Does the jobs of these queues that no other thread has taken.
+/// Runs the jobs in these queues that no other thread has taken.
 pub(super) fn work(lane: &[&Queue], mut verify: impl FnMut(usize)) {
     for queue in lane {
-        // The lock is not held while the job is done.
+        // The lock is released before the job runs.
         let next = || queue.jobs.lock().pop_front();
         while let Some(job) = next() {
             verify(job);
@@ -160,7 +163,8 @@ pub(super) fn work(lane: &[&Queue], mut verify: impl FnMut(usize)) {
     }
 }
 
-/// The queues that each thread works on, one after the other: one queue, unless there is memory for fewer checks (`most`).
+/// Assigns queues to threads. Each thread processes its queues in order. A thread has one queue, unless the memory
+/// allows only `most` checks and there are fewer threads than queues.
 pub(super) fn lanes(queues: &[Queue], most: u64) -> Vec<Vec<&Queue>> {
     let wanted = queues.iter().flat_map(|queue| std::iter::repeat_n(queue, queue.at_a_time));
     let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
@@ -186,14 +190,14 @@ fn verify_job(files: &Arc<dyn Vfs>, job: &Job<'_>, depth: Depth, threads: usize,
     *job.checked.lock() = checked;
 }
 
-/// Bytes of the database and of its logs.
+/// Returns the sizes of the database and of its logs in bytes.
 fn lengths(files: &dyn Vfs, instance: &InstancePlan) -> (u64, u64) {
     let logs = files.list(&instance.log_dir).unwrap_or_default();
     let bytes = |path: &PathBuf| files.file_len(path).unwrap_or(0);
     (bytes(&instance.database), logs.iter().map(bytes).sum())
 }
 
-/// Verifies pages and trees.
+/// Verifies the pages and, at full depth, the trees of a database.
 fn verify_database(
     files: &Arc<dyn Vfs>,
     job: &Job<'_>,
@@ -206,7 +210,7 @@ fn verify_database(
     let progress = move |progress: ese_check::Progress| {
         let part = (u128::from(len) * u128::from(progress.done)).checked_div(u128::from(progress.total));
         let part = part.map_or(len, |part| part as u64);
-        // The pages that no tree has come last.
+        // At full depth, the pages that belong to no tree are checked last.
         let before = if everything && progress.phase == Phase::Pages { len } else { 0 };
         done.fetch_max(before + part, Ordering::Relaxed);
     };
@@ -226,7 +230,7 @@ fn verify_database(
     }
     let pages = report.pages.unwrap_or_default();
     let damaged = pages.wrong_page + pages.bad + pages.unreadable;
-    // An error in the structure may involve no damaged page, but the file must not pass.
+    // A structural error may involve no damaged page, but the file must still fail the verification.
     let bad = if damaged > 0 { damaged } else { report.errors().count() as u64 };
     FileVerification {
         path: path.to_path_buf(),
@@ -307,12 +311,14 @@ mod tests {
         assert!(!of("vda", Some(true)) && !of("xvda", Some(true)), "virtual disks");
     }
 
-    /// Each volume works as it likes it: a spindle on one database at a time, others on several, and all at the same time.
+    /// Verifies that a spindle processes one database at a time, that other volumes process several, and that all
+    /// volumes run concurrently.
     #[test]
     fn volumes_are_verified_together_and_spindles_one_database_at_a_time() {
         let queues = [queue(3, 1), queue(4, 2)];
         let lanes = lanes(&queues, u64::MAX);
-        // One database of the spindle and two of the other volume are being verified at some moment.
+        // The barrier requires that one database of the spindle and two of the other volume are verified
+        // concurrently.
         let (together, first) = (Barrier::new(3), AtomicU64::new(0));
         let (busy, most) = ([AtomicU64::new(0), AtomicU64::new(0)], [AtomicU64::new(0), AtomicU64::new(0)]);
         let done = AtomicU64::new(0);

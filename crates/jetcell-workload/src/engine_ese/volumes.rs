@@ -1,4 +1,4 @@
-//! The volumes under the databases of a plan, and the threads for the background work on each.
+//! Volumes of the databases in a plan, and the threads for background work on each volume.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,23 +11,25 @@ use jetcell_vfs::Clock;
 use crate::engine::Result;
 use crate::layout::Plan;
 
-/// An instance without others has threads of its own: five, and one for each task of maintenance.
+/// Maximum number of instances that have their own threads. Such an instance has five threads, and one for each
+/// maintenance task.
 const OWN_THREADS: usize = 1;
-/// Threads for the instances of the first volume: a log write of each of eight databases can be under way.
+/// Number of threads for the first volume. Eight databases can have a log write in flight.
 const FIRST_VOLUME: usize = 8;
-/// Threads for each further volume: one for logs and one for pages.
+/// Number of threads for each additional volume: one for logs and one for pages.
 const FURTHER_VOLUME: usize = 2;
-/// With more volumes than these have threads for, a volume that stands still may delay others.
+/// Maximum number of threads. If there are more volumes than these threads can serve, a stalled volume may delay
+/// others.
 const MOST_THREADS: usize = 64;
 
-/// What tells two volumes apart.
+/// Identity of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Volume {
     /// Directory of an array.
     Array(PathBuf),
     /// Device number of a file system.
     Device(u64),
-    /// A directory about which nothing is known.
+    /// Directory whose device is unknown.
     Directory(PathBuf),
 }
 
@@ -44,7 +46,7 @@ impl Volume {
     }
 }
 
-/// For each database of the plan the place of its volume among all volumes.
+/// Returns the volume number of each database in the plan.
 pub(super) fn volumes(plan: &Plan, arrays: &[PathBuf]) -> Vec<usize> {
     let mut known: Vec<Volume> = Vec::new();
     let number = |instance: &crate::layout::InstancePlan| {
@@ -57,14 +59,15 @@ pub(super) fn volumes(plan: &Plan, arrays: &[PathBuf]) -> Vec<usize> {
     plan.instances.iter().map(number).collect()
 }
 
-/// The number of threads for the background work of databases on these volumes; `None`: each has threads of its own.
+/// Returns the number of threads for background work of databases on these volumes. Returns `None` if each instance
+/// has its own threads.
 pub(super) fn threads(volumes: &[usize]) -> Option<usize> {
     let count = volumes.iter().max().map_or(0, |last| last + 1);
     let further = count.saturating_sub(1).saturating_mul(FURTHER_VOLUME);
     (volumes.len() > OWN_THREADS).then(|| (FIRST_VOLUME + further).min(MOST_THREADS))
 }
 
-/// For each database the share of its volume in the threads; `None`: it has threads of its own.
+/// Returns the worker group of the volume of each database, or `None` if the instance has its own threads.
 pub(super) fn workers(volumes: &[usize], clock: Arc<dyn Clock>) -> Result<Vec<Option<Arc<WorkerGroup>>>> {
     let Some(threads) = threads(volumes) else { return Ok(vec![None; volumes.len()]) };
     let workers = Workers::start(threads, clock)?;

@@ -1,4 +1,4 @@
-//! The extents of a file, from the file system (`FIEMAP`).
+//! Extents of a file, as reported by the file system (`FIEMAP`).
 
 use std::fs::File;
 use std::io;
@@ -6,41 +6,41 @@ use std::path::{Path, PathBuf};
 
 use fiemap::{Fiemap, FiemapExtent, FiemapExtentFlags, FiemapFlags};
 
-/// What the kernel says where a file system does not know extents: ENOTTY, EOPNOTSUPP.
+/// Error codes of the kernel if a file system does not support extents: ENOTTY, EOPNOTSUPP.
 const UNKNOWN_TO_FILE_SYSTEM: [i32; 2] = [25, 95];
 
-/// A part of a file that is in one place.
+/// A contiguous part of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Offset in the file in bytes.
     pub logical: u64,
-    /// Offset on the device in bytes; `None` if the file system does not tell it.
+    /// Offset on the device in bytes, or `None` if the file system does not report it.
     pub physical: Option<u64>,
     /// Length in bytes.
     pub bytes: u64,
-    /// Allocated, and never written.
+    /// Whether the extent is allocated but was never written.
     pub unwritten: bool,
-    /// Also a part of other files or snapshots.
+    /// Whether the extent is shared with other files or snapshots.
     pub shared: bool,
 }
 
 impl Extent {
-    /// The offset in the file behind the extent.
+    /// Returns the offset in the file of the first byte after the extent.
     pub fn end(&self) -> u64 {
         self.logical.saturating_add(self.bytes)
     }
 
-    /// Bytes of the extent in front of an offset.
+    /// Returns the number of bytes of the extent before a file offset.
     pub(super) fn bytes_before(&self, offset: u64) -> u64 {
         self.end().min(offset).saturating_sub(self.logical)
     }
 
-    /// Distance on the device from the end of this extent to the start of the next.
+    /// Returns the distance on the device from the end of this extent to the start of the next extent.
     pub fn distance_to(&self, next: &Extent) -> Option<u64> {
         Some(self.physical?.saturating_add(self.bytes).abs_diff(next.physical?))
     }
 
-    /// Whether the next extent follows in the file and on the device.
+    /// Returns true if `next` directly follows this extent both in the file and on the device.
     pub(super) fn is_continued_by(&self, next: &Extent) -> bool {
         self.end() == next.logical && self.distance_to(next) == Some(0)
     }
@@ -65,50 +65,51 @@ impl From<FiemapExtent> for Extent {
     }
 }
 
-/// The extents of a file in the order of the file.
+/// Extents of a file in file order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMap {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its length in bytes.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Its extents. The last may be longer than the file.
+    /// Extents of the file. The last extent may extend past the end of the file.
     pub extents: Vec<Extent>,
 }
 
-/// Why a file has no map.
+/// Reason why no map of a file is available.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// Not a regular file.
+    /// The path is not a regular file.
     #[error("{} is not a file; give files, or directories of databases", .0.display())]
     NotAFile(PathBuf),
     /// The file cannot be opened or examined.
     #[error("{} cannot be read: {error}", .path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the operating system.
         error: io::Error,
     },
-    /// The file system has no extents on a device.
+    /// The file system does not store extents on a device.
     #[error("{}: the file system does not tell where a file is (FIEMAP); tmpfs, for example, has no device", .0.display())]
     NoExtents(PathBuf),
 }
 
 impl FileMap {
-    /// Extents that do not continue each other, as pairs of neighbours in the file.
+    /// Returns the pairs of successive extents that are not contiguous both in the file and on the device.
     pub fn breaks(&self) -> impl Iterator<Item = (&Extent, &Extent)> {
         let pairs = self.extents.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
         pairs.filter(|(one, next)| !one.is_continued_by(next))
     }
 
-    /// The map of a file. What is still in memory is written first, because it has no place before.
+    /// Reads the map of a file. Data that is only in memory is flushed first, because it has no location on the
+    /// device before that.
     ///
     /// # Errors
     /// The file cannot be read, is not a regular file, or its file system does not report extents.
     pub fn of(path: &Path) -> Result<FileMap, MapError> {
         let unreadable = |error| MapError::Unreadable { path: path.into(), error };
-        // Asked before the file is opened: the open of a pipe would wait.
+        // The type is checked before the file is opened, because opening a pipe would block.
         if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
             return Err(MapError::NotAFile(path.into()));
         }
@@ -131,7 +132,8 @@ mod tests {
 
     use super::*;
 
-    /// A file with content from 0 to 64 KiB and from 128 to 192 KiB, unless the file system reports no extents.
+    /// Creates a file with data from 0 to 64 KiB and from 128 to 192 KiB. Returns `None` if the file system does not
+    /// report extents.
     fn sparse() -> Option<(tempfile::TempDir, FileMap)> {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("a.edb");
@@ -173,7 +175,7 @@ mod tests {
         std::fs::write(&path, "text").unwrap();
         match FileMap::of(&path) {
             Err(error @ MapError::NoExtents(_)) => assert!(error.to_string().contains("FIEMAP"), "{error}"),
-            // A container may have another file system there.
+            // In a container, `/dev/shm` may be on another file system.
             other => assert!(other.is_ok(), "{other:?}"),
         }
     }

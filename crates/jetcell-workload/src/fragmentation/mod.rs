@@ -1,7 +1,8 @@
-//! How a file is divided into parts on its device.
+//! Fragmentation of a file on its device.
 //!
-//! Extents that follow each other in the file and on the device are one piece: a transfer over both needs no seek. File systems
-//! limit the length of an extent (ext4: 128 MiB), so the number of extents alone says little.
+//! Extents that are contiguous in the file and on the device form one piece, because a transfer across both needs no
+//! seek. File systems limit the length of an extent (ext4: 128 MiB). The number of extents alone is therefore not
+//! meaningful.
 
 mod file_map;
 
@@ -12,69 +13,70 @@ use serde::{Deserialize, Serialize};
 pub use self::file_map::{Extent, FileMap, MapError};
 use crate::layout::Plan;
 
-/// Where a file is on its device. All sizes and distances are in bytes.
+/// Location of a file on its device. All sizes and distances are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmentation {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
     /// Length of the file.
     pub bytes: u64,
-    /// Extents, as the file system reports them.
+    /// Number of extents, as reported by the file system.
     pub extents: usize,
-    /// Runs of extents that follow each other in the file and on the device.
+    /// Number of pieces: runs of extents that are contiguous in the file and on the device.
     pub pieces: usize,
-    /// Length of the smallest extent; 0 if there is none.
+    /// Length of the smallest extent, or 0 if there are no extents.
     pub smallest_extent_bytes: u64,
     /// Mean length of the extents.
     pub mean_extent_bytes: f64,
     /// Length of the largest extent.
     pub largest_extent_bytes: u64,
-    /// Mean distance on the device from the end of an extent to the start of the next; neighbours have the distance 0. `None` if
-    /// there are no two extents with known places.
+    /// Mean distance on the device from the end of an extent to the start of the next. Contiguous extents have the
+    /// distance 0. `None` if no two successive extents have known locations.
     pub mean_distance_bytes: Option<f64>,
-    /// Largest distance.
+    /// Largest distance on the device from the end of an extent to the start of the next.
     pub largest_distance_bytes: Option<u64>,
-    /// Extents that are in front of their predecessor on the device.
+    /// Number of extents located before their predecessor on the device.
     pub backward: usize,
-    /// Reads that need more than one piece, by size.
+    /// Reads that span more than one piece, by read size.
     pub reads: Vec<CrossedReads>,
-    /// Parts of the file without space on the device. A read of them does not reach it.
+    /// Bytes of the file without allocated space. A read of a hole does not reach the device.
     pub hole_bytes: u64,
-    /// Allocated parts that were never written. A read of them does not reach the device either.
+    /// Bytes that are allocated but were never written. A read of these bytes does not reach the device either.
     pub unwritten_bytes: u64,
-    /// Parts that are shared with other files or snapshots. The next write to them moves them.
+    /// Bytes that are shared with other files or snapshots. The next write to these bytes moves them.
     pub shared_bytes: u64,
-    /// Parts whose place the file system does not tell, because they are compressed, encrypted, in an inode or not yet placed.
+    /// Bytes whose location the file system does not report, because they are compressed, encrypted, stored in an
+    /// inode or not yet allocated.
     pub unplaced_bytes: u64,
 }
 
-/// Reads of one size, at multiples of this size.
+/// Statistics for reads of one size, at offsets that are multiples of this size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossedReads {
-    /// Size of a read.
+    /// Size of a read in bytes.
     pub read_bytes: u64,
-    /// Number of reads of this size that cover the file.
+    /// Number of reads of this size that are needed to read the whole file.
     pub reads: u64,
-    /// Those of them that need parts of more than one piece.
+    /// Number of reads that span more than one piece.
     pub crossing: u64,
-    /// `crossing` as a share of `reads`, from 0 to 1.
+    /// Ratio of `crossing` to `reads`, from 0 to 1.
     pub share: f64,
 }
 
-/// A database before and after a load.
+/// Fragmentation of a database before and after a load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FragmentationChange {
-    /// Before the load.
+    /// Fragmentation before the load.
     pub before: Fragmentation,
-    /// After the load.
+    /// Fragmentation after the load.
     pub after: Fragmentation,
 }
 
-/// Bytes of a read of the background scan.
+/// Size of a background scan read in bytes.
 const SCAN_READ: u64 = 256 << 10;
 
-/// The databases of a run, with reads of a page and of the background scan. `None` for a file that is on an array, and where the file
-/// system does not tell places.
+/// Returns the fragmentation of each database of a run, for reads of one page and of the background scan. The value
+/// is `None` for a file on an array, and if the file system does not report locations.
 pub(crate) fn of_databases(plan: &Plan) -> Vec<Option<Fragmentation>> {
     let reads = [u64::from(plan.page_bytes), SCAN_READ];
     let of = |path: &PathBuf| FileMap::of(path).ok().map(|map| Fragmentation::of(&map, &reads));
@@ -82,7 +84,7 @@ pub(crate) fn of_databases(plan: &Plan) -> Vec<Option<Fragmentation>> {
 }
 
 impl Fragmentation {
-    /// The fragmentation of a file, with reads of these sizes. A size of 0 is left out.
+    /// Computes the fragmentation of a file for the given read sizes. A size of 0 is ignored.
     pub fn of(map: &FileMap, read_sizes: &[u64]) -> Fragmentation {
         let extents = &map.extents;
         let lengths = || extents.iter().map(|extent| extent.bytes);
@@ -124,11 +126,11 @@ impl CrossedReads {
         let mut crossed: Vec<u64> = breaks
             .iter()
             .filter(|(_, next)| next.logical < bytes)
-            // A read from a hole between them needs one of both only.
+            // If there is a hole between the extents, a read may need only one of the two.
             .filter(|(one, next)| one.end().saturating_sub(1) / size == next.logical / size)
             .map(|(_, next)| next.logical / size)
             .collect();
-        // The extents are in the order of the file, so equal reads are neighbours.
+        // The extents are in file order, so equal read numbers are adjacent.
         crossed.dedup();
         let (reads, crossing) = (bytes.div_ceil(size), crossed.len() as u64);
         CrossedReads { read_bytes: size, reads, crossing, share: crossing as f64 / (reads as f64).max(1.0) }
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn reads_that_need_two_pieces_are_counted_once_each() {
-        // Breaks at 48, 56 and 128 KiB: the first two are in one page, the third is between two pages.
+        // The breaks are at 48, 56 and 128 KiB. The first two are in one page, and the third is between two pages.
         let extents =
             vec![extent(0, 1000, 48), extent(48, 4000, 8), extent(56, 100, 72), extent(128, 9000, 1024)];
         let found = fragmentation(1152, extents);
@@ -180,7 +182,7 @@ mod tests {
         let counts: Vec<(u64, u64)> = found.reads.iter().map(|reads| (reads.reads, reads.crossing)).collect();
         assert_eq!(counts, [(36, 1), (5, 1)]);
         assert!((found.reads[0].share - 1.0 / 36.0).abs() < 1e-12);
-        // 4000 - 1048, 4008 - 100, 9000 - 172.
+        // The distances are 4000 - 1048, 4008 - 100 and 9000 - 172.
         assert_eq!(found.largest_distance_bytes, Some(8828 * KIB));
         assert_eq!(found.mean_distance_bytes, Some((2952 + 3908 + 8828) as f64 * KIB as f64 / 3.0));
         assert_eq!((found.smallest_extent_bytes, found.largest_extent_bytes), (8 * KIB, 1024 * KIB));
@@ -196,7 +198,7 @@ mod tests {
             (found.hole_bytes, found.unwritten_bytes, found.shared_bytes),
             (64 * KIB, 64 * KIB, 64 * KIB)
         );
-        // Only the read of 256 KiB needs more than one piece: the others are within one, or in the hole.
+        // Only the read of 256 KiB spans more than one piece. The other reads are within one piece or in the hole.
         assert_eq!(found.reads.iter().map(|reads| reads.crossing).collect::<Vec<_>>(), [0, 1]);
     }
 

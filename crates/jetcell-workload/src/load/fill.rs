@@ -1,8 +1,8 @@
-//! The create phase: loads the tables of all databases in parallel, each by one thread, in key order. The records are those of
-//! [`filling`], no matter which thread adds them and when.
+//! The create phase. It loads the tables of all databases in parallel and in key order, with one thread per table.
+//! The records are those of [`filling`], regardless of the thread and the time.
 //!
-//! A table is loaded completely or not at all, so a creation that was interrupted goes on with the tables that are missing.
-//! What is then missing to the size of a database is inserted, as by the load of a test.
+//! A table is loaded completely or not at all, so an interrupted creation resumes with the missing tables. If a
+//! database is then smaller than its target size, records are inserted as in the load of a test.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,18 +17,19 @@ use crate::measurement::Snapshot;
 use crate::observer::{Heartbeat, Observer, Phase, StopSignal};
 use crate::profile::Profile;
 
-/// Records inserted in one transaction: few enough to keep the version store small.
+/// Number of records inserted in one transaction. The number is small to limit the size of the version store.
 const RECORDS_PER_TRANSACTION: usize = 32;
-/// What a database without tables takes.
+/// Size of a database without tables, in bytes.
 const EMPTY_DATABASE_BYTES: u64 = 1 << 20;
-/// Loads of tables up to this size wait for syncs most of their time, so twice as many run as there are processors.
+/// Maximum size of a small table, in bytes. Loads of small tables mostly wait for syncs, so twice as many run as
+/// there are processors.
 const SMALL_TABLE_BYTES: u64 = 64 << 20;
-/// Bytes of a load that are counted at a time.
+/// Granularity of progress updates during a load, in bytes.
 const COUNTED_BYTES: u64 = 256 << 10;
-/// Limits of the memory of one load.
+/// Minimum and maximum memory for one load, in bytes.
 const LOAD_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=96 << 20;
 
-/// Fills the databases. A stop request ends it early; tables that are complete, and records that were inserted, stay.
+/// Fills the databases. A stop request ends the phase early. Completed tables and inserted records remain.
 pub(crate) fn fill(
     store: &dyn Store,
     plan: &Plan,
@@ -39,7 +40,7 @@ pub(crate) fn fill(
     let total = plan.initial_bytes();
     observer.begin(Phase::Create, total);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // Loads hardly use the cache, which leaves them the other half of its memory.
+    // Loads hardly use the page cache, so they get the other half of its memory.
     let largest = plan.instances.iter().map(|instance| instance.initial_bytes).max().unwrap_or(0);
     let wanted = loads(largest / u64::from(plan.tables.max(1)), processors);
     let (workers, load_bytes) = shares(plan.cache_bytes / 2, wanted);
@@ -72,37 +73,38 @@ pub(crate) fn fill(
     filling.failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// How many loads of tables up to this size may run at a time.
+/// Returns the maximum number of concurrent loads of tables up to this size.
 fn loads(table_bytes: u64, processors: usize) -> usize {
     if table_bytes <= SMALL_TABLE_BYTES { 2 * processors } else { processors }
 }
 
-/// How many loads share this memory, at most `wanted`, and the bytes of each.
+/// Returns the number of loads that share this memory, at most `wanted`, and the memory of each load in bytes.
 fn shares(memory: u64, wanted: usize) -> (usize, usize) {
     let most = usize::try_from(memory / LOAD_BYTES.start()).unwrap_or(usize::MAX).max(1);
     let workers = wanted.min(most);
     (workers, (memory / workers as u64).clamp(*LOAD_BYTES.start(), *LOAD_BYTES.end()) as usize)
 }
 
-/// The work of all threads.
+/// State that all load threads share.
 struct Filling<'a> {
     store: &'a dyn Store,
     plan: &'a Plan,
     profile: &'a Profile,
-    /// Memory of each load.
+    /// Memory for each load, in bytes.
     load_bytes: usize,
-    /// The next table, in the order of [`Filling::work`].
+    /// Index of the next table to load, in the order of [`Filling::work`].
     next: AtomicUsize,
-    /// Tables of each database that are not loaded yet.
+    /// Number of tables in each database that are not loaded yet.
     missing: Vec<AtomicU32>,
-    /// Bytes so far.
+    /// Number of bytes filled so far.
     filled: AtomicU64,
     failure: Mutex<Option<Error>>,
     quit: AtomicBool,
 }
 
 impl Filling<'_> {
-    /// Loads tables until none is left. The first tables of all databases come first, so that all volumes work.
+    /// Loads tables until all tables are loaded. The first tables of all databases are loaded first, so all volumes
+    /// are busy.
     fn work(&self, done: &(dyn Fn() -> bool + Sync)) {
         let databases = self.plan.instances.len();
         let tables = databases * self.plan.tables as usize;
@@ -125,13 +127,13 @@ impl Filling<'_> {
         }
     }
 
-    /// Loads a table, unless it is there. Each table gets the same part of the size of its database.
+    /// Loads a table, unless it exists. Each table gets an equal share of the size of its database.
     fn load(&self, place: Place, done: &dyn Fn() -> bool) -> Result<()> {
         let database = place.database as usize;
         let target = self.plan.instances[database].initial_bytes.saturating_sub(EMPTY_DATABASE_BYTES);
         let part = target / u64::from(self.plan.tables.max(1));
         let mut counted = 0;
-        // Threads that count each row wait for each other.
+        // Counting every row would cause contention between the threads.
         let mut count = |bytes: u64, least: u64| {
             let more = bytes.saturating_sub(counted);
             if more >= least {
@@ -163,7 +165,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Inserts records until the database has its size.
+    /// Inserts records until the database has its target size.
     fn top_up(&self, database: u32, done: &dyn Fn() -> bool) -> Result<()> {
         let target = self.plan.instances[database as usize].initial_bytes;
         let is_full = || done() || self.store.database_bytes(database as usize) >= target;
@@ -191,7 +193,7 @@ impl Filling<'_> {
         for id in first..first + RECORDS_PER_TRANSACTION as i64 {
             let row = row(&self.profile.records, place, id, &filling(self.profile, place, id));
             if let Err(error) = session.insert(place.table, &row) {
-                // The first error says more than an error of the rollback after it.
+                // The first error is more informative than an error of the rollback that follows.
                 let _ = session.rollback();
                 return Err(error);
             }
@@ -210,7 +212,7 @@ mod tests {
         assert_eq!(shares(48 << 20, 64), (12, 4 << 20));
         assert_eq!(shares(4 << 30, 2), (2, 96 << 20));
         assert_eq!((loads(64 << 20, 2), loads(65 << 20, 2)), (4, 2));
-        // One load cannot do with less.
+        // A load always gets the minimum memory, even if the available memory is smaller.
         assert_eq!(shares(1 << 20, 64), (1, 4 << 20));
     }
 }

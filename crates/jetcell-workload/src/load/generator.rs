@@ -1,4 +1,4 @@
-//! The sequence of operations of a thread. It depends on the seed only.
+//! The sequence of operations of a thread. It depends only on the seed and the thread number.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -10,22 +10,22 @@ use crate::profile::{Mix, Profile, Records, Skew};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OperationKind {
-    /// A new record.
+    /// Inserts a new record.
     Insert,
-    /// A record removed.
+    /// Deletes a record.
     Delete,
-    /// A record changed.
+    /// Changes a record.
     Replace,
-    /// A record read and verified.
+    /// Reads and verifies a record.
     Read,
 }
 
 impl OperationKind {
-    /// All kinds; `kind as usize` is an index into arrays of this length.
+    /// All kinds. `kind as usize` is an index into arrays of this length.
     pub(crate) const ALL: [OperationKind; 4] =
         [OperationKind::Insert, OperationKind::Delete, OperationKind::Replace, OperationKind::Read];
 
-    /// The name of the kind in results.
+    /// Returns the name of the kind in results.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             OperationKind::Insert => "insert",
@@ -36,32 +36,33 @@ impl OperationKind {
     }
 }
 
-/// One operation of the load.
+/// An operation of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     /// Kind of the operation.
     pub(crate) kind: OperationKind,
-    /// The table.
+    /// Table number.
     pub(crate) table: u32,
-    /// The record: a point of the key range, as a fraction of 2^64.
+    /// Position of the record in the key range, as a fraction of 2^64.
     pub(crate) point: u64,
-    /// Whether the commit waits for the log.
+    /// Whether the commit waits until the log is durable.
     pub(crate) durable: bool,
-    /// Whether the record gets long content.
+    /// Whether the record has long content.
     pub(crate) long: bool,
-    /// Makes the content unique.
+    /// Random number that makes the content unique.
     pub(crate) stamp: u64,
 }
 
 impl Operation {
-    /// The key at this point of a key range that ends before `next_id`; keys start at 1.
+    /// Returns the key at this position of a key range that ends before `next_id`. Keys start at 1.
     pub(crate) fn id_below(&self, next_id: i64) -> i64 {
         let keys = u128::from(next_id.max(2).unsigned_abs() - 1);
         1 + ((keys * u128::from(self.point)) >> 64) as i64
     }
 }
 
-/// The stamp of a record. It is odd, so that no long content begins with 0x18, which libesedb takes for compressed.
+/// Returns the stamp of a record. The stamp is odd, so long content never starts with 0x18, which libesedb interprets
+/// as compressed data.
 pub(crate) fn stamp(random: u64) -> u64 {
     random | 1
 }
@@ -78,7 +79,7 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// The sequence of one load thread.
+    /// Creates the sequence of one load thread.
     pub(crate) fn new(profile: &Profile, thread: usize) -> Generator {
         let mut random = ChaCha8Rng::seed_from_u64(profile.seed);
         random.set_stream(thread as u64 + 1);
@@ -96,7 +97,7 @@ impl Generator {
         ((u64::from(self.random.next_u32()) * u64::from(limit)) >> 32) as u32
     }
 
-    /// The next operation.
+    /// Returns the next operation.
     pub(crate) fn operation(&mut self) -> Operation {
         let Mix { insert, delete, replace, .. } = self.mix;
         let draw = self.below(100) as u8;
@@ -107,8 +108,8 @@ impl Generator {
             _ => OperationKind::Read,
         };
         let any_table = self.below(self.records.tables);
-        // Inserts rotate over all tables, so that the tables grow evenly. Each thread begins at another table, so that
-        // threads seldom append to the same one.
+        // Inserts rotate over all tables, so the tables grow evenly. Each thread starts with a different table, so
+        // threads seldom append to the same table.
         let mut table = any_table;
         if kind == OperationKind::Insert {
             table = self.insert_table;
@@ -124,8 +125,9 @@ impl Generator {
         }
     }
 
-    /// The same operation at another place, after it found no record at its own. The result depends on the operation only
-    /// and does not change the sequence. Attempts from 1 to the number of tables reach every table once.
+    /// Returns the same operation at another position, for an operation that found no record. The result depends only
+    /// on the operation and does not change the sequence. Attempts from 1 to the number of tables reach every table
+    /// once.
     pub(crate) fn redraw(&self, operation: &Operation, attempt: u32) -> Operation {
         let mut random = ChaCha8Rng::seed_from_u64(operation.stamp);
         random.set_stream(u64::from(attempt));

@@ -1,4 +1,4 @@
-//! The mail load: which operations it does, what its records contain, and the threads that run it.
+//! The mail load: its operations, the content of its records, and its threads.
 
 mod fill;
 mod generator;

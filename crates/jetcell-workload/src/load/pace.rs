@@ -1,8 +1,9 @@
-//! The open loop: the clock starts operations, not the end of the operation before.
+//! Open-loop scheduling: operations start on a fixed schedule, not when the previous operation completes.
 //!
-//! Operation `n` is due at `start + n / rate`, no matter how slow the storage is. A thread takes the next number and waits
-//! until the operation is due. The latency counts from then, so it includes the time that the operation waited for a free
-//! thread. A stall therefore cannot hide in the operations that it delayed (coordinated omission).
+//! Operation `n` is due at `start + n / rate`, no matter how slow the storage is. A thread takes the next number and
+//! waits until the operation is due. The latency is measured from the due time, so it includes the time that the
+//! operation waited for a free thread. A stall therefore affects the latency of all operations that it delayed (no
+//! coordinated omission).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,10 +13,10 @@ use parking_lot::RwLock;
 
 use crate::measurement::OpenLoop;
 
-/// Longest sleep before a thread checks whether the load has ended.
+/// Maximum sleep time before a thread checks whether the load has been stopped.
 const NAP: Duration = Duration::from_millis(50);
 
-/// The schedule of all threads; it can be replaced while they run.
+/// Schedule of all threads. It can be replaced while the threads run.
 #[derive(Default)]
 pub(crate) struct Pace(RwLock<Option<Arc<Schedule>>>);
 
@@ -26,9 +27,9 @@ struct Schedule {
     completed: AtomicU64,
 }
 
-/// The right to begin one operation.
+/// Permission to start one operation.
 pub(crate) struct Turn {
-    /// Time at which the operation was due; it may be long past.
+    /// Time at which the operation was due. This time may be long past.
     pub(crate) due: Instant,
     schedule: Option<Arc<Schedule>>,
 }
@@ -43,7 +44,8 @@ impl Turn {
 }
 
 impl Pace {
-    /// Starts a schedule of `rate` operations per second. The first one is due now. The old schedule no longer counts.
+    /// Starts a schedule of `rate` operations per second. The first operation is due immediately. Operations of the
+    /// old schedule are no longer counted.
     pub(crate) fn start(&self, rate: f64) {
         let (taken, completed) = (AtomicU64::new(0), AtomicU64::new(0));
         *self.0.write() = Some(Arc::new(Schedule { rate, start: Instant::now(), taken, completed }));
@@ -53,7 +55,8 @@ impl Pace {
         self.0.read().clone()
     }
 
-    /// Waits until the next operation is due. Without a schedule it is due at once. `None` if the load ends first.
+    /// Waits until the next operation is due. Without a schedule, it is due immediately. Returns `None` if the load
+    /// is stopped first.
     pub(crate) fn wait(&self, quit: &AtomicBool) -> Option<Turn> {
         'schedules: loop {
             let Some(schedule) = self.current() else {
@@ -77,7 +80,7 @@ impl Pace {
         }
     }
 
-    /// How well the load keeps the schedule; `None` without one.
+    /// Returns how well the load keeps to the schedule, or `None` without a schedule.
     pub(crate) fn state(&self) -> Option<OpenLoop> {
         let schedule = self.current()?;
         let Schedule { rate, start, taken, completed } = &*schedule;
@@ -104,7 +107,7 @@ mod tests {
         pace.start(1000.0);
         let first = pace.wait(&quit).unwrap().due;
         std::thread::sleep(Duration::from_millis(200));
-        // 200 operations were due during the stall, one of which was begun before it.
+        // 200 operations became due during the stall, and one of them was started before the stall.
         let behind = pace.state().unwrap();
         assert!(behind.waiting >= 198 && !behind.kept_up(), "{behind:?}");
         for number in 1..=100 {
@@ -122,7 +125,7 @@ mod tests {
         pace.start(50.0);
         (0..6).for_each(|_| assert!(pace.wait(&quit).is_some()));
         assert!(began.elapsed() >= Duration::from_millis(99));
-        // The next one is due in a hundred seconds, so that it is not due on a slow machine either.
+        // The next operation is due in a hundred seconds, which is late enough even on a slow machine.
         pace.start(0.01);
         assert!(pace.wait(&quit).is_some());
         quit.store(true, Relaxed);
@@ -158,7 +161,7 @@ mod tests {
         pace.start(0.01);
         assert!(pace.wait(&quit).is_some());
         std::thread::scope(|scope| {
-            // The second operation is due in a hundred seconds, until the rate changes.
+            // The second operation is due in a hundred seconds, unless the rate changes.
             let waiting = scope.spawn(|| pace.wait(&quit));
             std::thread::sleep(Duration::from_millis(20));
             pace.start(1000.0);

@@ -1,4 +1,4 @@
-//! The content of the records of the load. It depends on the seed, the place and the key only.
+//! Content of the records of the load. The content depends only on the seed, the place and the key.
 //!
 //! ```text
 //! content of a short or long column
@@ -6,8 +6,9 @@
 //!  | stamp  | id     | noise ...           |     little-endian; the stream of noise is keyed by place, id and stamp
 //! ```
 //!
-//! Content is incompressible and never repeats. Every byte can be verified from the content itself and the place that it
-//! was read from: a record that is lost, mixed up or damaged does not verify.
+//! Content is incompressible and never repeats. Every byte can be verified from the content itself and the place from
+//! which it was read. The verification fails for a record that is misplaced or damaged, or that contains parts of
+//! several versions.
 
 use std::fmt;
 
@@ -16,8 +17,8 @@ use crate::load::generator::{Operation, OperationKind, stamp};
 use crate::load::stream::StreamKey;
 use crate::profile::{Profile, Records};
 
-/// The operation that adds record `id` when databases are filled. It depends on the seed and the place only, so that a
-/// continued creation has the same records as an uninterrupted one.
+/// Returns the operation that adds record `id` when databases are filled. The operation depends only on the seed, the
+/// place and the key. A resumed creation therefore has the same records as an uninterrupted one.
 pub(crate) fn filling(profile: &Profile, place: Place, id: i64) -> Operation {
     let mut random = key(place, id, profile.seed).and(Column::Filling as u64).stream();
     let long = random.next_u64() % 100 < u64::from(profile.records.long_percent);
@@ -25,26 +26,26 @@ pub(crate) fn filling(profile: &Profile, place: Place, id: i64) -> Operation {
     Operation { kind: OperationKind::Insert, table: place.table, point: 0, durable: false, long, stamp }
 }
 
-/// The database and the table of a record.
+/// Database and table of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Database number in the plan, from 0.
+    /// Index of the database in the plan, starting at 0.
     pub(crate) database: u32,
-    /// Table number, from 0.
+    /// Table number, starting at 0.
     pub(crate) table: u32,
 }
 
-/// A column of a record; part of the key of its content.
+/// Column of a record. The column is part of the key of its content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     Thread,
     Short,
     Long,
-    /// No column: the properties of the whole record when databases are filled.
+    /// Not a column: selects the stream for the properties of a whole record when databases are filled.
     Filling,
 }
 
-/// Bytes of stamp and id in front of the stream.
+/// Length of the stamp and id before the noise, in bytes.
 const PREFIX: usize = 16;
 
 fn key(place: Place, id: i64, stamp: u64) -> StreamKey {
@@ -52,9 +53,9 @@ fn key(place: Place, id: i64, stamp: u64) -> StreamKey {
     StreamKey::new(place).and(id as u64).and(stamp)
 }
 
-/// Replaces `bytes` by the content of a column.
+/// Replaces `bytes` with the content of a column.
 fn set_content(bytes: &mut Vec<u8>, key: StreamKey, id: i64, stamp: u64, column: Column, len: u32) {
-    // The row before had the same length, as a rule, so that nothing has to be cleared.
+    // The previous row usually had the same length, so the buffer does not have to be cleared.
     bytes.resize((len as usize).max(PREFIX), 0);
     let (prefix, noise) = bytes.split_at_mut(PREFIX);
     prefix[..8].copy_from_slice(&stamp.to_le_bytes());
@@ -66,14 +67,14 @@ fn thread(key: StreamKey) -> [u8; 16] {
     key.and(Column::Thread as u64).stream().next_pair()
 }
 
-/// The record that `operation` writes under `id`.
+/// Returns the record that `operation` writes with the key `id`.
 pub(crate) fn row(records: &Records, place: Place, id: i64, operation: &Operation) -> Row {
     let mut row = Row::default();
     set_row(&mut row, records, place, id, operation);
     row
 }
 
-/// Like [`row()`], in the memory of another row.
+/// Creates the same record as [`row()`], but reuses the memory of an existing row.
 pub(crate) fn set_row(row: &mut Row, records: &Records, place: Place, id: i64, operation: &Operation) {
     let stamp = operation.stamp;
     let key = key(place, id, stamp);
@@ -89,14 +90,14 @@ pub(crate) fn set_row(row: &mut Row, records: &Records, place: Place, id: i64, o
     }
 }
 
-/// A record whose content is not what was written.
+/// Verification error for a record whose content differs from the content that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WrongContent {
-    /// The place that the record was read from.
+    /// Place from which the record was read.
     pub(crate) place: Place,
     /// Key of the record.
     pub(crate) id: i64,
-    /// What is wrong.
+    /// Description of the error.
     pub(crate) what: String,
 }
 
@@ -111,7 +112,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// Checks every byte of a record against the place it was read from.
+/// Verifies every byte of a record for the place from which it was read.
 pub(crate) fn verify(place: Place, row: &Row) -> Result<(), WrongContent> {
     let wrong = |what: String| Err(WrongContent { place, id: row.id, what });
     let Some(stamp) = word(&row.short, 0) else { return wrong("short column is cut off".into()) };

@@ -1,71 +1,72 @@
-//! The generator behind the content of records.
+//! Generates the content of records.
 //!
 //! ```text
 //!  content  = block | block | ...            each of up to 2048 bytes
 //!  block    = NOISE[at ..] xor mask | mask | ...     `at` and the 16 bytes of the mask are numbers of the stream, others for each block
 //! ```
 //!
-//! Content need not be secret, only incompressible and repeatable. All of it is the same noise, but under other masks, so that
-//! compression and deduplication, which look for equal bytes, find none. Numbers for every word would cost two to three times as much.
+//! Content need not be secret, only incompressible and repeatable. All content is derived from the same noise, but
+//! with different masks. Compression and deduplication search for equal bytes and therefore find none. Generating a
+//! random number for every word would take two to three times as long.
 
 /// The golden ratio as a fraction of 2^64.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// What a state is combined with before it is multiplied by itself; as in wyrand.
+/// Constant that is combined with the state before the multiplication, as in wyrand.
 const SECRET: u64 = 0x8BB8_4B93_962E_ACC9;
 
-/// Words that are set at a time.
+/// Number of words that are set at a time.
 const GROUP: usize = 8;
-/// Words of a block.
+/// Number of words in a block.
 const BLOCK: usize = 256;
-/// Words of noise from which a block can begin.
+/// Number of positions in the noise at which a block can start.
 const STARTS: usize = 512;
 
-/// Random words, the same ones for all content.
+/// Random words. All content uses the same words.
 static NOISE: [u64; STARTS + BLOCK] = noise();
 
-/// The words that a stream depends on.
+/// Key of a stream, derived from a sequence of words.
 #[derive(Clone, Copy)]
 pub(crate) struct StreamKey(u64);
 
 impl StreamKey {
-    /// The key of one word.
+    /// Creates a key from one word.
     pub(crate) const fn new(word: u64) -> StreamKey {
         StreamKey(GOLDEN).and(word)
     }
 
-    /// The key that has another word.
+    /// Returns the key that is extended by another word.
     pub(crate) const fn and(self, word: u64) -> StreamKey {
         StreamKey(mix(self.0 ^ word.wrapping_mul(GOLDEN)))
     }
 
-    /// The stream of this key.
+    /// Returns the stream for this key.
     pub(crate) const fn stream(self) -> Stream {
         Stream { state: self.0, increment: mix(self.0 ^ GOLDEN) | 1 }
     }
 }
 
-/// A stream of 64-bit numbers: wyrand, which takes one multiplication for a number, with an increment of its own for each key,
-/// so that the streams of two keys do not run through the same numbers.
+/// A stream of 64-bit random numbers. The algorithm is wyrand, which needs one multiplication per number. Each key
+/// has a different increment, so the streams of two keys do not produce the same sequence of numbers.
 pub(crate) struct Stream {
     state: u64,
     increment: u64,
 }
 
 impl Stream {
-    /// The next number.
+    /// Returns the next number.
     pub(crate) const fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(self.increment);
         let product = self.state as u128 * (self.state ^ SECRET) as u128;
         product as u64 ^ (product >> 64) as u64
     }
 
-    /// Fills `bytes` with content.
+    /// Fills `bytes` with content of the stream.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for block in bytes.chunks_mut(8 * BLOCK) {
             let at = self.next_u64() as usize % STARTS;
             let (even, odd) = (self.next_u64(), self.next_u64());
-            // Groups of this length fit the registers of a processor.
+            // Groups of this length fit the vector registers of a processor.
             let mask = [even, odd, even, odd, even, odd, even, odd];
             let (groups, rest) = block.as_chunks_mut::<{ 8 * GROUP }>();
             let (noise, behind) = NOISE[at..at + BLOCK].split_at(GROUP * groups.len());
@@ -76,14 +77,14 @@ impl Stream {
         }
     }
 
-    /// The next two numbers, little-endian.
+    /// Returns the next two numbers in little-endian order.
     pub(crate) const fn next_pair(&mut self) -> [u8; 16] {
         let (first, second) = (self.next_u64(), self.next_u64());
         ((second as u128) << 64 | first as u128).to_le_bytes()
     }
 }
 
-/// Sets the bytes to those of as many words, at most [`GROUP`]; the last word may be cut off.
+/// Sets `bytes` to the masked words of `noise`, at most [`GROUP`] words. The last word may be truncated.
 #[inline]
 fn set_words(bytes: &mut [u8], noise: &[u64], mask: [u64; GROUP]) {
     let (words, rest) = bytes.as_chunks_mut::<8>();
@@ -104,7 +105,8 @@ const fn noise() -> [u64; STARTS + BLOCK] {
     noise
 }
 
-/// The finalizer of SplitMix64: every bit of the result depends on every bit of `number`.
+/// Mixes the bits of a number with the finalizer of SplitMix64. Every bit of the result depends on every bit of
+/// `number`.
 const fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ number >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -125,7 +127,7 @@ mod tests {
         bytes
     }
 
-    /// With this increment, the numbers are those of another implementation of wyrand.
+    /// Compares the numbers with another implementation of wyrand that has this increment.
     #[test]
     fn numbers_are_those_of_wyrand() {
         let mut other = fastrand::Rng::with_seed(1_234_567);

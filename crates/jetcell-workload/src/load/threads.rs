@@ -1,9 +1,10 @@
-//! The threads of the load. They dispatch batches to the databases in turn ([`Turns`]). A batch is 16 updates and the matching share
-//! of reads. Each update is a transaction of its own, so that the share of lazy commits applies to each.
+//! Threads of the load. The threads dispatch batches to the databases in turn ([`Turns`]). A batch consists of 16
+//! updates and the matching share of reads. Each update is a separate transaction, so the share of lazy commits
+//! applies to each update.
 //!
-//! The load does not remember live keys, so its memory does not grow with the database. It finds a record with a seek to
-//! a random point of the key range. If there is none, or another thread holds the record, the thread tries once in each
-//! other table; after that the operation counts as a miss or a conflict.
+//! The load does not remember live keys, so its memory does not grow with the database. The load finds a record with
+//! a seek to a random position of the key range. If there is no record, or another thread has locked the record, the
+//! thread tries once in each other table. If all attempts fail, the operation counts as a miss or a conflict.
 //!
 //! Each table has one counter for the keys of inserts, so no two threads insert the same key.
 
@@ -21,13 +22,15 @@ use crate::load::turns::Turns;
 use crate::measurement::{OpenLoop, Tally};
 use crate::profile::Profile;
 
-/// Longest batch as a multiple of its updates, for a mix with few updates. A usual batch has about 25 operations.
+/// Maximum number of operations in a batch, as a multiple of its updates. The limit applies to a mix with few
+/// updates. A usual batch has about 25 operations.
 const LONGEST_BATCH: u32 = 8;
 
-/// Tallies of all threads at most. A tally has a few hundred KiB of distributions, and more threads than these share some.
+/// Maximum number of tallies. A tally contains a few hundred KiB of distributions. If there are more threads, several
+/// threads share a tally.
 const MOST_TALLIES: usize = 16;
 
-/// Load on open databases.
+/// The load on a set of open databases.
 pub(crate) struct Load<'a> {
     store: &'a dyn Store,
     profile: &'a Profile,
@@ -41,7 +44,7 @@ pub(crate) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    /// Reads the last key of each table.
+    /// Creates the load. Reads the last key of each table.
     pub(crate) fn new(store: &'a dyn Store, databases: usize, profile: &'a Profile) -> Result<Load<'a>> {
         let mut next_ids = Vec::new();
         for database in 0..databases {
@@ -66,7 +69,7 @@ impl<'a> Load<'a> {
         })
     }
 
-    /// Runs the threads while `control` runs, then stops them. The error is the first one that ended a thread.
+    /// Runs the threads while `control` runs, then stops them. Returns the first error that stopped a thread.
     pub(crate) fn run<R>(&self, control: impl FnOnce(&Load<'a>) -> R) -> (R, Option<Error>) {
         let outcome = std::thread::scope(|scope| {
             for thread in 0..self.profile.threads {
@@ -83,34 +86,35 @@ impl<'a> Load<'a> {
         (outcome, self.failure.lock().clone())
     }
 
-    /// Starts the open loop: from now on operations start at this rate. Before, each thread runs without pauses.
+    /// Starts the open loop: all further operations start at this rate. Before this call, each thread runs without
+    /// pauses.
     pub(crate) fn start_pace(&self, rate: f64) {
         self.pace.start(rate);
     }
 
-    /// How well the load keeps its rate.
+    /// Returns how well the load keeps its rate.
     pub(crate) fn open_loop(&self) -> Option<OpenLoop> {
         self.pace.state()
     }
 
-    /// Whether a thread has ended with an error.
+    /// Returns true if a thread has stopped with an error.
     pub(crate) fn failed(&self) -> bool {
         self.failure.lock().is_some()
     }
 
-    /// Operations so far, without copying histograms.
+    /// Returns the number of operations so far, without copying histograms.
     pub(crate) fn operations(&self) -> u64 {
         self.tallies.iter().map(|tally| tally.lock().total()).sum()
     }
 
-    /// The work since the last [`Load::take_tally`].
+    /// Returns the work since the last call of [`Load::take_tally`].
     pub(crate) fn tally(&self) -> Tally {
         let mut sum = Tally::default();
         self.tallies.iter().for_each(|tally| sum.add(&tally.lock()));
         sum
     }
 
-    /// Takes the work since the last call.
+    /// Returns and resets the work since the last call.
     pub(crate) fn take_tally(&self) -> Tally {
         let mut sum = Tally::default();
         for tally in &self.tallies {
@@ -144,7 +148,7 @@ struct Worker<'a> {
     tally: &'a Mutex<Tally>,
 }
 
-/// Outcome of an operation that did not fail.
+/// Result of an operation that did not fail.
 enum Outcome {
     Done,
     Missed,
@@ -220,12 +224,12 @@ impl Worker<'_> {
     }
 }
 
-/// Whether another table may have a record for the operation.
+/// Returns true if another table may have a record for the operation.
 fn found_nothing(outcome: &Result<Outcome>) -> bool {
     matches!(outcome, Ok(Outcome::Missed) | Err(Error::WriteConflict | Error::RecordNotFound))
 }
 
-/// Whether the load can continue with the next operation.
+/// Returns true if the load can continue with the next operation.
 fn is_retryable(error: &Error) -> bool {
     matches!(error, Error::WriteConflict | Error::RecordNotFound | Error::VersionStoreFull { .. })
 }
@@ -246,7 +250,7 @@ fn change(
     let wanted = operation.id_below(next_id.load(Relaxed));
     let found = match session.seek(table, wanted)? {
         Some(id) => Some(id),
-        // All keys from here to the end are deleted: continue at the first key.
+        // All keys from here to the end are deleted, so the search continues at the first key.
         None => session.seek(table, 1)?,
     };
     let Some(id) = found else { return Ok(Outcome::Missed) };

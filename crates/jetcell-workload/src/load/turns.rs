@@ -1,23 +1,24 @@
-//! Whose turn it is: databases get batches in turn, and each volume has at most its share of the threads at a time. So the
-//! threads that wait for a slow volume are not missing on others, and what is measured there is their own speed.
+//! Assigns databases to threads. Databases get batches in turn, and each volume has at most its share of the threads
+//! at a time. Threads that wait for a slow volume therefore do not reduce the threads of other volumes. The
+//! measurement of the other volumes shows their own speed.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The turns of the databases of a load.
+/// Assignment of the databases of a load to its threads.
 pub(crate) struct Turns {
     next: AtomicUsize,
-    /// The volume of each database.
+    /// Volume number of each database.
     volumes: Vec<usize>,
-    /// Threads that work on each volume.
+    /// Number of threads that work on each volume.
     busy: Vec<AtomicUsize>,
-    /// Threads of a volume at most: all volumes together have at least as many as there are.
+    /// Maximum number of threads for each volume. The sum for all volumes is at least the number of threads.
     most: usize,
 }
 
-/// The turn of a database, until it is dropped.
+/// A thread's turn on a database. The turn ends when this value is dropped.
 pub(crate) struct DatabaseTurn<'a> {
     busy: &'a AtomicUsize,
-    /// The place of the database in the plan.
+    /// Index of the database in the plan.
     pub(crate) database: usize,
 }
 
@@ -28,14 +29,15 @@ impl Drop for DatabaseTurn<'_> {
 }
 
 impl Turns {
-    /// Turns of databases on these volumes, for so many threads. There is a database.
+    /// Creates the turns of databases on these volumes for the given number of threads. `volumes` must not be empty.
     pub(crate) fn new(volumes: Vec<usize>, threads: usize) -> Turns {
         let count = volumes.iter().max().map_or(1, |last| last + 1);
         let busy = (0..count).map(|_| AtomicUsize::new(0)).collect();
         Turns { next: AtomicUsize::new(0), volumes, busy, most: threads.div_ceil(count).max(1) }
     }
 
-    /// The next database whose volume has a thread left. At most as many threads as there are hold a turn, so there is one.
+    /// Returns the next database whose volume has a free thread. At most one turn per thread is held, so a free
+    /// volume always exists.
     pub(crate) fn take(&self) -> DatabaseTurn<'_> {
         loop {
             let database = self.next.fetch_add(1, Relaxed) % self.volumes.len();

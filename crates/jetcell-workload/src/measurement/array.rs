@@ -1,51 +1,52 @@
-//! Arrays below the databases, over time.
+//! Activity and state of the arrays that store the databases.
 
 use serde::{Deserialize, Serialize};
 
-/// What arrays did since they were started, and their state, all arrays together.
+/// Counters since the arrays were started, and their state. The values are sums over all arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArrayCounters {
-    /// Writes of the test.
+    /// Number of writes of the test.
     pub host_writes: u64,
-    /// Blocks of these writes.
+    /// Number of blocks in the writes of the test.
     pub host_blocks: u64,
-    /// Read commands to members.
+    /// Number of read commands sent to members.
     pub member_reads: u64,
-    /// Write commands to members.
+    /// Number of write commands sent to members.
     pub member_writes: u64,
-    /// Blocks of these writes.
+    /// Number of blocks in the write commands to members.
     pub member_blocks_written: u64,
-    /// Zones that rebuilds have finished, and all of theirs; both 0 if nothing is rebuilt.
+    /// Number of zones that running rebuilds have completed. `zones` is the total number of zones. Both are 0 if no
+    /// rebuild is running.
     pub zones_done: u64,
-    /// See `zones_done`.
+    /// Total number of zones of the running rebuilds.
     pub zones: u64,
-    /// Slots without a member that has all of their blocks.
+    /// Number of slots without a member that has all blocks of the slot.
     pub missing: u64,
 }
 
-/// The arrays in an interval.
+/// Activity of the arrays in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArraySample {
-    /// End of the interval, in seconds since the measurement began.
+    /// End of the interval, in seconds since the start of the measurement.
     pub at_seconds: f64,
-    /// Writes of the test.
+    /// Writes of the test per second.
     pub host_writes_per_second: f64,
-    /// Read commands to members.
+    /// Read commands to members per second.
     pub member_reads_per_second: f64,
-    /// Write commands to members.
+    /// Write commands to members per second.
     pub member_writes_per_second: f64,
-    /// `None` without a write of the test in the interval.
+    /// Write commands to members per write of the test, or `None` if the test wrote nothing in the interval.
     pub member_writes_per_host_write: Option<f64>,
-    /// See `member_writes_per_host_write`.
+    /// Blocks written to members per block written by the test, or `None` if the test wrote nothing in the interval.
     pub member_blocks_per_host_block: Option<f64>,
-    /// How much of the rebuild is done at the end of the interval; `None` if nothing is rebuilt.
+    /// Progress of the rebuild at the end of the interval in percent, or `None` if no rebuild is running.
     pub rebuilt_percent: Option<f64>,
-    /// Slots without a whole member at the end of the interval.
+    /// Number of slots without a complete member at the end of the interval.
     pub missing_members: u64,
 }
 
 impl ArrayCounters {
-    /// Adds those of another array.
+    /// Adds the counters of another array to these.
     pub fn add(&mut self, other: &ArrayCounters) {
         self.host_writes += other.host_writes;
         self.host_blocks += other.host_blocks;
@@ -57,7 +58,7 @@ impl ArrayCounters {
         self.missing += other.missing;
     }
 
-    /// The interval of this length that ends with these counters.
+    /// Returns the activity in the interval of `seconds` between `earlier` and these counters.
     pub(crate) fn since(&self, earlier: &ArrayCounters, at_seconds: f64, seconds: f64) -> ArraySample {
         let of = |count: fn(&ArrayCounters) -> u64| count(self).saturating_sub(count(earlier)) as f64;
         let rate = |count: fn(&ArrayCounters) -> u64| if seconds > 0.0 { of(count) / seconds } else { 0.0 };

@@ -1,20 +1,20 @@
-//! What a backup has read so far.
+//! Counters of a running backup.
 
 use serde::{Deserialize, Serialize};
 
-/// What the backup of one database has done so far.
+/// Progress of the backup of one database.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupCounters {
     /// Bytes of pages that were read and verified.
     pub bytes: u64,
-    /// Pages read.
+    /// Number of pages read.
     pub pages: u64,
-    /// Pages that were read again, because they were being written or looked wrong.
+    /// Number of pages that were read again, because a write was in progress or the page appeared damaged.
     pub read_again: u64,
-    /// Pages with flipped bits, which are corrected in the backup.
+    /// Number of pages with flipped bits. The flipped bits are corrected in the backup.
     pub corrected: u64,
-    /// Bad pages.
+    /// Number of damaged pages.
     pub bad: u64,
-    /// The first findings, one line each.
+    /// First findings, one line each.
     pub findings: Vec<String>,
 }

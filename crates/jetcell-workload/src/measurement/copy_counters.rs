@@ -1,40 +1,40 @@
-//! What a passive copy has done and what it has to do.
+//! Progress and backlog of a passive copy.
 
 use std::path::PathBuf;
 
 use crate::measurement::InstanceIo;
 
-/// The counters of a passive copy at one time.
+/// Counters of a passive copy at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct CopyCounters {
-    /// Its directory.
+    /// Directory of the copy.
     pub directory: PathBuf,
-    /// Its I/O, with the reads of the active side's logs.
+    /// I/O of the copy, including its reads of the active side's logs.
     pub io: InstanceIo,
-    /// The first generation that it does not have.
+    /// First generation that the copy lacks.
     pub next: u32,
-    /// Bytes of that generation which have arrived, as it is being written.
+    /// Bytes of the generation `next` that were received while its log was still being written.
     pub next_bytes: u64,
-    /// Bytes of logs that arrived so while they were being written.
+    /// Total bytes of logs that were received while they were still being written.
     pub streamed_bytes: u64,
-    /// Closed generations that it does not have.
+    /// Number of closed generations that the copy lacks.
     pub copy_queue: u32,
-    /// Generations that it has and has not replayed.
+    /// Number of generations that the copy has received but not replayed.
     pub replay_queue: u32,
-    /// Bytes of the logs of both queues.
+    /// Total size of the logs in both queues, in bytes.
     pub lag_bytes: u64,
-    /// Logs that it has replayed.
+    /// Number of logs that the copy has replayed.
     pub logs: u64,
-    /// Age of what it has replayed, in seconds, when it looked last; `None` before the first log.
+    /// Age of the newest replayed log in seconds, as of the last poll. `None` before the first log.
     pub lag_seconds: Option<u64>,
-    /// What it waits for.
+    /// Reason why the copy is waiting, if it is.
     pub waiting: Option<String>,
-    /// Why it does not follow any more.
+    /// Error that stopped the copy.
     pub failure: Option<String>,
 }
 
 impl CopyCounters {
-    /// Closed generations that were not replayed.
+    /// Returns the number of closed generations that were not replayed.
     pub fn behind(&self) -> u32 {
         self.copy_queue.saturating_add(self.replay_queue)
     }

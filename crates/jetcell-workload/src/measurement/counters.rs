@@ -1,4 +1,4 @@
-//! Counters of the open databases. A run reads them at the begin and at the end of each interval.
+//! Counters of the open databases. A run reads them at the start and at the end of each interval.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,40 +7,40 @@ use crate::measurement::io::IoTotals;
 /// State of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
-    /// Bytes of the cache that hold pages.
+    /// Bytes of the cache that contain pages.
     pub used_bytes: u64,
-    /// Highest size of the cache in bytes.
+    /// Maximum size of the cache in bytes.
     pub limit_bytes: u64,
-    /// Times a session waited for a free page. Jetstress: `Database Page Fault Stalls`.
+    /// Number of times a session waited for a free page. Jetstress: `Database Page Fault Stalls`.
     pub stalls: u64,
 }
 
 /// I/O of one instance since it was opened.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InstanceIo {
-    /// Pages read because a session needs or will need them.
+    /// Reads of pages that a session needs or that were prefetched for it.
     pub database_read: IoTotals,
-    /// Pages written.
+    /// Page writes.
     pub database_write: IoTotals,
     /// Log reads.
     pub log_read: IoTotals,
-    /// Log records written.
+    /// Writes of log records.
     pub log_write: IoTotals,
-    /// Preparation of log files and their headers, which is not part of the log write latency.
+    /// Writes that create log files and their headers. They are not part of the log write latency.
     pub log_format: IoTotals,
-    /// Reads of the background checksum scan, which are not part of the load.
+    /// Reads by the background checksum scan. They are not part of the load.
     pub scan_read: IoTotals,
-    /// Simulated log reads of further copies, which are not part of the load.
+    /// Simulated log reads of additional copies. They are not part of the load.
     pub log_copy_read: IoTotals,
-    /// Reads of a backup, which are not part of the load.
+    /// Reads by a backup. They are not part of the load.
     #[serde(default)]
     pub backup_read: IoTotals,
-    /// Transfers of any kind that failed.
+    /// Number of failed transfers of any kind.
     pub errors: u64,
 }
 
 impl InstanceIo {
-    /// Adds the I/O of another time.
+    /// Adds the I/O of another time span.
     pub fn add(&mut self, other: &InstanceIo) {
         self.database_read.add(&other.database_read);
         self.database_write.add(&other.database_write);
@@ -53,7 +53,7 @@ impl InstanceIo {
         self.errors = self.errors.saturating_add(other.errors);
     }
 
-    /// The I/O since the state `earlier`.
+    /// Returns the I/O since the state `earlier`.
     pub fn since(&self, earlier: &InstanceIo) -> InstanceIo {
         InstanceIo {
             database_read: self.database_read.since(&earlier.database_read),

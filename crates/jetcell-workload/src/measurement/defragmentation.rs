@@ -1,4 +1,4 @@
-//! The online defragmentation of a database beside the load, as the summary of a result.
+//! Summary of the online defragmentation of a database during the load.
 
 use std::path::PathBuf;
 
@@ -8,28 +8,28 @@ use serde::{Deserialize, Serialize};
 /// Summary of the defragmentation of one database, from its start to its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DefragSummary {
-    /// Database file.
+    /// Path of the database file.
     pub database: PathBuf,
-    /// Passes that were completed.
+    /// Number of completed passes.
     pub passes: u64,
-    /// Leaves visited. ESE: Online Defrag Pages Read.
+    /// Number of leaf pages visited. ESE: Online Defrag Pages Read.
     pub pages_read: u64,
-    /// Pages freed. ESE: Online Defrag Pages Freed.
+    /// Number of pages freed. ESE: Online Defrag Pages Freed.
     pub pages_freed: u64,
-    /// Time from its start to its end, in seconds.
+    /// Running time of the task, in seconds.
     pub seconds: f64,
-    /// Damaged pages that were skipped.
+    /// Number of damaged pages that were skipped.
     pub skipped: u64,
     /// Whether the task was the sequential layout, which moves pages.
     #[serde(default)]
     pub sequential_layout: bool,
-    /// Pages that the layout has moved.
+    /// Number of pages that the layout has moved.
     #[serde(default)]
     pub pages_moved: u64,
 }
 
 impl DefragSummary {
-    /// The summary of a defragmentation that ran for `seconds`.
+    /// Creates the summary of a defragmentation that ran for `seconds`.
     pub fn new(database: PathBuf, seconds: f64, progress: &DefragProgress) -> DefragSummary {
         DefragSummary {
             database,
@@ -42,7 +42,7 @@ impl DefragSummary {
         }
     }
 
-    /// The same, of the sequential layout.
+    /// Creates the summary of a sequential layout that ran for `seconds`.
     pub fn of_layout(database: PathBuf, seconds: f64, progress: &DefragProgress) -> DefragSummary {
         DefragSummary {
             sequential_layout: true,
@@ -51,27 +51,28 @@ impl DefragSummary {
         }
     }
 
-    /// Online Defrag Pages Read/sec.
+    /// Returns the number of pages read per second. ESE: Online Defrag Pages Read/sec.
     pub fn read_per_second(&self) -> f64 {
         self.pages_read as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// What the task is called.
+    /// Returns the name of the task.
     pub fn task(&self) -> &'static str {
         if self.sequential_layout { "sequential layout" } else { "defragmentation" }
     }
 
-    /// Pages moved per second.
+    /// Returns the number of pages moved per second.
     pub fn moved_per_second(&self) -> f64 {
         self.pages_moved as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Online Defrag Pages Freed/sec.
+    /// Returns the number of pages freed per second. ESE: Online Defrag Pages Freed/sec.
     pub fn freed_per_second(&self) -> f64 {
         self.pages_freed as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// What the ratio of pages read to pages freed says about the time that defragmentation gets; empty if none was read.
+    /// Returns advice on the time window of the defragmentation, derived from the ratio of pages read to pages freed.
+    /// Empty if no page was read.
     pub fn advice(&self) -> &'static str {
         WindowAdvice::of(self.pages_read, self.pages_freed).map_or("", WindowAdvice::text)
     }

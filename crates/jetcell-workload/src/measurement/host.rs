@@ -1,5 +1,5 @@
-//! Use of the machine during a run, from `/proc`: processors, memory and the disks under the directories of the run.
-//! Counters of the whole machine include all other programs.
+//! Resource usage of the machine during a run, from `/proc`: processors, memory and the disks under the directories
+//! of the run. Counters of the whole machine include all other programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::ticks_of;
 
-/// Bytes of a sector in `/proc/diskstats`, which is independent of the sector size of the device.
+/// Size of a sector in `/proc/diskstats` in bytes, independent of the sector size of the device.
 const SECTOR: u64 = 512;
 
 /// Counters at one instant.
@@ -21,16 +21,16 @@ pub(crate) struct HostCounters {
     disks: BTreeMap<String, [u64; 6]>,
 }
 
-/// Use of the machine in an interval. A value that could not be read is zero or missing.
+/// Resource usage of the machine in an interval. A value that could not be read is zero or missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUse {
-    /// End of the interval in seconds since the measurement began.
+    /// End of the interval, in seconds since the start of the measurement.
     pub at_seconds: f64,
     /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Busy share of all processors in percent, for all programs. Waiting for I/O is not busy.
+    /// Busy time of all processors in percent, including all programs. Waiting for I/O does not count as busy.
     pub cpu_percent: f64,
-    /// Share of all processors that this process used, in percent.
+    /// Processor time of this process as a percentage of all processors.
     pub process_cpu_percent: f64,
     /// Available memory at the end of the interval, in bytes.
     pub memory_available_bytes: u64,
@@ -38,10 +38,10 @@ pub struct HostUse {
     pub disks: Vec<DiskUse>,
 }
 
-/// Use of a block device in an interval, as the kernel counts it.
+/// Usage of a block device in an interval, from the counters of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUse {
-    /// Kernel name.
+    /// Kernel name of the device.
     pub device: String,
     /// Reads completed per second.
     pub reads_per_second: f64,
@@ -51,15 +51,15 @@ pub struct DiskUse {
     pub read_bytes_per_second: f64,
     /// Bytes written per second.
     pub written_bytes_per_second: f64,
-    /// Share of the time in which at least one request was in progress, in percent. A device that processes many requests
-    /// in parallel may show 100 and still accept more.
+    /// Percentage of time in which at least one request was in progress. A device that processes many requests in
+    /// parallel may show 100 and still accept more.
     pub busy_percent: f64,
-    /// Requests in progress, on average.
+    /// Mean number of requests in progress.
     pub queue: f64,
 }
 
 impl HostCounters {
-    /// Reads the counters; `devices` are kernel names of disks.
+    /// Reads the counters. `devices` contains the kernel names of disks.
     pub(crate) fn read(devices: &[String]) -> HostCounters {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
         HostCounters::parse(
@@ -72,7 +72,7 @@ impl HostCounters {
     }
 
     fn parse(stat: &str, own: &str, memory: &str, disks: &str, devices: &[String]) -> HostCounters {
-        // user nice system idle iowait irq softirq steal; guest time is in user already.
+        // The fields are: user nice system idle iowait irq softirq steal. Guest time is already included in user.
         let cpu: Vec<u64> = stat
             .lines()
             .next()
@@ -104,7 +104,7 @@ impl HostCounters {
         }
     }
 
-    /// The use between an earlier state and this one.
+    /// Returns the usage between an earlier state and this state.
     pub(crate) fn since(&self, earlier: &HostCounters, at_seconds: f64, seconds: f64) -> HostUse {
         let all = self.cpu_all.saturating_sub(earlier.cpu_all);
         let percent = |part: u64| if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 };

@@ -1,5 +1,5 @@
-//! Counts, bytes and latencies of one kind of I/O. Sums are divided once, at the end, so that busy and idle
-//! intervals have the weight that they should have.
+//! Counts, bytes and latencies of one kind of I/O. Sums are divided only once, at the end, so busy and idle intervals
+//! are weighted correctly.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +8,9 @@ use crate::measurement::latency::Latencies;
 /// Totals of one kind of I/O.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct IoTotals {
-    /// Transfers.
+    /// Number of transfers.
     pub operations: u64,
-    /// Bytes.
+    /// Number of bytes transferred.
     pub bytes: u64,
     /// Sum of the latencies in microseconds.
     pub latency_us: u64,
@@ -35,7 +35,7 @@ impl IoTotals {
         self.latencies.add(&other.latencies);
     }
 
-    /// The transfers since the state `earlier`.
+    /// Returns the transfers since the state `earlier`.
     pub fn since(&self, earlier: &IoTotals) -> IoTotals {
         IoTotals {
             operations: self.operations.saturating_sub(earlier.operations),
@@ -45,7 +45,7 @@ impl IoTotals {
         }
     }
 
-    /// Rates and averages over `seconds`, without the distribution.
+    /// Returns the rates and averages over `seconds`, without the distribution.
     pub fn rates(&self, seconds: f64) -> IoRates {
         let each = |sum: u64| if self.operations == 0 { 0.0 } else { sum as f64 / self.operations as f64 };
         IoRates {
@@ -56,12 +56,12 @@ impl IoTotals {
     }
 }
 
-/// Rates of one kind of I/O, as Jetstress shows them.
+/// Rates of one kind of I/O, in the form that Jetstress shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoRates {
     /// Transfers per second.
     pub per_second: f64,
-    /// Mean size.
+    /// Mean transfer size in bytes.
     pub average_bytes: f64,
     /// Mean latency in milliseconds, weighted by transfers.
     pub average_ms: f64,

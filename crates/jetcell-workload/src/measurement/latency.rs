@@ -9,24 +9,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// Longest latency that is recorded, one hour in microseconds. Longer ones count as this one.
+/// Maximum latency that is recorded: one hour, in microseconds. Longer latencies are recorded as this value.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// Highest count of a stored bucket: more operations than any run has, and a sum of thousands does not overflow.
+/// Maximum count of a stored bucket. No run has as many operations, and the sum of thousands of such counts does not
+/// overflow.
 const MOST_OPERATIONS: u64 = 1 << 50;
 
 /// A latency histogram in microseconds with three significant digits, or two in runs with many databases.
 ///
-/// Stored as text: `upper bound of a bucket in microseconds:operations in it`, ascending, with spaces between, such as
-/// `87:2 1023:1`. Recording every upper bound that often gives the same histogram, so stored runs can be added up.
+/// The histogram is stored as text: `upper bound of a bucket in microseconds:operations in it`, in ascending order
+/// and separated by spaces, such as `87:2 1023:1`. Recording each upper bound as often as its count reproduces the
+/// same histogram. Stored runs can therefore be added up.
 ///
-/// Without operations it takes no memory: a histogram takes up to tens of KiB, and most kinds of I/O never occur.
+/// An empty histogram uses no memory. A histogram can take tens of KiB, and most kinds of I/O never occur.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Latencies(Option<Box<Histogram<u64>>>);
 
 impl fmt::Debug for Latencies {
-    /// The stored form, because most buckets are empty.
+    /// Formats the stored form, because most buckets are empty.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from(self.clone()))
     }
@@ -63,7 +65,7 @@ impl TryFrom<String> for Latencies {
 }
 
 impl From<Histogram<u64>> for Latencies {
-    /// Takes over a histogram of microseconds.
+    /// Converts a histogram of microseconds.
     fn from(histogram: Histogram<u64>) -> Latencies {
         Latencies::from_histogram(Some(Box::new(histogram)))
     }
@@ -77,7 +79,7 @@ impl Latencies {
     fn histogram(&mut self) -> &mut Histogram<u64> {
         self.0.get_or_insert_with(|| {
             let mut histogram = Histogram::new(3).expect("three digits are supported");
-            // The histogram grows with the latencies that occur, so that most histograms stay small.
+            // The histogram grows with the recorded latencies, so most histograms stay small.
             histogram.auto(true);
             Box::new(histogram)
         })
@@ -91,12 +93,12 @@ impl Latencies {
         self.0.as_ref().map_or(0, |histogram| histogram.len())
     }
 
-    /// Counts one operation with its latency in microseconds.
+    /// Records one operation with its latency in microseconds.
     pub fn record(&mut self, us: u64) {
         self.record_many(us, 1);
     }
 
-    /// Counts `count` operations of about the same latency, in microseconds.
+    /// Records `count` operations with approximately the same latency, in microseconds.
     pub fn record_many(&mut self, us: u64, count: u64) {
         if count > 0 {
             self.histogram().record_n(us.clamp(1, LONGEST_US), count).expect("the histogram grows");
@@ -112,7 +114,7 @@ impl Latencies {
         }
     }
 
-    /// Removes the operations of `earlier`, which must be an earlier state of this histogram.
+    /// Returns this histogram without the operations of `earlier`, which must be an earlier state of this histogram.
     pub fn since(&self, earlier: &Latencies) -> Latencies {
         let (Some(now), Some(earlier)) = (&self.0, &earlier.0) else { return self.clone() };
         let mut rest = now.clone();
@@ -122,13 +124,14 @@ impl Latencies {
         }
     }
 
-    /// Operations that took at most `us` microseconds, within the precision of the histogram.
+    /// Returns the number of operations that took at most `us` microseconds, within the precision of the histogram.
     pub fn at_most(&self, us: u64) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.count_between(0, us))
     }
 
-    /// The shares of the operations in intervals of the logarithm of the latency, of which `per_decade` make a factor of ten: for
-    /// each, from the fastest to the slowest operation, its lower end in microseconds and its share.
+    /// Returns the shares of the operations in logarithmic latency intervals. A factor of ten is divided into
+    /// `per_decade` intervals. The result has the lower bound in microseconds and the share for each interval, from
+    /// the fastest to the slowest operation.
     pub fn shares(&self, per_decade: u32) -> Vec<(f64, f64)> {
         let per_decade = f64::from(per_decade.max(1));
         let number = |us: u64| ((us.max(1) as f64).log10() * per_decade + 1e-9).floor() as usize;
@@ -145,12 +148,12 @@ impl Latencies {
         counts.iter().enumerate().map(|(at, count)| (lower(at), *count as f64 / all)).collect()
     }
 
-    /// Whether no operation was counted.
+    /// Returns true if no operation was recorded.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
-    /// The figures of a report.
+    /// Returns the latency figures for a report.
     pub fn summary(&self) -> LatencySummary {
         let Some(histogram) = self.0.as_ref().filter(|histogram| !histogram.is_empty()) else {
             return LatencySummary::default();
@@ -171,14 +174,14 @@ impl Latencies {
     }
 }
 
-/// Latency percentiles in microseconds; all zero if there was no operation.
+/// Latency percentiles in microseconds. All fields are zero if there was no operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
-    /// Operations.
+    /// Number of operations.
     pub count: u64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Fastest.
+    /// Minimum.
     pub min: u64,
     /// Median.
     pub p50: u64,
@@ -192,11 +195,11 @@ pub struct LatencySummary {
     pub p99_9: u64,
     /// 99.99th percentile.
     pub p99_99: u64,
-    /// Slowest.
+    /// Maximum.
     pub max: u64,
 }
 
-/// Percentiles by kind of operation.
+/// Percentiles per kind of operation.
 pub type LatencyTable = BTreeMap<String, LatencySummary>;
 
 #[cfg(test)]

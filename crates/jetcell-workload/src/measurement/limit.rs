@@ -1,6 +1,7 @@
-//! The limiting factor of a run, derived from measured evidence.
+//! Limiting factor of a run, derived from measured evidence.
 //!
-//! The first rule that holds decides. The evidence of all rules is reported, so that a reader can check the decision.
+//! The first rule that applies determines the result. The evidence for all rules is reported, so a reader can check
+//! the result.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +13,22 @@ use crate::measurement::Measurement;
 pub enum Limiter {
     /// The load kept its target rate, so the storage received no more requests.
     TargetRate,
-    /// The processors were busy, mostly with this test, so the run measured the machine and not the storage.
+    /// The processors were busy, mostly with this test. The run measured the machine and not the storage.
     Cpu,
     /// The processors were busy, mostly with other programs.
     OtherPrograms,
-    /// The threads waited mostly for durable commits.
+    /// The threads spent most of their time waiting for durable commits.
     LogFlush,
     /// Sessions waited for free cache pages, because pages were read and changed faster than they were written.
     Cache,
-    /// The threads waited mostly for database reads.
+    /// The threads spent most of their time waiting for database reads.
     Device,
-    /// No other factor: the number of threads limits the number of parallel requests.
+    /// No other factor applies. The number of threads limits the number of parallel requests.
     Threads,
 }
 
 impl Limiter {
-    /// Name of the factor.
+    /// Returns the name of the factor.
     pub const fn title(self) -> &'static str {
         match self {
             Limiter::TargetRate => "target rate",
@@ -41,20 +42,21 @@ impl Limiter {
     }
 }
 
-/// The limit with its evidence; shares are fractions of the time of all load threads.
+/// Limiting factor with its evidence. Shares are fractions of the time of all load threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// The factor.
+    /// The limiting factor.
     pub limiter: Limiter,
-    /// Reason for the decision, in a sentence.
+    /// Reason for the decision, as a sentence.
     pub reason: String,
-    /// Busy share of all processors in percent, the whole machine.
+    /// Busy time of all processors of the machine in percent.
     pub cpu_percent: f64,
     /// Share of the threads' time spent in durable commits.
     pub commit_share: f64,
-    /// Latency of all database reads over the threads' time. It may exceed 1, because prereads overlap.
+    /// Total latency of all database reads divided by the threads' time. The value can exceed 1, because prereads
+    /// overlap.
     pub database_read_share: f64,
-    /// Waits for a free cache page.
+    /// Number of waits for a free cache page.
     pub page_fault_stalls: u64,
 }
 
@@ -62,7 +64,7 @@ const BUSY_CPU_PERCENT: f64 = 90.0;
 const LARGE_SHARE: f64 = 0.5;
 
 impl Limit {
-    /// The limiting factor of `measured`; `None` if nothing was measured.
+    /// Determines the limiting factor of `measured`. Returns `None` if nothing was measured.
     pub fn of(measured: &Measurement, threads: usize) -> Option<Limit> {
         let thread_us = measured.seconds * threads as f64 * 1e6;
         if thread_us <= 0.0 || measured.tally.total() == 0 {
@@ -112,7 +114,7 @@ mod tests {
     use crate::measurement::counters::InstanceIo;
     use crate::measurement::open_loop::OpenLoop;
 
-    /// One thread for one second with this much waiting, in milliseconds.
+    /// Creates a measurement of one thread over one second with the given waiting times in milliseconds.
     fn measured(commit_ms: u64, read_ms: u64) -> Measurement {
         let mut io = InstanceIo::default();
         io.database_read.record(32768, read_ms * 1000);

@@ -1,16 +1,16 @@
-//! The simulated log reads of further copies of the databases.
+//! Simulated log reads of additional copies of the databases.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Log reads for the further copies of one database, from attaching to shutting down.
+/// Log reads for the additional copies of one database, from attach to shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogCopies {
-    /// Database file.
+    /// Path of the database file.
     pub database: PathBuf,
-    /// Closed logs that were read for every further copy.
+    /// Number of closed logs that were read for every additional copy.
     pub logs: u64,
-    /// Closed logs that were removed before they could be read.
+    /// Number of closed logs that were removed before they could be read.
     pub missed: u64,
 }

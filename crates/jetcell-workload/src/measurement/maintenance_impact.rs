@@ -1,36 +1,37 @@
-//! What each task of maintenance costs the load.
+//! Cost of each maintenance task for the load.
 //!
-//! Turns with and without each task follow each other. A turn is compared with the turn of the load alone in the same round,
-//! which was measured close to it.
+//! Turns with and without each task alternate. A turn is compared with the turn without maintenance in the same
+//! round, which was measured at about the same time.
 
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::repetition::{Interval, Repetition};
 use crate::profile::Maintenance;
 
-/// The cost of one task.
+/// Cost of one maintenance task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskImpact {
-    /// The task; none: the load alone.
+    /// The maintenance task. Empty for the load alone.
     pub tasks: Maintenance,
-    /// Turns that were compared.
+    /// Number of turns that were compared.
     pub turns: usize,
     /// Database reads and writes of the load per second.
     pub transactional_iops: Interval,
-    /// Average database read of the load.
+    /// Average latency of database reads of the load.
     pub database_read_ms: Interval,
-    /// Average log write.
+    /// Average latency of log writes.
     pub log_write_ms: Interval,
-    /// Difference of the I/O per second to the load alone, in percent of that.
+    /// Difference in I/O per second relative to the load alone, in percent.
     pub iops_percent: Interval,
-    /// Difference of the average database read.
+    /// Difference in the average database read latency relative to the load alone, in percent.
     pub read_percent: Interval,
-    /// Difference of the average log write.
+    /// Difference in the average log write latency relative to the load alone, in percent.
     pub log_write_percent: Interval,
 }
 
 impl TaskImpact {
-    /// The cost of each task, the load alone first. Empty if there are fewer than two rounds, or if maintenance did not change.
+    /// Computes the cost of each task. The load alone comes first. The result is empty if there are fewer than two
+    /// rounds, or if all turns had the same maintenance.
     pub fn all(turns: &[Repetition]) -> Vec<TaskImpact> {
         let mut tasks: Vec<Maintenance> = Vec::new();
         for turn in turns {
@@ -94,7 +95,8 @@ mod tests {
 
     #[test]
     fn a_task_is_compared_with_the_load_alone_of_its_round() {
-        // The storage becomes twice as slow; the scan always costs 10 % of the rate and 20 % of the latency.
+        // The storage becomes half as fast between the rounds. The scan always costs 10 % of the rate and 20 % of the
+        // latency.
         let turns = [
             turn("none", 1000.0, 5.0),
             turn("scan", 900.0, 6.0),
@@ -114,7 +116,7 @@ mod tests {
             "{scan:?}"
         );
         assert_eq!(scan.transactional_iops.mean, 675.0);
-        // One round has no interval, and an incomplete one does not count.
+        // A single round has no confidence interval, and an incomplete round is ignored.
         assert_eq!(TaskImpact::all(&turns[..3]), []);
         assert_eq!(TaskImpact::all(&[turns[0], turns[3]]), []);
     }

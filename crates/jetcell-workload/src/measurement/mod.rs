@@ -1,5 +1,6 @@
-//! What a run measures: plain values without behaviour of the load. Counters are read while the load runs; samples,
-//! repetitions and latencies are computed from them; the analysis (steady state, limit) explains them.
+//! The measurements of a run. The types are plain values and do not depend on the load. Counters are read while the
+//! load runs. Samples, repetitions and latencies are computed from the counters, and the analysis (steady state,
+//! limit) interprets them.
 
 mod array;
 mod backup_counters;
@@ -57,7 +58,7 @@ pub use tally::Tally;
 pub use trend::{Trend, trends};
 pub use verification::{FileVerification, Verification};
 
-/// The figures of the measured time: what lies between its first and its last snapshot.
+/// Results for the measured time, between its first and its last snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Measurement {
     /// Length of the measured time in seconds.
@@ -66,25 +67,25 @@ pub struct Measurement {
     pub warm_seconds: f64,
     /// I/O of each instance.
     pub io: Vec<InstanceIo>,
-    /// The cache at the end; stalls are those of the measured time.
+    /// State of the cache at the end. Stalls are those during the measured time.
     pub cache: CacheState,
-    /// The work of the load.
+    /// Work of the load.
     pub tally: Tally,
     /// Samples of the measured time.
     pub samples: Vec<Sample>,
-    /// The machine over the measured time.
+    /// Resource usage of the machine over the measured time.
     pub host: HostUse,
-    /// The machine in each interval.
+    /// Resource usage of the machine in each interval.
     pub host_samples: Vec<HostUse>,
-    /// Arrays below the databases in each interval; none if they are on none.
+    /// Activity of the arrays in each interval. Empty if no database is on an array.
     pub array_samples: Vec<ArraySample>,
-    /// Figures of each repetition that was completed.
+    /// Results of each completed repetition.
     pub repetitions: Vec<Repetition>,
-    /// How well the load kept the target rate; `None` in a closed loop.
+    /// Whether the load kept the target rate, or `None` in a closed loop.
     pub open_loop: Option<OpenLoop>,
-    /// The search for the highest rate, if there was one.
+    /// Search for the highest rate, if the run included one.
     pub saturation: Option<Saturation>,
-    /// Whether the measurement had its full length.
+    /// Whether the measurement ran for its full length.
     pub complete: bool,
     /// The error that ended the load early.
     pub failure: Option<Error>,

@@ -1,4 +1,4 @@
-//! Percentiles of latencies beside their limits.
+//! Latency percentiles and their limits.
 
 use crate::measurement::counters::InstanceIo;
 use crate::measurement::io::IoTotals;
@@ -6,7 +6,7 @@ use crate::measurement::latency::{Latencies, LatencySummary};
 use crate::profile::Thresholds;
 use crate::verdict::Rule;
 
-/// Latencies of all instances and of all kinds of operations, in microseconds.
+/// Latency percentiles in microseconds, over all instances and all kinds of operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Percentiles {
     pub(crate) database_reads: LatencySummary,
@@ -15,7 +15,7 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    /// Of the I/O of a measured time and its operations by kind.
+    /// Computes the percentiles from the I/O of the measured time and its operations by kind.
     pub(crate) fn of(io: &[InstanceIo], operations: &[Latencies]) -> Percentiles {
         let all = |kind: fn(&InstanceIo) -> &IoTotals| sum(io.iter().map(|io| &kind(io).latencies));
         Percentiles {
@@ -25,7 +25,7 @@ impl Percentiles {
         }
     }
 
-    /// A rule for each limit.
+    /// Returns a rule for each limit.
     pub(crate) fn rules(&self, limits: &Thresholds) -> Vec<Rule> {
         let of = |kind: &str, latency: &LatencySummary, p95: Option<f64>, p99: Option<f64>| {
             [(95, p95, latency.p95), (99, p99, latency.p99)].into_iter().filter_map({

@@ -1,7 +1,8 @@
-//! Repetitions of the measured time, and the confidence intervals of their figures.
+//! Repetitions of the measured time, and confidence intervals for their figures.
 //!
-//! Repetitions follow each other without a pause on the same databases, so they are not independent: a trend affects all
-//! of them. An interval covers the noise between repetitions, not the difference to another device or another day.
+//! Repetitions run one after the other without a pause on the same databases, so they are not independent: a trend
+//! affects all of them. An interval covers the noise between repetitions, but not the difference between devices or
+//! days.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,38 +19,39 @@ const T: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// Figures of one repetition. Latencies are those of the worst instance, as the verdict judges them.
+/// Figures of one repetition. Average and maximum latencies are those of the worst instance, because the verdict
+/// judges the worst instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetition {
     /// Length in seconds.
     pub seconds: f64,
-    /// Database reads and writes per second, all instances.
+    /// Database reads and writes per second of all instances.
     pub transactional_iops: f64,
     /// Completed operations per second.
     pub operations_per_second: f64,
-    /// Average database read.
+    /// Average latency of database reads in milliseconds.
     pub database_read_ms: f64,
-    /// Average log write.
+    /// Average latency of log writes in milliseconds.
     pub log_write_ms: f64,
-    /// Highest average of database reads in a sample that ended in this repetition.
+    /// Highest average database read latency of a sample that ended in this repetition, in milliseconds.
     pub maximum_database_read_ms: f64,
-    /// Highest average of log writes in a sample that ended in this repetition.
+    /// Highest average log write latency of a sample that ended in this repetition, in milliseconds.
     pub maximum_log_write_ms: f64,
-    /// Waits for a free cache page.
+    /// Number of waits for a free cache page.
     pub page_fault_stalls: u64,
-    /// Latencies of database reads of all instances together, in microseconds.
+    /// Database read latencies over all instances, in microseconds.
     #[serde(default)]
     pub database_reads: LatencySummary,
-    /// Latencies of log writes of all instances together, in microseconds.
+    /// Log write latencies over all instances, in microseconds.
     #[serde(default)]
     pub log_writes: LatencySummary,
-    /// The maintenance beside this repetition, if the cost of each task is measured.
+    /// Maintenance that ran during this repetition, if the cost of each task is measured.
     #[serde(default, skip_serializing_if = "Maintenance::is_none")]
     pub maintenance: Maintenance,
 }
 
 impl Repetition {
-    /// The repetition between two snapshots, with the samples that ended in it.
+    /// Computes the repetition between two snapshots. `samples` are the samples that ended in it.
     pub fn between(first: &Snapshot, last: &Snapshot, samples: &[Sample]) -> Repetition {
         let seconds = last.at - first.at;
         let mut one = Repetition {
@@ -83,7 +85,7 @@ impl Repetition {
     }
 }
 
-/// A mean that lies within `mean ± half_width` with 95 % confidence.
+/// A mean with its 95 % confidence interval, `mean ± half_width`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Arithmetic mean of the repetitions.
@@ -93,21 +95,23 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of the mean of `values`; `None` for fewer than two, which have no spread.
+    /// Computes the interval for the mean of `values`. Returns `None` for fewer than two values, because they have no
+    /// spread.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
-        // For more values than the table has, its last entry gives an interval that is slightly too wide.
+        // For more values than the table covers, the last entry is used, which gives a slightly wider interval.
         let t = T[freedom.min(T.len()) - 1];
         Some(Interval { mean, half_width: t * (variance / count).sqrt() })
     }
 }
 
-/// Latencies of all instances together, in microseconds.
+/// Confidence intervals for latencies over all instances, in microseconds.
 ///
-/// Higher percentiles have no interval: those of a repetition come from few operations, and are not the one of the whole time.
+/// Higher percentiles have no interval. In a single repetition they are based on few operations and differ from the
+/// percentile of the whole time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyIntervals {
     /// Arithmetic mean.
@@ -123,7 +127,8 @@ pub struct LatencyIntervals {
 }
 
 impl LatencyIntervals {
-    /// The intervals of repetitions. `None`: one of them had no such I/O, or was stored without its percentiles.
+    /// Computes the intervals for a list of repetitions. Returns `None` if a repetition had no such I/O or was stored
+    /// without its percentiles.
     fn of(each: &[LatencySummary]) -> Option<LatencyIntervals> {
         if each.iter().any(|one| one.count == 0) {
             return None;
@@ -140,7 +145,7 @@ impl LatencyIntervals {
     }
 }
 
-/// All repetitions with their means.
+/// All repetitions and the means of their figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetitions {
     /// The repetitions in order.
@@ -149,20 +154,21 @@ pub struct Repetitions {
     pub transactional_iops: Interval,
     /// Completed operations per second.
     pub operations_per_second: Interval,
-    /// Average database read.
+    /// Average latency of database reads in milliseconds.
     pub database_read_ms: Interval,
-    /// Average log write.
+    /// Average latency of log writes in milliseconds.
     pub log_write_ms: Interval,
-    /// Database reads of all instances together.
+    /// Database read latencies over all instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database_reads: Option<LatencyIntervals>,
-    /// Log writes of all instances together.
+    /// Log write latencies over all instances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_writes: Option<LatencyIntervals>,
 }
 
 impl Repetitions {
-    /// The means of `each`; `None` for fewer than two repetitions, or if they had different maintenance.
+    /// Computes the means of `each`. Returns `None` for fewer than two repetitions, or if the repetitions had
+    /// different maintenance.
     pub fn of(each: &[Repetition]) -> Option<Repetitions> {
         if each.windows(2).any(|pair| pair[0].maintenance != pair[1].maintenance) {
             return None;
@@ -183,7 +189,7 @@ impl Repetitions {
         })
     }
 
-    /// The intervals of a kind of I/O by the name that it has in results.
+    /// Returns the intervals for a kind of I/O, given its name in results.
     pub fn latencies(&self, kind: &str) -> Option<LatencyIntervals> {
         match kind {
             "database_read" => self.database_reads,
@@ -200,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_interval_uses_students_t() {
-        // Mean 12, standard deviation 2, three values: 4.303 * 2 / sqrt(3).
+        // The mean is 12 and the standard deviation is 2. For three values, the half width is 4.303 * 2 / sqrt(3).
         let interval = Interval::of(&[10.0, 12.0, 14.0]).unwrap();
         assert!((interval.mean - 12.0).abs() < 1e-12, "{interval:?}");
         assert!((interval.half_width - 4.968_676).abs() < 1e-5, "{interval:?}");
@@ -231,7 +237,7 @@ mod tests {
         assert_eq!((reads.p50.mean, reads.p99.mean, reads.mean.mean), (120.0, 120.0, 120.0));
         assert!((reads.p95.half_width - 49.686_76).abs() < 1e-4, "{reads:?}");
         assert_eq!((found.log_writes, found.latencies("log_read")), (None, None));
-        // Results of earlier versions have no percentiles of repetitions.
+        // Results written by earlier versions lack per-repetition percentiles.
         let stored = serde_json::to_value(each[0]).unwrap();
         let mut older = stored.as_object().unwrap().clone();
         older.retain(|name, _| !matches!(name.as_str(), "database_reads" | "log_writes"));

@@ -1,15 +1,15 @@
-//! What the replay of logs has done so far.
+//! Counters of a running log replay.
 
 use crate::measurement::counters::InstanceIo;
 
-/// What the replay of one database has done so far.
+/// Progress of the replay of one database.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayCounters {
-    /// Logs replayed.
+    /// Number of logs replayed.
     pub logs: u64,
-    /// Log records replayed.
+    /// Number of log records replayed.
     pub records: u64,
-    /// Changes of pages that redo made.
+    /// Number of page changes that redo applied.
     pub changes: u64,
     /// I/O of the replay.
     pub io: InstanceIo,

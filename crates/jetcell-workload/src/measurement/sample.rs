@@ -1,4 +1,5 @@
-//! Samples: the figures of each interval. Rates are per second of the interval; latencies are means weighted by transfers.
+//! Samples: the figures of each interval. Rates are per second of the interval. Latencies are means weighted by
+//! transfers.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,8 @@ pub struct InstanceSample {
     pub log_write: IoRates,
 }
 
-/// Latencies of an interval in milliseconds, all instances together; zero if there was no transfer.
+/// Latency percentiles of an interval in milliseconds, over all instances. All fields are zero if there was no
+/// transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SamplePercentiles {
     /// Median.
@@ -31,7 +33,7 @@ pub struct SamplePercentiles {
 }
 
 impl SamplePercentiles {
-    /// Of one kind of transfers between two states of the instances.
+    /// Computes the percentiles for one kind of transfer between two states of the instances.
     fn between(before: &[InstanceIo], after: &[InstanceIo], kind: fn(&InstanceIo) -> &IoTotals) -> Self {
         let mut all = Latencies::default();
         for (earlier, later) in before.iter().zip(after) {
@@ -43,10 +45,10 @@ impl SamplePercentiles {
     }
 }
 
-/// One interval.
+/// Figures of one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// End of the interval, in seconds since the measurement began.
+    /// End of the interval, in seconds since the start of the measurement.
     pub at_seconds: f64,
     /// Length of the interval in seconds.
     pub seconds: f64,
@@ -54,7 +56,7 @@ pub struct Sample {
     pub operations_per_second: f64,
     /// Bytes of the cache in use at the end of the interval.
     pub cache_used_bytes: u64,
-    /// Waits for a free cache page in the interval.
+    /// Number of waits for a free cache page in the interval.
     pub page_fault_stalls: u64,
     /// I/O per instance.
     pub instances: Vec<InstanceSample>,
@@ -67,7 +69,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The interval between two snapshots; `began` is the begin of the measurement.
+    /// Computes the sample between two snapshots. `began` is the start time of the measurement.
     pub fn between(before: &Snapshot, after: &Snapshot, began: f64) -> Sample {
         let seconds = after.at - before.at;
         let instance = |(earlier, later): (&InstanceIo, &InstanceIo)| InstanceSample {
@@ -88,7 +90,7 @@ impl Sample {
         }
     }
 
-    /// Transactional I/O of all instances per second.
+    /// Returns the transactional I/O per second of all instances.
     pub fn iops(&self) -> f64 {
         self.instances.iter().map(|i| i.database_read.per_second + i.database_write.per_second).sum()
     }

@@ -1,5 +1,5 @@
-//! `samples.csv`: one line per interval and instance. Each interval is flushed, so that a killed run leaves all complete
-//! intervals.
+//! `samples.csv`: one line per interval and instance. The file is flushed after each interval, so a killed run leaves
+//! all complete intervals.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
@@ -14,7 +14,8 @@ const HEADER: &str = "at_seconds,seconds,instance,operations_per_second,cache_us
     database_writes_per_second,database_write_ms,database_write_bytes,\
     log_reads_per_second,log_read_ms,log_read_bytes,log_writes_per_second,log_write_ms,log_write_bytes";
 
-/// Columns that files of older builds lack. They are of all instances, and the same on each line of an interval.
+/// Columns that are missing in files of older builds. Their values cover all instances and are repeated on each line
+/// of an interval.
 const PERCENTILES: [&str; 6] = [
     "database_read_p50_ms",
     "database_read_p95_ms",
@@ -28,14 +29,14 @@ fn header() -> String {
     format!("{HEADER},{}", PERCENTILES.join(","))
 }
 
-/// Writes `samples.csv`.
+/// Writer for `samples.csv`.
 pub struct SampleFile {
     file: BufWriter<OutputFile>,
     synced: bool,
 }
 
 impl SampleFile {
-    /// Starts the file.
+    /// Creates the file and writes the header.
     pub fn create(path: &Path) -> io::Result<SampleFile> {
         let mut file = BufWriter::new(OutputFile::create(path)?);
         writeln!(file, "{}", header())?;
@@ -43,13 +44,14 @@ impl SampleFile {
         Ok(SampleFile { file, synced: false })
     }
 
-    /// Syncs each sample from now on, so that it survives a crash of the machine, too.
+    /// Syncs the file after each sample, so samples survive a crash of the machine.
     #[must_use]
     pub fn synced(self) -> SampleFile {
         SampleFile { synced: true, ..self }
     }
 
-    /// Continues a file that has these samples. After a crash it has the old content or the new one.
+    /// Rewrites a file with the given samples and continues it. After a crash, the file has either the old content or
+    /// the new content.
     pub fn continued(path: &Path, samples: &[Sample]) -> io::Result<SampleFile> {
         let unfinished = unique_unfinished(path);
         let written = || {
@@ -71,7 +73,7 @@ impl SampleFile {
         self.file.flush()
     }
 
-    /// Adds an interval.
+    /// Appends the lines of an interval.
     pub fn add(&mut self, sample: &Sample) -> io::Result<()> {
         for (number, instance) in sample.instances.iter().enumerate() {
             write!(
@@ -103,16 +105,17 @@ impl SampleFile {
     }
 }
 
-/// Longest `samples.csv` that is read. A day of 3,000 instances with one sample per second is shorter.
+/// Maximum number of bytes of `samples.csv` that are read. The file of a 24-hour run with 3,000 instances and one
+/// sample per second is smaller.
 const LONGEST_FILE: u64 = 16 << 30;
-/// More instances than any run has.
+/// Maximum number of instances in a file. No run has as many.
 const MOST_INSTANCES: usize = 100_000;
 
-/// Reads `samples.csv`. Columns are found by name, and unknown ones are skipped. An incomplete last line, which a killed
-/// run may leave, is ignored.
+/// Reads `samples.csv`. Columns are found by name, and unknown columns are ignored. An incomplete last line, which a
+/// killed run may leave, is ignored.
 ///
 /// # Errors
-/// The file cannot be read, or a line is invalid; the error names the line.
+/// The file cannot be read, or a line is invalid. The error contains the line number.
 pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
     let wrong = |number: usize, what: &str| {
         io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {what}"))
@@ -180,7 +183,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
             _ => return Err(wrong(number, "instances are not in order")),
         }
     }
-    // A run that was killed between the lines of an interval leaves some of its instances.
+    // A run that was killed while it wrote an interval leaves lines for only some of the instances.
     let complete = samples.first().map_or(0, |sample| sample.instances.len());
     if samples.last().is_some_and(|last| last.instances.len() < complete) {
         samples.pop();

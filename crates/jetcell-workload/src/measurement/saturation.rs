@@ -1,4 +1,4 @@
-//! The highest sustained rate of the storage, and the curve of latency over rate.
+//! Highest sustained rate of the storage, and the curve of latency over rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,49 +10,50 @@ use crate::profile::Thresholds;
 use crate::verdict;
 use crate::verdict::Rule;
 
-/// Number of times in a row that the result must hold.
+/// Number of times in a row that the confirmed rate must meet all limits.
 pub(crate) const CONFIRMATIONS: u32 = 3;
 
-/// Lowest rate of a search, in operations per second.
+/// Minimum rate of a search, in operations per second.
 pub(crate) const LOWEST_RATE: f64 = 1.0;
 
-/// The outcome of a search for the highest sustained rate.
+/// Result of a search for the highest sustained rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
-    /// The highest rate that held three times in a row; `None` if no rate did, or if the search was stopped.
+    /// Highest rate that met all limits three times in a row. `None` if there is no such rate, or if the search was
+    /// stopped.
     pub sustained_rate: Option<f64>,
-    /// The lowest rate that broke a rule; `None` if no rate did.
+    /// Lowest rate that broke a rule, or `None` if no rate broke a rule.
     pub first_failed_rate: Option<f64>,
-    /// Whether the search came to its end.
+    /// Whether the search completed.
     pub ended: bool,
-    /// Operations per second of the closed loop, before the search.
+    /// Operations per second of the closed loop before the search.
     pub closed_loop_rate: f64,
-    /// Time in seconds that each step runs at its rate before it is measured.
+    /// Time in seconds for which each step runs at its rate before it is measured.
     pub settle_seconds: f64,
-    /// All steps in the order of their measurement.
+    /// All steps in the order in which they were measured.
     pub steps: Vec<Step>,
 }
 
-/// One measured rate.
+/// Measurement at one rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Target rate in operations per second.
     pub rate: f64,
-    /// Whether the step was measured three times in a row, to confirm the result.
+    /// Whether the step is a confirmation, which is measured three times in a row.
     pub confirming: bool,
-    /// The achieved rate, and the figures for the rules.
+    /// Achieved rate, and the figures to which the rules apply.
     pub figures: Repetition,
-    /// Latency of all operations in microseconds, from when they were due.
+    /// Latency of all operations in microseconds, measured from the time they were due.
     pub operation_latency: LatencySummary,
-    /// Time since the oldest operation was due that had not started at the end, in seconds.
+    /// Delay at the end of the step: time in seconds since the oldest operation that has not started was due.
     pub behind_seconds: f64,
-    /// The first broken rule; `None` if all hold.
+    /// First rule that the step broke, or `None` if all rules were met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<Rule>,
 }
 
 impl Saturation {
-    /// The steps in the order of their rate. Of a rate that was measured twice, the confirmation comes last.
+    /// Returns the steps ordered by rate. If a rate was measured twice, the confirmation comes last.
     pub fn curve(&self) -> Vec<&Step> {
         let mut steps: Vec<&Step> = self.steps.iter().collect();
         steps.sort_by(|a, b| a.rate.total_cmp(&b.rate).then(a.confirming.cmp(&b.confirming)));
@@ -60,10 +61,10 @@ impl Saturation {
     }
 }
 
-/// Share of its rate that a step must achieve, to hold it.
+/// Minimum share of its target rate that a step must achieve.
 const ACHIEVED_SHARE: f64 = 0.98;
 
-/// The first rule that a step breaks.
+/// Returns the first rule that a step breaks.
 pub(crate) fn broken(
     limits: &Thresholds,
     figures: &Repetition,

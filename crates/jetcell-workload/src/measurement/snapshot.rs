@@ -5,16 +5,16 @@ use crate::measurement::{ArrayCounters, CacheState, CopyCounters, InstanceIo};
 /// All counters at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Seconds since the run began.
+    /// Seconds since the start of the run.
     pub at: f64,
-    /// I/O per instance.
+    /// I/O counters of each instance.
     pub io: Vec<InstanceIo>,
     /// State of the cache.
     pub cache: CacheState,
-    /// Completed operations of the load.
+    /// Number of completed operations of the load.
     pub operations: u64,
-    /// Arrays below the databases, if there are any.
+    /// Counters of the arrays that store the databases, if there are any.
     pub arrays: Option<ArrayCounters>,
-    /// Passive copies of a replication test.
+    /// Counters of the passive copies in a replication test.
     pub copies: Vec<CopyCounters>,
 }

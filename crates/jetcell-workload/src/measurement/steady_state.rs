@@ -1,8 +1,9 @@
 //! Steady state, computed from the samples.
 //!
-//! The measured time is divided into five windows of whole samples. The state is steady if the IOPS of the windows differ
-//! by at most 20 % of their mean, and if the fitted line over them rises or falls by at most 10 % of the mean. These are
-//! the limits of the storage industry's performance test specification (SNIA SSS PTS).
+//! The measured time is divided into five windows of whole samples. The state is steady if two conditions are met.
+//! The IOPS of the windows differ by at most 20 % of their mean, and the line fitted to them rises or falls by at
+//! most 10 % of the mean. These are the limits of the storage industry's performance test specification (SNIA SSS
+//! PTS).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,26 +13,28 @@ use crate::measurement::sample::Sample;
 const WINDOWS: usize = 5;
 const LARGEST_SPREAD: f64 = 0.20;
 const LARGEST_SLOPE: f64 = 0.10;
-/// Samples of each window of a settled measurement.
+/// Minimum number of samples in each window of a settled measurement.
 const SAMPLES_OF_WINDOW: usize = 4;
-/// Half width of the confidence interval of a settled measurement, as a fraction of the mean. A wider one is a doubt about a run.
+/// Maximum half width of the confidence interval of a settled measurement, as a fraction of the mean. A wider
+/// interval is reported as a doubt about the run.
 const WIDEST: f64 = 0.05;
 
-/// Whether the load had settled.
+/// Steady-state analysis of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SteadyState {
-    /// Whether spread and slope are within their limits.
+    /// Whether the spread and the slope are within their limits.
     pub steady: bool,
     /// Transactional I/O per second in each of the five windows.
     pub window_iops: Vec<f64>,
-    /// Highest minus lowest window, as a fraction of their mean; at most 0.20.
+    /// Difference between the highest and the lowest window, as a fraction of their mean. The limit is 0.20.
     pub spread: f64,
-    /// Change of the least-squares line from the first window to the last, as a fraction of the mean; within ±0.10.
+    /// Change of the least-squares line from the first window to the last, as a fraction of the mean. The limit is
+    /// ±0.10.
     pub slope: f64,
 }
 
 impl SteadyState {
-    /// `None` if there are fewer samples than windows, or no I/O.
+    /// Computes the steady state. Returns `None` if there are fewer samples than windows, or no I/O.
     pub fn of(samples: &[Sample]) -> Option<SteadyState> {
         if samples.len() < WINDOWS {
             return None;
@@ -61,15 +64,16 @@ impl SteadyState {
         Some(SteadyState { steady, window_iops, spread, slope })
     }
 
-    /// Whether more measurement would say nothing new: the load is steady, and the five windows, taken as repetitions, give the
-    /// I/O per second within 5 % with a confidence of 95 %. Not before so many seconds and 20 samples.
+    /// Returns true if a longer measurement would not improve the result. The load must be steady. The five windows,
+    /// treated as repetitions, must give the I/O per second within 5 % at 95 % confidence. The samples must cover at
+    /// least `shortest` seconds, and there must be at least 20 samples.
     pub(crate) fn is_settled(samples: &[Sample], shortest: f64) -> bool {
         let seconds: f64 = samples.iter().map(|sample| sample.seconds).sum();
         let enough = seconds >= shortest && samples.len() >= WINDOWS * SAMPLES_OF_WINDOW;
         enough && SteadyState::of(samples).is_some_and(|state| state.is_precise())
     }
 
-    /// Whether the load is steady, and the I/O per second are known within 5 % with a confidence of 95 %.
+    /// Returns true if the load is steady, and the I/O per second are known within 5 % at 95 % confidence.
     pub fn is_precise(&self) -> bool {
         let interval = Interval::of(&self.window_iops);
         self.steady && interval.is_some_and(|found| found.half_width <= WIDEST * found.mean)
@@ -111,7 +115,7 @@ mod tests {
         assert!(settled(&[100.0; 20], 1.5));
         assert!(!settled(&[100.0; 20], 1.4), "28 s");
         assert!(!settled(&[100.0; 19], 10.0), "too few samples");
-        // A spread of 18 % is steady, but the interval is wider than 5 %: 2.776 * 8.2 / sqrt(5) is 10.2.
+        // A spread of 18 % is steady, but the half width exceeds 5 %: 2.776 * 8.2 / sqrt(5) is 10.2.
         let wide: Vec<f64> = [91.0, 109.0, 91.0, 109.0, 100.0].iter().flat_map(|iops| [*iops; 4]).collect();
         assert!(SteadyState::of(&samples(&wide)).unwrap().steady && !settled(&wide, 10.0));
         let rising: Vec<f64> = (0..20).map(|n| 100.0 + f64::from(n)).collect();

@@ -1,36 +1,36 @@
-//! The work of the threads of the load.
+//! Work of the load threads.
 
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::latency::Latencies;
 
-/// Descriptions of wrong records that are kept. All wrong records are counted.
+/// Maximum number of descriptions of wrong records that are kept. All wrong records are counted.
 const WRONG_RECORDS_KEPT: usize = 20;
 
-/// The work of the threads.
+/// Work of the load threads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Latencies of the operations with their commit, from when they were due; indexed by kind: insert, delete, replace,
-    /// read.
+    /// Latencies of the operations including their commit, measured from the time they were due. Indexed by kind:
+    /// insert, delete, replace, read.
     pub operations: [Latencies; 4],
-    /// Completed operations; indexed by kind.
+    /// Number of completed operations, indexed by kind.
     pub counts: [u64; 4],
     /// Latencies of durable commits.
     pub durable_commits: Latencies,
-    /// Batches per database.
+    /// Number of batches per database.
     pub batches: Vec<u64>,
-    /// Operations that failed because another thread held the record, in every table.
+    /// Number of operations that failed because another thread had locked the record in every table.
     pub conflicts: u64,
-    /// Operations that found no record in any table.
+    /// Number of operations that found no record in any table.
     pub misses: u64,
-    /// Records whose content is not what was written.
+    /// Number of records whose content differs from the content that was written.
     pub wrong_records: u64,
-    /// Descriptions of the first wrong records.
+    /// Descriptions of the first records with wrong content.
     pub wrong: Vec<String>,
 }
 
 impl Tally {
-    /// Operations of all kinds.
+    /// Returns the number of operations of all kinds.
     pub fn total(&self) -> u64 {
         self.counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
     }
@@ -61,14 +61,14 @@ impl Tally {
         self.add_wrong_of(other);
     }
 
-    /// Adds the wrong records of other work, and nothing else of it.
+    /// Adds only the wrong records of `other`.
     pub(crate) fn add_wrong_of(&mut self, other: &Tally) {
         self.wrong_records = self.wrong_records.saturating_add(other.wrong_records);
         let room = WRONG_RECORDS_KEPT.saturating_sub(self.wrong.len());
         self.wrong.extend(other.wrong.iter().take(room).cloned());
     }
 
-    /// The work since the state `earlier`.
+    /// Returns the work since the state `earlier`.
     pub(crate) fn since(&self, earlier: &Tally) -> Tally {
         let batches = self.batches.iter().zip(earlier.batches.iter().chain(std::iter::repeat(&0)));
         Tally {

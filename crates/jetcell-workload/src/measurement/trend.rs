@@ -1,41 +1,42 @@
 //! Trends over a long run: whether a figure drifts, and how fast.
 //!
 //! The samples are averaged in blocks of equal length. The slope is the median of the slopes of all pairs of blocks
-//! (Theil–Sen), so single incidents do not move it. Its interval is that of Sen (1968), from the variance of Kendall's
-//! statistic. Neighbouring blocks resemble each other, which makes chance look like a trend. So the variance is enlarged by
-//! the correlation of neighbouring ranks behind the trend (effective sample size, Yue and Wang 2004), and never reduced.
+//! (Theil–Sen), so single incidents do not affect it. The confidence interval follows Sen (1968) and uses the
+//! variance of Kendall's statistic. Neighboring blocks are correlated, so random variation can look like a trend. The
+//! variance is therefore increased by the correlation of neighboring ranks after the trend is removed (effective
+//! sample size, Yue and Wang 2004). The variance is never reduced.
 
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::io::IoRates;
 use crate::measurement::sample::{InstanceSample, Sample};
 
-/// Fewer blocks show no trend.
+/// Minimum number of blocks for a trend.
 const FEWEST_BLOCKS: usize = 12;
-/// Samples are averaged until there are at most this many blocks.
+/// Maximum number of blocks. Samples are averaged to stay within this number.
 const MOST_BLOCKS: usize = 240;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_964;
-/// Highest correlation of neighbours that is believed: with a higher one, the run is too short to tell anything.
+/// Maximum correlation of neighboring blocks. If the correlation is higher, the run is too short for a conclusion.
 const STRONGEST: f64 = 0.95;
-/// Change over the run, as a fraction of the median, from which a trend is a drift. A smaller change can be certain and
-/// still not matter.
+/// Minimum change over the run, as a fraction of the median, that counts as a drift. A smaller change can be
+/// statistically certain but does not matter.
 const DRIFT: f64 = 0.05;
 
-/// The trend of a figure.
+/// Trend of a figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
-    /// The figure, with its unit.
+    /// Name of the figure with its unit.
     pub figure: String,
-    /// Blocks that had a value.
+    /// Number of blocks that had a value.
     pub blocks: usize,
     /// Median of the blocks.
     pub median: f64,
     /// Change per hour.
     pub per_hour: f64,
-    /// Lower end of the 95 % interval of the change per hour.
+    /// Lower bound of the 95 % confidence interval for the change per hour.
     pub low_per_hour: f64,
-    /// Upper end of the interval.
+    /// Upper bound of the 95 % confidence interval for the change per hour.
     pub high_per_hour: f64,
     /// Change over the measured time, as a fraction of the median.
     pub change: f64,
@@ -43,7 +44,7 @@ pub struct Trend {
     pub drifts: bool,
 }
 
-/// The trends of a run; empty if it has too few samples.
+/// Computes the trends of a run. The result is empty if the run has too few samples.
 pub fn trends(samples: &[Sample]) -> Vec<Trend> {
     let blocks: Vec<&[Sample]> = samples.chunks(samples.len().div_ceil(MOST_BLOCKS).max(1)).collect();
     let latency = |kind: fn(&InstanceSample) -> IoRates| {
@@ -86,7 +87,7 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
 }
 
 impl Trend {
-    /// The trend of values over hours; `None` if there are too few.
+    /// Computes the trend of values over time in hours. Returns `None` if there are too few values.
     fn of(points: &[(f64, f64)]) -> Option<Trend> {
         let count = points.len();
         let (Some(first), Some(last)) = (points.first(), points.last()) else { return None };
@@ -122,7 +123,7 @@ impl Trend {
     }
 }
 
-/// Median of sorted values.
+/// Returns the median of sorted values.
 fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     match sorted.len() % 2 {
@@ -132,7 +133,7 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Variance of Kendall's statistic for values without a trend, with a correction for equal values.
+/// Returns the variance of Kendall's statistic for values without a trend, with a correction for ties.
 fn variance(values: &[f64]) -> f64 {
     let of = |count: f64| count * (count - 1.0) * (2.0 * count + 5.0);
     let mut sorted = values.to_vec();
@@ -141,7 +142,8 @@ fn variance(values: &[f64]) -> f64 {
     ((of(values.len() as f64) - ties) / 18.0).max(0.0)
 }
 
-/// The factor by which the correlation of neighbouring values enlarges the variance; at least 1.
+/// Returns the factor by which the correlation of neighboring values increases the variance. The factor is at least
+/// 1.
 fn autocorrelation(values: &[f64]) -> f64 {
     let count = values.len();
     let mut order: Vec<usize> = (0..count).collect();
@@ -152,7 +154,7 @@ fn autocorrelation(values: &[f64]) -> f64 {
     let square: f64 = ranks.iter().map(|rank| (rank - mean).powi(2)).sum();
     let pairs = ranks.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));
     let found = pairs.sum::<f64>() / square;
-    // The correlation of a sample is lower than that of its source.
+    // The correlation in a sample underestimates the correlation of the process.
     let correlation = (found + (1.0 + 3.0 * found) / count as f64).clamp(0.0, STRONGEST);
     (1.0 + correlation) / (1.0 - correlation)
 }
@@ -163,7 +165,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-    /// Evenly distributed between -1 and 1.
+    /// Returns a uniformly distributed number between -1 and 1.
     fn noise(random: &mut ChaCha8Rng) -> f64 {
         f64::from(random.next_u32()) / f64::from(u32::MAX) * 2.0 - 1.0
     }
@@ -206,7 +208,7 @@ mod tests {
         };
         let independent = runs(0.0);
         assert!((2..=16).contains(&independent), "{independent} of 200");
-        // Without the correction, this noise would be a trend in about every third run.
+        // Without the correction, about every third run with this noise would show a trend.
         let correlated = runs(0.6);
         assert!(correlated <= 30, "{correlated} of 200");
     }
@@ -236,7 +238,7 @@ mod tests {
         let many = trends(&(1..=5000).map(sample).collect::<Vec<_>>());
         let operations = many.iter().find(|trend| trend.figure.starts_with("Operations")).unwrap();
         assert!(operations.blocks <= MOST_BLOCKS && operations.blocks > MOST_BLOCKS / 2, "{operations:?}");
-        // Without transfers there is no latency, and so no trend of it.
+        // Without transfers there is no latency and therefore no latency trend.
         assert!(many.iter().all(|trend| !trend.figure.contains("latency")), "{many:?}");
         assert_eq!(Trend::of(&[]), None);
     }

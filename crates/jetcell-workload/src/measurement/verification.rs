@@ -1,29 +1,29 @@
-//! The results of a verification.
+//! Results of a verification.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The verification of databases and logs.
+/// Results of the verification of databases and logs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
-    /// Databases and logs.
+    /// Results for each database and log directory.
     pub files: Vec<FileVerification>,
-    /// Time of the verification in seconds.
+    /// Duration of the verification in seconds.
     pub seconds: f64,
 }
 
-/// One verified file.
+/// Result of the verification of one file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FileVerification {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Pages or log segments read.
+    /// Number of pages or log segments read.
     pub blocks: u64,
-    /// Damaged pages or segments.
+    /// Number of damaged pages or segments.
     pub bad: u64,
-    /// Pages or segments with one wrong bit, which was corrected in memory.
+    /// Number of pages or segments with a single wrong bit, which was corrected in memory.
     pub repaired: u64,
-    /// The first findings, one line each.
+    /// First findings, one line each.
     pub findings: Vec<String>,
 }

@@ -8,7 +8,7 @@ use rustix::fs::{Access, AtFlags, CWD};
 use crate::profile::Profile;
 use crate::refusal::{Refusal, refuse};
 
-/// Refuses a directory that cannot get a new backup. It need not exist.
+/// Returns an error if the directory cannot receive a new backup. The directory need not exist.
 pub(crate) fn check(profile: &Profile) -> Result<(), Refusal> {
     let Some(to) = &profile.to else { return Ok(()) };
     let shown = to.display();
@@ -34,7 +34,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), Refusal> {
     }
 }
 
-/// The path without links, as far as it exists.
+/// Returns the absolute path with symbolic links resolved in the part of the path that exists.
 fn place(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let there = absolute.ancestors().find_map(|path| Some((path, fs::canonicalize(path).ok()?)));

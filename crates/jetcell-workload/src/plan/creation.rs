@@ -1,9 +1,9 @@
-//! A creation that has not ended: what was asked for, kept in a small file beside the first database from before its
-//! first byte until all databases are filled and closed. It lets `--resume` go on and keeps others from using half of
-//! what was wanted.
+//! Records an unfinished creation of databases. The request is stored in a small file in the directory of the first
+//! database. The file exists from before the first byte is written until all databases are filled and closed.
+//! `--resume` uses it to continue the creation. Other runs are refused, so they cannot use incomplete databases.
 //!
-//! Records are a function of seed, place and key (see [`crate::load`]), so what is added later is what would have
-//! been added then.
+//! Records are a function of seed, place and key (see [`crate::load`]). A resumed creation therefore adds the same
+//! records as an uninterrupted one.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,13 +21,14 @@ use crate::refusal::{Refusal, refuse};
 /// Name of the file, in the directory of the first database.
 pub(crate) const FILE: &str = "jetcell-creation.json";
 
-/// Version of the layout below, and of the content of records: half of a database must not have another one.
+/// Version of the file format and of the content of records. All parts of a database must have the same content
+/// version.
 const VERSION: u32 = 3;
 
-/// The file of a thousand databases with long names is smaller than this.
+/// The size limit is larger than the file for a thousand databases with long names.
 const KEPT: KeptFile = KeptFile { name: FILE, largest: 4 << 20, advice: "start over with --force" };
 
-/// The request of a creation.
+/// Request to create databases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Creation {
     version: u32,
@@ -37,7 +38,7 @@ pub(crate) struct Creation {
 }
 
 impl Creation {
-    /// The request of a run, before it creates anything.
+    /// Creates the request for a run that has not created anything yet.
     pub(crate) fn new(profile: &Profile, instances: &[InstancePlan], output: &Path) -> Creation {
         Creation {
             version: VERSION,
@@ -47,7 +48,7 @@ impl Creation {
         }
     }
 
-    /// Reads the creation that was interrupted in this directory; `None` if there is none.
+    /// Reads the interrupted creation from this directory. Returns `None` if there is no interrupted creation.
     pub(crate) fn read(dir: &Path) -> Result<Option<Creation>, Refusal> {
         let Some(creation) = KEPT.read::<Creation>(dir)? else { return Ok(None) };
         let shown = dir.join(FILE);
@@ -63,7 +64,7 @@ impl Creation {
         KEPT.write(dir, self)
     }
 
-    /// Size of the databases so far, in percent of the requested size.
+    /// Returns the current size of the databases in percent of the requested size.
     pub(crate) fn percent(&self, files: &dyn Vfs) -> u64 {
         let there = |one: &InstancePlan| files.file_len(&one.database).unwrap_or(0);
         let (mut done, mut wanted) = (0, 0);
@@ -74,7 +75,7 @@ impl Creation {
         (done * 100 / wanted.max(1)) as u64
     }
 
-    /// The refusal of any other use of the directory.
+    /// Returns the refusal for any other use of the directory.
     pub(crate) fn refusal(&self, files: &dyn Vfs, dir: &Path) -> Refusal {
         Refusal::new(format!(
             "{}: a creation of databases was interrupted at {} %: --resume continues it, --force starts over",
@@ -83,12 +84,13 @@ impl Creation {
         ))
     }
 
-    /// Whether `output` is also the directory for the results of the interrupted run.
+    /// Returns true if `output` is the results directory of the interrupted run.
     pub(crate) fn has_output(&self, output: &Path) -> bool {
         std::path::absolute(output).is_ok_and(|output| output == self.output)
     }
 
-    /// Takes over the sizes. Refuses a profile that asks for other databases.
+    /// Copies the sizes of the interrupted creation to `instances`. Returns an error if the profile requests
+    /// different databases.
     pub(crate) fn continue_with(
         &self,
         profile: &Profile,
@@ -125,7 +127,7 @@ impl Creation {
         Ok(())
     }
 
-    /// The options that the user need not give again.
+    /// Returns the options that the user does not have to repeat.
     fn options(&self) -> Options {
         let Options { dirs, log_dirs, databases, size, growth_percent, page_size, records, seed, .. } =
             self.profile.to_options();
@@ -145,18 +147,19 @@ impl Creation {
     }
 }
 
-/// Removes the file: the databases are complete.
+/// Removes the file because the databases are complete.
 pub(crate) fn end(dir: &Path) -> io::Result<()> {
     KEPT.remove(dir)
 }
 
-/// Whether the directories are the same ones, even if their paths differ.
+/// Returns true if both lists name the same directories, even if the paths differ.
 fn same_places(now: &[PathBuf], then: &[PathBuf]) -> bool {
     let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     now.iter().map(place).eq(then.iter().map(place))
 }
 
-/// With `--resume`, adds the options of the interrupted creation where none are given. Otherwise changes nothing.
+/// Adds the options of the interrupted creation that are not given, if `--resume` is given. Otherwise returns the
+/// options unchanged.
 pub fn remember(options: Options) -> Result<Options, Refusal> {
     let (true, Some(first)) = (options.resume == Some(true), options.dirs.first()) else {
         return Ok(options);
@@ -170,7 +173,8 @@ pub fn remember(options: Options) -> Result<Options, Refusal> {
     }
 }
 
-/// The interrupted creation that a run of this profile continues, if any. A profile that cannot continue it is refused.
+/// Returns the interrupted creation that a run of this profile continues, if there is one. Returns an error if the
+/// profile cannot continue it.
 pub(crate) fn find(profile: &Profile, files: &dyn Vfs) -> Result<Option<Creation>, Refusal> {
     let Some(first) = profile.dirs.first().filter(|_| profile.source != Source::Replace) else {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! Examines a file that should be a database, without changing it: whether it is one, whether this program can use it, and
-//! whether the logs that it needs exist.
+//! Examines an existing database file without changing it. The checks cover whether the file is a database, whether
+//! this program supports it, and whether its required logs exist.
 
 use std::io;
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::engine::ExistingDatabase;
 use crate::layout::{InstancePlan, LOG_BASE_NAME};
 use crate::refusal::{Refusal, refuse};
 
-/// Both header copies fit here for every page size.
+/// Length of the file start that is read, in bytes. It contains both header copies for every page size.
 const START: u64 = 65536;
 
-/// Longest file of a database whose header was not written yet.
+/// Maximum length of a database file whose header was not written yet, in bytes.
 const LARGEST_UNBORN: u64 = 16 << 20;
 
-/// Reads the header. Refuses a file that cannot be used, with one line that says why and what to do.
+/// Reads the header. If the file cannot be used, returns a one-line error with the reason and what to do.
 pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
     let shown = instance.database.display();
     let unreadable = |error: std::io::Error| Refusal::new(format!("{shown} cannot be read: {error}"));
@@ -58,7 +58,7 @@ pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<Existi
     Ok(ExistingDatabase { page_bytes: header.page_size.get(), file_bytes })
 }
 
-/// The first bytes of a file, and its length.
+/// Returns the first bytes of a file and its length.
 fn start_of(files: &dyn Vfs, path: &Path) -> io::Result<(Vec<u8>, u64)> {
     let file = files.open(path, OpenMode::Read)?;
     let length = file.len()?;
@@ -67,8 +67,8 @@ fn start_of(files: &dyn Vfs, path: &Path) -> io::Result<(Vec<u8>, u64)> {
     Ok((start.to_vec(), length))
 }
 
-/// Whether an interrupted creation may create this database again without loss: the file is missing, or the creation ended
-/// before the header was written.
+/// Returns true if an interrupted creation can create this database again without loss. Either the file is missing,
+/// or the creation was interrupted before the header was written.
 pub(crate) fn is_unborn(files: &dyn Vfs, database: &Path) -> bool {
     let Ok((start, file_bytes)) = start_of(files, database) else {
         return !files.exists(database).unwrap_or(true);
@@ -79,8 +79,8 @@ pub(crate) fn is_unborn(files: &dyn Vfs, database: &Path) -> bool {
     }
 }
 
-/// The first generation of the range whose log is not in the directory, in hexadecimal. The last generation may be the
-/// current log, which has no number in its name.
+/// Returns the first generation of the range whose log is missing from the directory, in hexadecimal. The last
+/// generation may be the current log, whose name contains no number.
 fn missing_log(files: &dyn Vfs, dir: &Path, first: u32, last: u32) -> Option<String> {
     let is_there = |name: String| files.exists(&dir.join(name)).unwrap_or(false);
     let current = is_there(format!("{LOG_BASE_NAME}.log"));
@@ -106,7 +106,7 @@ mod tests {
         header
     }
 
-    /// Inspects a file whose two header copies are `header`, after `damage`.
+    /// Inspects a file with two copies of `header` after the file was modified by `damage`.
     fn look(
         header: &DatabaseHeader,
         damage: impl Fn(&mut Vec<u8>),
@@ -165,7 +165,7 @@ mod tests {
         let (garbage, full) = (vec![0; 8 << 20], vec![0; 17 << 20]);
         std::fs::write(&path, garbage).unwrap();
         assert!(is_unborn(&files(), &path));
-        // A large file without a header was filled once: its header is damaged.
+        // A large file without a header was filled before, so its header is damaged.
         std::fs::write(&path, full).unwrap();
         assert!(!is_unborn(&files(), &path));
     }

@@ -1,4 +1,5 @@
-//! Checks whether the process may have the memory and the threads that a run needs, before the run takes any of them.
+//! Checks whether the process can get the memory and the threads that a run needs, before the run allocates any of
+//! them.
 
 use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve, try_threads};
 
@@ -7,12 +8,13 @@ use crate::profile::{Profile, default_cache};
 use crate::refusal::{Refusal, refuse};
 use crate::units::{ByteSize, human_bytes};
 
-/// Memory beside the cache: log buffers, version store, transfers, and the program itself.
+/// Memory in addition to the cache: log buffers, version store, transfers, and the program itself.
 const BASE_BYTES: u64 = 256 << 20;
-/// Address space of a thread: its stack and its part of the allocator.
+/// Address space of a thread: its stack and its share of the allocator.
 const THREAD_BYTES: u64 = 16 << 20;
 
-/// The cache of a run on so many databases of `total` bytes. Refuses one that is too small for them and for the threads.
+/// Returns the cache size of a run on `databases` databases with `total` bytes. Returns an error if the requested
+/// cache is too small for the databases and the threads.
 pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u64, Refusal> {
     let threads = profile.threads;
     let least = MemoryBudget { cache: 0, databases, threads }.least_cache();
@@ -26,7 +28,7 @@ pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u
     ))
 }
 
-/// Refuses a cache that the machine, a control group or a limit of the process does not allow.
+/// Returns an error if the machine, a control group or a process limit does not allow the cache size.
 pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Refusal> {
     fits(cache_bytes, memory_limit().as_ref())?;
     let needed = BASE_BYTES.saturating_add(THREAD_BYTES.saturating_mul(profile.threads as u64));
@@ -42,13 +44,13 @@ pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Re
     })
 }
 
-/// Threads of a run besides those of the load: of the engine, of the I/O backend and of views.
+/// Number of threads of a run that are not load threads: threads of the engine, of the I/O backend and of views.
 const OTHER_THREADS: usize = 32;
-/// Further threads of the engine for each volume, and for how many volumes there are some.
+/// Number of engine threads for each additional volume, and maximum number of volumes that have such threads.
 const THREADS_OF_A_VOLUME: usize = 2;
 const MOST_VOLUMES: usize = 32;
 
-/// Refuses a run whose threads cannot all be started.
+/// Returns an error if the process cannot start all threads of the run.
 pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
     let of_volumes = THREADS_OF_A_VOLUME * (profile.dirs.len().clamp(1, MOST_VOLUMES) - 1);
     let wanted = profile.threads + profile.records.tables as usize + OTHER_THREADS + of_volumes;
@@ -60,8 +62,8 @@ pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
     })
 }
 
-/// Whether the cache leaves room for the rest of the process. In a cache that is larger than memory, page faults of the
-/// kernel would be measured, and the process would be killed.
+/// Returns an error if the cache leaves too little memory for the rest of the process. With a cache larger than
+/// memory, the run would measure page faults of the kernel, and the process would be killed.
 fn fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), Refusal> {
     let Some(limit) = limit else { return Ok(()) };
     let most = limit.bytes.saturating_sub(BASE_BYTES);

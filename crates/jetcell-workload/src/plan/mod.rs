@@ -1,5 +1,5 @@
-//! Planning a run: which files it uses, and whether it can start at all. [`Plan::make`] only reads; nothing on disk
-//! changes until [`Plan::prepare`].
+//! Plans a run: which files it uses, and whether it can start. [`Plan::make`] only reads. Nothing on disk changes
+//! before [`Plan::prepare`].
 
 mod backup_target;
 mod creation;
@@ -32,8 +32,8 @@ pub use creation::remember;
 pub(crate) use existing_database::inspect;
 
 impl Plan {
-    /// Makes a plan. Checks everything that can be checked without a change. `stamp` is part of the name of the default
-    /// output directory. A run that is continued has its results there already.
+    /// Creates a plan. Performs all checks that do not require a change on disk. `stamp` is part of the name of the
+    /// default output directory. If `continued` is set, the output directory may already contain results of this run.
     pub(crate) fn make(
         profile: &Profile,
         engine: &dyn Engine,
@@ -79,7 +79,8 @@ impl Plan {
                     remove.extend(found);
                 }
                 Source::Open => {
-                    // What is there now is going to be overwritten.
+                    // If the databases will be restored, the current files are overwritten, so the preserved files
+                    // are checked instead.
                     let state = put_back.as_ref().map_or(&*instance, |kept| &kept[instance.number - 1]);
                     if engine.in_use(instance) {
                         return in_use(instance);
@@ -96,7 +97,7 @@ impl Plan {
                     adopt(instance, engine, &mut page_bytes)?;
                 }
             }
-            // A recovery test that was killed leaves a copy behind.
+            // A recovery test that was killed leaves a copy of the database.
             remove.extend(
                 Some(instance.state_before_load()).filter(|copy| files.exists(copy).unwrap_or(false)),
             );
@@ -134,7 +135,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Removes the files that are replaced, creates the directories, and writes the creation file.
+    /// Removes the files to be replaced, creates the directories, and writes the creation file.
     pub(crate) fn prepare(&self, profile: &Profile, engine: &dyn Engine) -> Result<(), Refusal> {
         let files = engine.files();
         for file in &self.remove {
@@ -158,7 +159,8 @@ impl Plan {
     }
 }
 
-/// Names the files as Jetstress does: number of the instance, then number of the database in the instance.
+/// Names the files as Jetstress does: the number of the instance, followed by the number of the database in the
+/// instance.
 fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan>, Refusal> {
     let instance = |number: usize| InstancePlan {
         number,
@@ -184,7 +186,7 @@ fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan
     }
 }
 
-/// Where copies are.
+/// Returns the directories for passive copies.
 fn copy_places(profile: &Profile) -> Vec<PathBuf> {
     match profile.test {
         TestKind::Replication if profile.copy_dirs.is_empty() => {
@@ -194,7 +196,7 @@ fn copy_places(profile: &Profile) -> Vec<PathBuf> {
     }
 }
 
-/// The passive copies of a replication test. Each has as much cache as its database.
+/// Plans the passive copies of a replication test. Each copy gets as much cache as its database.
 fn copies(profile: &Profile, databases: usize, cache_bytes: u64) -> Vec<CopyPlan> {
     let places = copy_places(profile);
     if places.is_empty() {
@@ -218,7 +220,7 @@ fn copies(profile: &Profile, databases: usize, cache_bytes: u64) -> Vec<CopyPlan
     (0..databases).flat_map(of_database).map(copy).collect()
 }
 
-/// The default directory for results. Two runs that start in the same second have different ones.
+/// Returns the default directory for results. Two runs that start in the same second get different directories.
 fn free_output(dir: &Path, test: TestKind, stamp: &str) -> PathBuf {
     let name = test.directory();
     let named = |number: u32| match number {
@@ -259,10 +261,10 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// The existing database, logs and checkpoint of the instance.
+/// Returns the existing database, log and checkpoint files of the instance.
 fn files_of(instance: &InstancePlan, files: &dyn Vfs) -> Result<Vec<PathBuf>, Refusal> {
     let mut found = Vec::new();
-    // A link that leads nowhere counts, too.
+    // A dangling symbolic link also counts as an existing file.
     if is_there(files, &instance.database) || instance.database.symlink_metadata().is_ok() {
         found.push(instance.database.clone());
     }
@@ -279,7 +281,7 @@ fn is_there(files: &dyn Vfs, path: &Path) -> bool {
     files.exists(path).unwrap_or(false)
 }
 
-/// Whether a file belongs to a log stream: a log, a reserve log or the checkpoint.
+/// Returns true if a file belongs to a log stream: a log, a reserve log or the checkpoint.
 fn is_log(path: &Path) -> bool {
     let named =
         path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(LOG_BASE_NAME.as_str()));
@@ -296,7 +298,7 @@ fn refuse_existing(found: &[PathBuf]) -> Result<(), Refusal> {
     }
 }
 
-/// Checks an existing database and returns its size. All databases must have the same page size.
+/// Checks an existing database and returns its size in bytes. All databases must have the same page size.
 fn adopt(instance: &InstancePlan, engine: &dyn Engine, page_bytes: &mut Option<u32>) -> Result<u64, Refusal> {
     let shown = instance.database.display().to_string();
     if !is_there(&*engine.files(), &instance.database) {

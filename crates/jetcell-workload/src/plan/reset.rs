@@ -1,4 +1,4 @@
-//! Whether a run puts databases back, keeps their state, or may not use them at all.
+//! Determines whether a run restores the databases, preserves their state, or must not use them.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use crate::prepared::{self, Prepared};
 use crate::profile::{Profile, ResetMethod, Source};
 use crate::refusal::{Refusal, refuse};
 
-/// The kept files that the run puts back, as databases of their own. `None`: it puts none back.
+/// Returns the preserved files that the run restores, in the form of instances. Returns `None` if the run does not
+/// restore databases.
 pub(super) fn find(
     profile: &Profile,
     engine: &dyn Engine,
@@ -16,7 +17,7 @@ pub(super) fn find(
 ) -> Result<Option<Vec<InstancePlan>>, Refusal> {
     let Some(first) = profile.dirs.first() else { return Ok(None) };
     let kept = match profile.source {
-        // What is kept of the databases that are replaced is replaced, too.
+        // If databases are replaced, their preserved state is replaced, too.
         Source::Replace => None,
         _ => Prepared::read(first)?,
     };

@@ -1,4 +1,4 @@
-//! Plans made in real directories, with the model engine.
+//! Tests of plans in real directories with the model engine.
 
 use super::*;
 use crate::machine::Mount;

@@ -15,17 +15,18 @@ use crate::profile::{Profile, RecoveryMode, Source, TestKind};
 use crate::refusal::{Refusal, refuse};
 use crate::units::{ByteSize, DatabaseSize, human_bytes};
 
-/// Space for a circular log stream: checkpoint depth, reserve logs and a margin.
+/// Disk space for a circular log stream: checkpoint depth, reserve logs and a margin.
 const CIRCULAR_LOG_BYTES: u64 = 64 << 20;
 
-/// Refuses a directory that cannot hold databases or logs. Adds the default directory to `create` if it is missing.
+/// Returns an error if the directory cannot contain databases or logs. If a directory is missing but its parent
+/// exists, adds the directory to `create`.
 pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
     let shown = dir.display();
     let probe = match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
         Ok(_) => return refuse(format!("{shown} is not a directory; give the directory for the files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A missing parent is more likely a mistake, or a volume that is not mounted.
+            // A missing parent directory is more likely a mistake, or an unmounted volume.
             let parent = match dir.parent() {
                 Some(parent) if parent == Path::new("") => Path::new("."),
                 Some(parent) => parent,
@@ -57,12 +58,13 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     })
 }
 
-/// Opens an unnamed file for direct I/O. Such a file leaves no trace, not even in the times of the directory.
+/// Opens an unnamed file for direct I/O. An unnamed file leaves no trace, not even in the timestamps of the
+/// directory.
 fn probe_direct_io(dir: &Path) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
         Ok(_) => Ok(()),
-        // The file system has no unnamed files, so only the permissions can be checked.
+        // The file system does not support unnamed files, so only the permissions can be checked.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
             Ok(rustix::fs::accessat(CWD, dir, Access::WRITE_OK, AtFlags::empty())?)
         }
@@ -70,11 +72,11 @@ fn probe_direct_io(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// The volume under a path that need not exist yet.
+/// Volume of a path. The path need not exist yet.
 struct Space {
-    /// The nearest existing directory.
+    /// Nearest existing directory.
     there: PathBuf,
-    /// Equal for all paths on the volume.
+    /// Identity of the volume. All paths on a volume have the same identity.
     volume: VolumeId,
     total: u64,
     free: u64,
@@ -106,7 +108,8 @@ fn space_at(engine: &dyn Engine, path: &Path) -> Result<Space, Refusal> {
     })
 }
 
-/// Sets the size of every database. A share of a volume is for all databases on it with their space for growth.
+/// Sets the size of every database. If the size is a share of a volume, all databases on the volume divide this
+/// share, including their space for growth.
 pub(crate) fn size_databases(
     profile: &Profile,
     engine: &dyn Engine,
@@ -136,7 +139,7 @@ pub(crate) fn size_databases(
     Ok(())
 }
 
-/// Bytes that a file occupies; 0 if there is none.
+/// Returns the number of bytes allocated for a file, or 0 if it does not exist.
 fn allocated(engine: &dyn Engine, file: &Path) -> u64 {
     if engine.array_of(file).is_some() {
         return engine.files().file_len(file).unwrap_or(0);
@@ -144,7 +147,7 @@ fn allocated(engine: &dyn Engine, file: &Path) -> u64 {
     file.metadata().map_or(0, |file| file.blocks().saturating_mul(512))
 }
 
-/// Refuses a plan that needs more space than is free. Files that the run removes count as free.
+/// Returns an error if the plan needs more space than is free. Files that the run removes count as free space.
 pub(crate) fn check_space(
     profile: &Profile,
     engine: &dyn Engine,
@@ -175,7 +178,7 @@ pub(crate) fn check_space(
             (TestKind::Recovery, RecoveryMode::True) => instance.initial_bytes,
             _ => 0,
         };
-        // Blocks that are shared need space of their own when they are changed.
+        // Shared blocks need additional space when they are changed.
         let kept = kept + if profile.reset.is_some() && !put_back { instance.initial_bytes } else { 0 };
         let there = allocated(engine, &instance.database);
         let created = match profile.source {
@@ -185,7 +188,7 @@ pub(crate) fn check_space(
         };
         let directory = instance.database.parent().unwrap_or(Path::new("."));
         need(directory, created.saturating_add(growth).saturating_add(kept))?;
-        // Without circular logging, all data that is written to a database is also in its logs.
+        // Without circular logging, the logs also contain all data that is written to a database.
         let logs = match profile.test {
             TestKind::Recovery => replayed,
             _ if profile.circular_log => 0,

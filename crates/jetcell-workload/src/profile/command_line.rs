@@ -1,14 +1,14 @@
-//! A profile as the command line that repeats the run, without options that have their default.
+//! Converts a profile to the command line that repeats the run. Options with their default value are omitted.
 
 use super::Profile;
 use super::option_value::OptionKind;
 use super::options::Options;
 
-/// Options that are always part of the command line: a reader looks for them.
+/// Options that are always included in the command line, because readers expect them.
 const ALWAYS: [&str; 3] = ["dir", "duration", "seed"];
 
 impl Profile {
-    /// The `jetcell test` command that repeats this run, seed included, quoted for a POSIX shell.
+    /// Returns the `jetcell test` command that repeats this run, including the seed, quoted for a POSIX shell.
     pub fn to_command_line(&self) -> String {
         let base = Options { dirs: self.dirs.clone(), duration: Some(self.duration), ..Options::default() };
         let defaults = base.resolve_for(self.test).map(|profile| profile.to_options()).unwrap_or_default();
@@ -21,7 +21,7 @@ impl Profile {
             }
             for value in values {
                 words.push(match option.kind {
-                    // A flag accepts a value behind an equals sign only.
+                    // A flag accepts a value only after an equals sign.
                     OptionKind::Flag => format!("--{}={value}", option.name),
                     OptionKind::Value | OptionKind::Path => format!("--{} {}", option.name, quoted(&value)),
                 });
@@ -31,7 +31,7 @@ impl Profile {
     }
 }
 
-/// One word for a POSIX shell.
+/// Quotes a word for a POSIX shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:,%=@".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::profile::toml::complete;
 
-    /// The words that a shell makes of the line, for the quotes that are used here.
+    /// Splits the line into words as a shell would. Supports only the quotes that are used here.
     fn words(line: &str) -> Vec<String> {
         let (mut words, mut word, mut inside, mut chars) = (Vec::new(), String::new(), false, line.chars());
         while let Some(c) = chars.next() {

@@ -1,4 +1,5 @@
-//! A configuration file: TOML, or the XML of Microsoft's Jetstress. The content decides, not the name.
+//! Reads a configuration file: TOML, or the XML of Microsoft's Jetstress. The format is determined by the content,
+//! not by the file name.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,21 +11,21 @@ use super::mistake::Mistake;
 use super::options::Options;
 use super::{jetstress, toml};
 
-/// No real configuration is larger.
+/// Maximum size of a configuration file in bytes.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// The contents of a configuration file.
+/// Contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Configuration {
-    /// The options of the file.
+    /// Options in the file.
     pub options: Options,
     /// Notes on the file for the user, one line each.
     pub notes: Vec<String>,
 }
 
 impl Configuration {
-    /// Reads a file for a test; `given` are the options of the command line, which win over it. A mistake names the file and the
-    /// line.
+    /// Reads a configuration file for a test. `given` contains the options of the command line, which take
+    /// precedence. A mistake contains the file name and the line number.
     pub fn read(path: &Path, test: TestKind, given: &Options) -> Result<Configuration, Vec<Mistake>> {
         let shown = path.display();
         let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];

@@ -1,4 +1,4 @@
-//! What the passive copies of a replication test get of the log.
+//! Part of the log that the passive copies of a replication test receive.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// What copies get of the log.
+/// Part of the log that copies receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyMode {
-    /// Closed logs.
+    /// Closed logs only.
     #[default]
     File,
-    /// Closed logs, and what is durable of the one that is being written. ESE: block mode.
+    /// Closed logs, and the durable part of the current log. ESE: block mode.
     Block,
 }
 

@@ -1,5 +1,5 @@
-//! The mailbox profile: the size of the databases and the target of a run, from mailboxes. Jetstress: the test category
-//! "Exchange Mailbox Profile".
+//! The mailbox profile: derives the size of the databases and the target of a run from mailboxes. Jetstress: the test
+//! category "Exchange Mailbox Profile".
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,20 @@ use crate::units::{ByteSize, DatabaseSize};
 
 const MIB: u64 = 1 << 20;
 
-/// The mailboxes that the storage is to carry.
+/// Mailboxes that the storage must support.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Mailboxes {
-    /// Their number.
+    /// Number of mailboxes.
     pub count: u64,
-    /// Database reads and writes per second of each.
+    /// Database reads and writes per second for each mailbox.
     pub iops_each: f64,
-    /// Size of each.
+    /// Size of each mailbox.
     pub quota: ByteSize,
 }
 
 impl Mailboxes {
-    /// The mailboxes of the options, if they have any. All three options belong together, and they replace two others.
+    /// Returns the mailboxes from the options, if they are given. The three options must be given together, and they
+    /// replace two other options.
     pub(super) fn of(options: &Options) -> Result<Option<Mailboxes>, Mistake> {
         let found = match (options.mailboxes, options.iops_per_mailbox, options.quota) {
             (None, None, None) => return Ok(None),
@@ -53,12 +54,13 @@ impl Mailboxes {
         Ok(Some(found))
     }
 
-    /// Database reads and writes per second of all mailboxes.
+    /// Returns the database reads and writes per second for all mailboxes.
     pub fn target_iops(&self) -> f64 {
         self.count as f64 * self.iops_each
     }
 
-    /// Size of each of so many databases, so that the mailboxes fit when the databases have grown by `growth_percent`.
+    /// Returns the size of each of `databases` databases. The databases hold all mailboxes after they have grown by
+    /// `growth_percent`.
     pub(super) fn size(&self, databases: usize, growth_percent: u32) -> DatabaseSize {
         let total =
             u128::from(self.count) * u128::from(self.quota.0) * 100 / u128::from(100 + growth_percent);
@@ -66,7 +68,7 @@ impl Mailboxes {
         ByteSize(u64::try_from(mib).unwrap_or(u64::MAX).saturating_mul(MIB)).into()
     }
 
-    /// The mailboxes that this many database reads and writes per second carry.
+    /// Returns the number of mailboxes that a given number of database reads and writes per second supports.
     pub fn carried_by(&self, iops: f64) -> u64 {
         (iops / self.iops_each) as u64
     }
@@ -82,14 +84,15 @@ mod tests {
 
     #[test]
     fn the_published_case_gives_its_target_and_its_size() {
-        // JS13 of the ESRP paper: 2,250 mailboxes of 1,000 MB at 0.12 IOPS, databases of 1,794,836 MB in all.
+        // JS13 of the ESRP paper: 2,250 mailboxes of 1,000 MB at 0.12 IOPS, with a total database size of 1,794,836
+        // MB.
         let toml = "mailboxes=2250\niops_per_mailbox=0.12\nquota='1000MiB'\ndatabases=5\ngrowth_percent=25";
         let profile = options(toml).resolve().unwrap();
         assert_eq!(profile.target_iops.map(f64::round), Some(270.0));
         assert_eq!(profile.size, ByteSize::mib(360_000).into());
         let mailboxes = profile.mailboxes.unwrap();
         assert_eq!(mailboxes.carried_by(285.979), 2383);
-        // The file that repeats the run says the same.
+        // The configuration file that repeats the run resolves to the same profile.
         let again: Options = toml::from_str(&profile.to_toml()).unwrap();
         assert_eq!(again.resolve().unwrap(), profile);
     }

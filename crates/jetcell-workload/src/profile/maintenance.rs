@@ -1,4 +1,4 @@
-//! The maintenance that runs beside the load.
+//! Maintenance that runs concurrently with the load.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// The tasks of maintenance. One pass scans and zeroes; defragmentation and layout are tasks of their own.
+/// Maintenance tasks. One pass performs both scan and zeroing. Defragmentation and layout are separate tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Maintenance {
-    /// Pages are verified.
+    /// Whether pages are verified.
     pub scan: bool,
-    /// What deleted data leave behind is overwritten.
+    /// Whether the remains of deleted data are overwritten.
     pub zero: bool,
-    /// Sparse pages are merged.
+    /// Whether sparse pages are merged.
     pub defrag: bool,
-    /// Scattered pages are moved into the order of their keys.
+    /// Whether scattered pages are moved into key order.
     pub layout: bool,
 }
 
 impl Maintenance {
-    /// Whether there is no task.
+    /// Returns true if no task is enabled.
     pub fn is_none(&self) -> bool {
         *self == Maintenance::default()
     }
 
-    /// Each task alone. Zeroing is part of a scan.
+    /// Returns the tasks one at a time. Zeroing includes the scan.
     pub fn each(self) -> impl Iterator<Item = Maintenance> {
         let none = Maintenance::default();
         let all = [
@@ -42,30 +42,31 @@ impl Maintenance {
     }
 }
 
-/// The windows of the tasks on one database.
+/// Maintenance windows of the tasks on one database.
 pub struct TaskWindows {
-    /// Of scan and zeroing.
+    /// Window for the scan and zeroing.
     pub scan: Option<MaintenanceWindow>,
-    /// Of the defragmentation that merges pages.
+    /// Window for the defragmentation that merges pages.
     pub defrag: Option<MaintenanceWindow>,
-    /// Of the sequential layout.
+    /// Window for the sequential layout.
     pub layout: Option<MaintenanceWindow>,
 }
 
-/// The maintenance of the databases of a run.
+/// Maintenance settings for the databases of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaintenanceSettings {
-    /// What is done.
+    /// Tasks to run.
     pub tasks: Maintenance,
-    /// Pause after each read of the scan, and each step of defragmentation.
+    /// Pause after each read of the scan and each step of defragmentation.
     pub pause: Duration,
-    /// When it may run; the tasks, and the databases of a directory, share it.
+    /// Time window in which maintenance may run. The tasks, and the databases in a directory, divide the window.
     pub window: Option<MaintenanceWindow>,
 }
 
 impl MaintenanceSettings {
-    /// The windows of the tasks on one of the databases that share a disk: `(its place, their number)`. The tasks that run have
-    /// equal parts of the window: first the scan, then defragmentation, then layout.
+    /// Returns the windows of the tasks on a database that shares its disk with others. `of_disk` contains the index
+    /// of the database on the disk and the number of databases. The enabled tasks get equal parts of the window:
+    /// first the scan, then defragmentation, then layout.
     ///
     /// # Errors
     /// [`ese_engine::Error::Usage`] if the window is too short.

@@ -3,18 +3,20 @@
 use jetcell_input::printable;
 use thiserror::Error;
 
-/// Longer lines are cut, because a configuration file may contain anything.
+/// Maximum length of a message in characters. Longer messages are truncated, because a configuration file may contain
+/// anything.
 const LONGEST_MISTAKE: usize = 400;
 
-/// One mistake in the options: what is wrong and what to do, always on one line.
+/// A mistake in the options. The message is a single line that describes the mistake and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Mistake(String);
 
 impl Mistake {
-    /// Line ends become spaces, and other control characters, which may come from a file, become escapes.
+    /// Creates a mistake. Line breaks are replaced by spaces. Other control characters, which may come from a file,
+    /// are escaped.
     pub fn new(what: impl AsRef<str>) -> Mistake {
-        // Preparation makes no text shorter, so the rest of a long one is not needed.
+        // The conversion never shortens a text, so the rest of a long text is not needed.
         let start: String = what.as_ref().chars().take(LONGEST_MISTAKE + 1).collect();
         let start = printable(&start.replace(['\n', '\r', '\t'], " ")).into_owned();
         let mut line: String = start.chars().take(LONGEST_MISTAKE).collect();

@@ -1,8 +1,9 @@
-//! The profile of a run: everything that decides what the run does. The same profile and seed give the same load.
+//! The profile of a run: all settings that determine what the run does. The same profile and seed produce the same
+//! load.
 //!
-//! A profile is made in two steps, so that an option that was not given differs from one that was given with the default
-//! value. [`Options`] come from the command line and from a configuration file. [`Options::resolve`] fills in the
-//! defaults and validates. The defaults are those of Jetstress 2013 unless a comment gives a reason.
+//! A profile is created in two steps. This distinguishes an option that was not given from an option that was given
+//! with its default value. [`Options`] come from the command line and from a configuration file. [`Options::resolve`]
+//! fills in the defaults and validates. The defaults are those of Jetstress 2013 unless a comment gives a reason.
 
 mod command_line;
 mod configuration;
@@ -45,88 +46,90 @@ pub use reset_method::ResetMethod;
 pub use skew::Skew;
 pub use test_kind::TestKind;
 
-/// A complete, valid description of a run.
+/// A complete and valid description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// The kind of test.
+    /// Kind of test.
     #[serde(default)]
     pub test: TestKind,
-    /// Directories for databases, used in turn.
+    /// Directories for databases. The databases are distributed over them in turn.
     pub dirs: Vec<PathBuf>,
-    /// Directories for logs, used in turn; never empty.
+    /// Directories for logs. The log streams are distributed over them in turn. Never empty.
     pub log_dirs: Vec<PathBuf>,
-    /// Number of databases; `None` with [`Source::Open`] means all that exist.
+    /// Number of databases. `None` with [`Source::Open`] means all existing databases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub databases: Option<usize>,
-    /// Size of each database after creation.
+    /// Size of each database after its creation.
     pub size: DatabaseSize,
-    /// The mailboxes from which size and target were computed, if they were.
+    /// Mailboxes from which the size and the target were computed, if they were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailboxes: Option<Mailboxes>,
-    /// Free space for growth beside the databases, in percent of their size. Jetstress: `DatabaseSpaceReserved`.
+    /// Free space for growth in addition to the databases, in percent of their size. Jetstress:
+    /// `DatabaseSpaceReserved`.
     pub growth_percent: u32,
-    /// Load threads, shared by all databases.
+    /// Number of load threads, shared by all databases.
     pub threads: usize,
-    /// Measurement time.
+    /// Duration of the measurement.
     pub duration: TimeSpan,
-    /// Number of measurements in a row on the same open databases.
+    /// Number of successive measurements on the same open databases.
     #[serde(default = "once")]
     pub repeat: u32,
-    /// Whether the measurement ends as soon as the load is steady; then `duration` is the longest time.
+    /// Whether the measurement ends as soon as the load is steady. `duration` is then the maximum duration.
     #[serde(default)]
     pub stop_when_steady: bool,
-    /// Cache shared by all databases; `None` leaves it to [`default_cache`].
+    /// Size of the cache shared by all databases. `None` selects [`default_cache`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<ByteSize>,
-    /// Page size; `None` takes that of existing databases, or 32 KiB.
+    /// Page size. `None` selects the page size of existing databases, or 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<ByteSize>,
-    /// Shares of the operations.
+    /// Shares of the operation kinds.
     pub mix: Mix,
-    /// Share of commits that do not wait for the log, in percent.
+    /// Percentage of commits that do not wait for the log.
     pub lazy_percent: u8,
-    /// Updates in a batch.
+    /// Number of updates in a batch.
     pub batch_updates: u32,
     /// Shape of the records.
     pub records: Records,
-    /// Limits of the verdict.
+    /// Limits that the verdict applies.
     pub thresholds: Thresholds,
-    /// I/O operations per second that must be reached.
+    /// Minimum number of database reads and writes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_iops: Option<f64>,
-    /// Whether doubts about the measurement fail the run.
+    /// Whether doubts about the measurement cause the run to fail.
     #[serde(default)]
     pub strict: bool,
     /// Tolerated shortfall from the target, as a fraction.
     pub margin: f64,
-    /// Operations per second of an open loop; `None` is the closed loop.
+    /// Operations per second of an open loop. `None` selects the closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Whether to search for the highest sustained rate; then `duration` is the time of each step.
+    /// Whether to search for the highest sustained rate. `duration` is then the duration of each step.
     #[serde(default)]
     pub find_max: bool,
     /// Distribution of accesses over the records.
     #[serde(default)]
     pub skew: Skew,
-    /// Whether a checksum scan of each database runs beside the load. Jetstress: `RunDatabaseMaintenancePerformance`.
+    /// Whether a checksum scan of each database runs concurrently with the load. Jetstress:
+    /// `RunDatabaseMaintenancePerformance`.
     #[serde(default)]
     pub scan: bool,
-    /// Whether the scan also overwrites what deleted data leave behind.
+    /// Whether the scan also overwrites the remains of deleted data.
     #[serde(default)]
     pub zero: bool,
-    /// Whether sparse pages are merged beside the load.
+    /// Whether sparse pages are merged while the load runs.
     #[serde(default)]
     pub defrag: bool,
-    /// Whether scattered pages are moved into the order of their keys beside the load.
+    /// Whether scattered pages are moved into key order while the load runs.
     #[serde(default)]
     pub layout: bool,
-    /// Whether the cost of each task is measured.
+    /// Whether the cost of each maintenance task is measured.
     #[serde(default)]
     pub maintenance_impact: bool,
-    /// When maintenance may run; `None`: at any time.
+    /// Time window in which maintenance may run. `None` allows maintenance at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance_window: Option<Window>,
-    /// Whose numbers the events of maintenance have.
+    /// Numbering scheme for maintenance events.
     #[serde(default)]
     pub event_profile: EventNumbers,
     /// Pause after each read of the scan. Jetstress: `DBMThrottling`.
@@ -138,52 +141,54 @@ pub struct Profile {
     /// Whether the backup test also runs a load.
     #[serde(default)]
     pub under_load: bool,
-    /// Logs of each database that the recovery test generates. Jetstress: `LogFilesToReplay`.
+    /// Number of logs of each database that the recovery test generates. Jetstress: `LogFilesToReplay`.
     #[serde(default = "options::default::logs")]
     pub logs: u32,
-    /// What the replay of the recovery test has to do.
+    /// State of the databases before the replay of the recovery test.
     #[serde(default)]
     pub mode: RecoveryMode,
-    /// Copies of each database, the active one included; log reads of the others are simulated. Jetstress:
-    /// `DatabaseCopyCount`. Of a replication test, the passive copies.
+    /// Number of copies of each database, including the active copy. Log reads of the other copies are simulated.
+    /// Jetstress: `DatabaseCopyCount`. In a replication test, the number of passive copies.
     #[serde(default = "once")]
     pub copies: u32,
-    /// Directories of the passive copies of a replication test.
+    /// Directories for the passive copies of a replication test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copy_dirs: Vec<PathBuf>,
-    /// What these copies get of the log.
+    /// Part of the log that these copies receive.
     #[serde(default)]
     pub copy_mode: CopyMode,
-    /// Whether the replaying engine of copies is kept between two batches of logs; `None`: both are measured.
+    /// Whether the replaying engine of a copy stays open between two batches of logs. With `None`, both modes are
+    /// measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_instance: Option<bool>,
     /// Seed of the load.
     pub seed: u64,
-    /// Time between samples.
+    /// Interval between samples.
     pub sample_interval: TimeSpan,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
-    /// How many of the newest logs may be lost without making a database inconsistent. ESE: `JET_paramWaypointLatency`.
+    /// Number of newest logs that may be lost without making a database inconsistent. ESE:
+    /// `JET_paramWaypointLatency`.
     #[serde(default)]
     pub waypoint_latency: u32,
     /// Whether the unused bytes of pages are overwritten while databases are created.
     #[serde(default)]
     pub zero_at_creation: bool,
-    /// How the state before the load is kept, or put back.
+    /// Method by which the state before the load is preserved or restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<ResetMethod>,
     /// Source of the databases.
     pub source: Source,
-    /// Description of the run by the user. Jetstress: `Description`.
+    /// User's description of the run. Jetstress: `Description`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Directory for the results; with `None` the plan chooses a name in the first directory.
+    /// Directory for the results. With `None`, the plan chooses a name in the first database directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
 }
 
 impl Profile {
-    /// The maintenance beside the load.
+    /// Returns the settings of the maintenance that runs concurrently with the load.
     pub fn maintenance(&self) -> MaintenanceSettings {
         MaintenanceSettings {
             tasks: Maintenance { scan: self.scan, zero: self.zero, defrag: self.defrag, layout: self.layout },
@@ -193,27 +198,28 @@ impl Profile {
     }
 }
 
-/// Stored results without these fields have one measurement, and one copy of each database.
+/// Returns the default for stored results that lack these fields. They have one measurement, and one copy of each
+/// database.
 fn once() -> u32 {
     1
 }
 
-/// Jetstress's pause between two reads of its checksum scan.
+/// Returns the pause that Jetstress uses between two reads of its checksum scan.
 fn jetstress_pause() -> TimeSpan {
     TimeSpan(Duration::from_millis(100))
 }
 
-/// Shares of the four operations in percent; together 100.
+/// Shares of the four operations in percent. Their sum is 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
-    /// Inserts of new records.
+    /// Percentage of inserts.
     pub insert: u8,
-    /// Deletes of records.
+    /// Percentage of deletes.
     pub delete: u8,
-    /// Replaces of records.
+    /// Percentage of replaces.
     pub replace: u8,
-    /// Reads, each of which verifies the record.
+    /// Percentage of reads. Each read verifies the record.
     pub read: u8,
 }
 
@@ -221,46 +227,46 @@ pub struct Mix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Records {
-    /// Bytes of the short column, which every record has. Jetstress: `ShortPadLength`.
+    /// Length of the short column in bytes. Every record has this column. Jetstress: `ShortPadLength`.
     pub short_bytes: u32,
-    /// Bytes of the long column. Jetstress: `LongPadLength`.
+    /// Length of the long column in bytes. Jetstress: `LongPadLength`.
     pub long_bytes: u32,
-    /// Share of the records that have the long column, in percent. Jetstress: `Bulky1Percentage`.
+    /// Percentage of records that have the long column. Jetstress: `Bulky1Percentage`.
     pub long_percent: u8,
-    /// Tables in each database; they are filled in parallel.
+    /// Number of tables in each database. The tables are filled in parallel.
     pub tables: u32,
 }
 
-/// Limits of the verdict, in milliseconds.
+/// Limits that the verdict applies. Latencies are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
     /// Average latency of database reads.
     pub average_database_read_ms: f64,
-    /// Highest average latency of database reads in any sample.
+    /// Maximum of the average latency of database reads in any sample.
     pub maximum_database_read_ms: f64,
     /// Average latency of log writes.
     pub average_log_write_ms: f64,
-    /// Highest average latency of log writes in any sample.
+    /// Maximum of the average latency of log writes in any sample.
     pub maximum_log_write_ms: f64,
-    /// Waits for a free page of the cache.
+    /// Maximum number of waits for a free cache page.
     pub page_fault_stalls: u64,
-    /// 95th percentile of database reads, if there is a limit.
+    /// 95th percentile of the database read latency, or `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95_database_read_ms: Option<f64>,
-    /// 99th percentile of database reads, if there is a limit.
+    /// 99th percentile of the database read latency, or `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_database_read_ms: Option<f64>,
-    /// 95th percentile of log writes, if there is a limit.
+    /// 95th percentile of the log write latency, or `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95_log_write_ms: Option<f64>,
-    /// 99th percentile of log writes, if there is a limit.
+    /// 99th percentile of the log write latency, or `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_log_write_ms: Option<f64>,
-    /// 95th percentile of operations, if there is a limit.
+    /// 95th percentile of the operation latency, or `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95_operation_ms: Option<f64>,
-    /// 99th percentile of operations, if there is a limit.
+    /// 99th percentile of the operation latency, or `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_operation_ms: Option<f64>,
 }
@@ -269,13 +275,13 @@ pub struct Thresholds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// Databases are created; the run is refused if files exist.
+    /// Create the databases. The run is refused if the files exist.
     New,
-    /// Databases are created and replace existing files.
+    /// Create the databases and replace existing files.
     Replace,
-    /// An interrupted creation is continued.
+    /// Continue an interrupted creation.
     Resume,
-    /// Existing databases are used.
+    /// Use existing databases.
     Open,
 }
 
@@ -285,7 +291,7 @@ impl Default for Mix {
     }
 }
 
-/// As on the command line: `40/20/5/35`.
+/// Parses the form that is used on the command line: `40/20/5/35`.
 impl FromStr for Mix {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Mix, ParseError> {
@@ -307,15 +313,16 @@ impl fmt::Display for Mix {
 }
 
 impl Thresholds {
-    /// A longer run is an endurance test with lenient maxima. Jetstress: type `Stress`.
+    /// Maximum duration with strict limits. A longer run is an endurance test with lenient maxima. Jetstress: type
+    /// `Stress`.
     pub(crate) const STRICT_UP_TO: Duration = Duration::from_secs(6 * 3600);
 }
 
-/// Default size of the cache for all databases together.
+/// Returns the default cache size for all databases together.
 ///
-/// Jetstress gives each database at most 256 MiB, so that nearly every access misses the cache. The databases of a short
-/// run are small, so the cache is also at most an eighth of them. It is at least 64 MiB for each database, because less
-/// cannot absorb the changes of one slow log flush.
+/// Jetstress gives each database at most 256 MiB, so nearly every access misses the cache. The databases of a short
+/// run are small. The cache is therefore also limited to an eighth of their size. The minimum is 64 MiB for each
+/// database, because a smaller cache cannot absorb the changes during one slow log flush.
 pub fn default_cache(databases: usize, total_bytes: u64) -> ByteSize {
     let databases = databases as u64;
     ByteSize((total_bytes / 8).clamp(databases << 26, databases << 28))

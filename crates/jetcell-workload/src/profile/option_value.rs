@@ -1,4 +1,4 @@
-//! The types of option values: how each is read from text and shown as text.
+//! Types of option values: how each type is parsed and displayed.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -9,20 +9,21 @@ use super::{CopyMode, EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod,
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
-/// The kinds of values that the command line distinguishes.
+/// Kinds of option values that the command line distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionKind {
     /// Any other text.
     Value,
-    /// `true` or `false`; the option without a value means `true`.
+    /// `true` or `false`. The option without a value means `true`.
     Flag,
     /// The path of a file or directory.
     Path,
 }
 
-/// A value of an option. What [`show`](OptionValue::show) gives, [`read`](OptionValue::read) accepts.
+/// A type of option value. The text that [`show`](OptionValue::show) returns is accepted by
+/// [`read`](OptionValue::read).
 pub(super) trait OptionValue: Sized {
-    /// Kind of the type.
+    /// Kind of the value type.
     const KIND: OptionKind = OptionKind::Value;
 
     fn read(text: &OsStr) -> Result<Self, ParseError>;
@@ -97,7 +98,7 @@ impl OptionValue for String {
 impl OptionValue for PathBuf {
     const KIND: OptionKind = OptionKind::Path;
 
-    // Whether a path is UTF-8 is checked when the options are resolved, with a message that names the path.
+    // Paths are checked for valid UTF-8 when the options are resolved. The message then contains the path.
     fn read(text: &OsStr) -> Result<PathBuf, ParseError> {
         Ok(PathBuf::from(text))
     }

@@ -1,8 +1,8 @@
-//! The options of a run: one table that is the configuration file, the command line, the help and the defaults.
+//! The options of a run. One table defines the configuration file, the command line, the help text and the defaults.
 //!
-//! A field is a key of the configuration file. Its comment is the help of the command line, and the value behind `=` is
-//! its default; text behind `or` describes a default that depends on other options. `example.toml` in this folder
-//! explains the keys at length.
+//! A field is a key of the configuration file. Its comment is the help text of the command line. The value after `=`
+//! is its default, and text after `or` describes a default that depends on other options. `example.toml` in this
+//! directory explains the keys in detail.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -15,22 +15,22 @@ use super::{CopyMode, EventNumbers, Maintenance, Mix, RecoveryMode, ResetMethod,
 use crate::parse_error::ParseError;
 use crate::units::{ByteSize, DatabaseSize, TimeSpan};
 
-/// One option as the command line sees it.
+/// Description of an option for the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionInfo {
-    /// Key of the configuration file, without its table.
+    /// Key in the configuration file, without its table.
     pub key: &'static str,
     /// Name without the leading dashes, such as `lazy-percent`. Options of different tests may have the same name.
     pub name: &'static str,
-    /// Heading of the help under which it stands.
+    /// Heading in the help text under which the option is listed.
     pub heading: &'static str,
-    /// Placeholder of its value in the help, such as `PERCENT`.
+    /// Placeholder for the value in the help text, such as `PERCENT`.
     pub value_name: &'static str,
-    /// Effect of the option, in one line without the default.
+    /// One-line description of the option, without the default.
     pub help: &'static str,
-    /// Kind of its value.
+    /// Kind of the value.
     pub kind: OptionKind,
-    /// Whether it may be given several times.
+    /// Whether the option may be given several times.
     pub is_list: bool,
     default: fn() -> String,
     set: fn(&mut Options, &OsStr) -> Result<(), ParseError>,
@@ -38,23 +38,24 @@ pub struct OptionInfo {
 }
 
 impl OptionInfo {
-    /// The default: a value, or a few words where it depends on other options.
+    /// Returns the default: a value, or a short description if it depends on other options.
     pub fn default(&self) -> String {
         (self.default)()
     }
 
-    /// Sets the option, or adds to it if it is a list.
+    /// Sets the option. If the option is a list, adds the value to the list.
     pub fn set(&self, options: &mut Options, text: &OsStr) -> Result<(), ParseError> {
         (self.set)(options, text)
     }
 
-    /// The values of the option, in the form that [`OptionInfo::set`] reads; none if it is not given.
+    /// Returns the values of the option in the form that [`OptionInfo::set`] accepts. Empty if the option is not
+    /// given.
     pub fn get(&self, options: &Options) -> Vec<String> {
         (self.get)(options)
     }
 }
 
-/// Declares a set of options: the type, how two layers of it combine, the defaults and the table.
+/// Declares a set of options: the type, how two layers are merged, the defaults and the table.
 macro_rules! options {
     (@default $type:ty, ) => { String::new() };
     (@default $type:ty, $words:literal) => { $words.to_string() };
@@ -86,7 +87,7 @@ macro_rules! options {
         }
 
         impl $set {
-            /// These options where given, those of `base` elsewhere.
+            /// Merges two layers. Options that are not set in `self` are taken from `base`.
             pub fn over(self, base: $set) -> $set {
                 $set {
                     $($list: if self.$list.is_empty() { base.$list } else { self.$list },)*
@@ -96,7 +97,7 @@ macro_rules! options {
             }
         }
 
-        /// The defaults that do not depend on other options.
+        /// Defaults that do not depend on other options.
         pub(crate) mod $defaults {
             #[allow(unused_imports, reason = "a set may have no such default")]
             use super::*;
@@ -143,14 +144,14 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 options! {
-    /// The options of a run as a user gives them; each may be left out.
+    /// Options of a run as given by the user. Every option may be omitted.
     Options in OPTIONS defaults default
     lists {
-        /// Directory for databases; with several, databases are distributed over them in turn
+        /// Directory for databases; if several are given, databases are distributed over them in turn
         "dir" "DIR" "Databases" dirs: PathBuf, or "jetcell-run, which is created";
-        /// Directory for passive copies; with several, copies are distributed over them in turn
+        /// Directory for passive copies; if several are given, copies are distributed over them in turn
         "copy-dir" "DIR" "Replication" copy_dirs: PathBuf, or "copies in the first --dir";
-        /// Directory for logs; with several, log streams are distributed over them in turn
+        /// Directory for logs; if several are given, log streams are distributed over them in turn
         "log-dir" "DIR" "Databases" log_dirs: PathBuf, or "the directories of the databases";
     }
     values {
@@ -158,13 +159,13 @@ options! {
         "databases" "N" "Databases" databases: usize, or "one per --dir";
         /// Size of each database, such as 100GiB, or the share of a volume for all databases on it, such as 80%
         "size" "SIZE" "Databases" size: DatabaseSize = ByteSize(1 << 30).into();
-        /// Mailboxes that the storage is to carry: with the two options below, sets --size and --target-iops
+        /// Number of mailboxes; with the next two options, sets --size and --target-iops
         "mailboxes" "N" "Databases" mailboxes: u64, or "none";
-        /// Database reads and writes per second of each mailbox
+        /// Database reads and writes per second for each mailbox
         "iops-per-mailbox" "N" "Databases" iops_per_mailbox: f64, or "none";
-        /// Size of each mailbox; together, less the growth, they are the size of all databases
+        /// Size of each mailbox; the databases have the total size of all mailboxes, less the growth
         "quota" "SIZE" "Databases" quota: ByteSize, or "none";
-        /// Free space for growth that must exist beside the databases, in percent of their size
+        /// Free space required for growth in addition to the databases, in percent of their size
         "growth-percent" "PERCENT" "Databases" growth_percent: u32 = 25;
         /// Page size: 4KiB, 8KiB, 16KiB or 32KiB
         "page-size" "SIZE" "Databases" page_size: ByteSize, or "32KiB, or the page size of existing databases";
@@ -172,23 +173,23 @@ options! {
         "cache" "SIZE" "Databases" cache: ByteSize, or "an eighth of the databases, 64MiB to 256MiB for each";
         /// Remove logs that are no longer needed during the run (circular logging)
         "circular-log" "BOOL" "Databases" circular_log: bool = true;
-        /// How many of the newest logs may be lost without making a database inconsistent (lost log resilience), 0 to 10
+        /// Number of newest logs that may be lost without making a database inconsistent, 0 to 10
         "waypoint-latency" "N" "Databases" waypoint_latency: u32 = 0;
-        /// Overwrite the unused bytes of pages while databases are created, so that the first pass of --maintenance zero is short
+        /// Overwrite unused bytes of pages during creation, which shortens the first pass of --maintenance zero
         "zero-at-creation" "BOOL" "Databases" zero_at_creation: bool = false;
         /// Use existing databases
         "open" "BOOL" "Databases" open: bool = false;
         /// Replace existing databases and results
         "force" "BOOL" "Databases" force: bool = false;
-        /// Continue an interrupted creation; its sizes, record shapes and seed are known
+        /// Resume an interrupted creation; its sizes, record shapes and seed are used
         "resume" "BOOL" "Databases" resume: bool = false;
-        /// Begin from equal states: keep the databases before the load, or put them back with --open; snapshot or copy
+        /// Start from equal states: preserve the databases, or restore them with --open; snapshot or copy
         "reset" "METHOD" "Databases" reset: ResetMethod, or "go on with the databases as they are";
-        /// Threads of the load, shared by all databases
+        /// Number of load threads, shared by all databases
         "threads" "N" "Load" threads: usize = 4;
-        /// Measurement time, such as 60s or 2h; with --find-max, the time of each step
+        /// Duration of the measurement, such as 60s or 2h; with --find-max, the duration of each step
         "duration" "TIME" "Load" duration: TimeSpan, or "60s, or 15s with --find-max; 24h for a stress test";
-        /// Number of measurements in a row; from 2 on, the report has 95 % confidence intervals
+        /// Number of successive measurements; with 2 or more, the report has 95 % confidence intervals
         "repeat" "N" "Load" repeat: u32, or "1, or 3 with --maintenance-impact";
         /// End the measurement before --duration, as soon as the I/O rate is steady and known within 5 %
         "stop-when-steady" "BOOL" "Load" stop_when_steady: bool = false;
@@ -196,53 +197,53 @@ options! {
         "mix" "I/D/R/R" "Load" mix: Mix = Mix::default();
         /// Share of commits that do not wait for the log (lazy commits), in percent
         "lazy-percent" "PERCENT" "Load" lazy_percent: u8 = 70;
-        /// Updates in a batch; the batch also gets its share of reads
+        /// Number of updates in a batch; the batch also gets the matching share of reads
         "batch-updates" "N" "Load" batch_updates: u32 = 16;
-        /// Operations per second of an open loop: each starts when it is due, and its latency counts from then
+        /// Operations per second of an open loop; latency is measured from the time an operation is due
         "rate" "N" "Load" rate: f64, or "closed loop: as fast as possible";
-        /// Search for the highest rate within all limits, in steps of --duration
+        /// Search for the highest rate that meets all limits, in steps of --duration
         "find-max" "BOOL" "Load" find_max: bool = false;
-        /// Distribution of accesses: uniform, zipf:EXPONENT or 80/20; the newest records are the hot ones
+        /// Distribution of accesses: uniform, zipf:EXPONENT or 80/20; the newest records are accessed most often
         "skew" "SKEW" "Load" skew: Skew = Skew::Uniform;
-        /// Read and check all pages of the databases in the background, beside the load
+        /// Read and verify all pages of the databases in the background while the load runs
         "scan" "BOOL" "Load" scan: bool = true;
-        /// Maintenance beside the load: none, or some of scan, zero (deleted data), defrag (merges) and layout (order of keys)
+        /// Maintenance during the load: none, or any of scan, zero (deleted data), defrag (merge) and layout (move)
         "maintenance" "TASKS" "Load" maintenance: Maintenance, or "as --scan says: scan or none";
-        /// Measure what each task costs: the load alone and beside each task, in turns of --duration, --repeat rounds of them
+        /// Measure the cost of each task, alternating with the load alone; --repeat rounds, turns of --duration
         "maintenance-impact" "BOOL" "Load" maintenance_impact: bool = false;
-        /// When maintenance may run: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00
+        /// Time window for maintenance, such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00
         "maintenance-window" "WINDOW" "Load" maintenance_window: Window, or "at any time";
-        /// Numbers of the events of maintenance: sp1, article (about Exchange 2007 SP1) or modern
+        /// Numbering of maintenance events: sp1, article (about Exchange 2007 SP1) or modern
         "event-profile" "PROFILE" "Load" event_profile: EventNumbers = EventNumbers::default();
         /// Pause after each 256 KiB that the background scan reads; 100ms limits it to 2.5 MiB/s for each database
         "scan-pause" "TIME" "Load" scan_pause: TimeSpan = crate::profile::jetstress_pause();
-        /// Copies of each database: further ones read closed logs, as Jetstress simulates it; test replication: passive copies
+        /// Copies of each database; log reads of additional copies are simulated; with replication: passive copies
         "copies" "N" "Load" copies: u32 = 1;
         /// Seed of the load: the same seed gives the same operations and the same content
         "seed" "N" "Load" seed: u64 = 1;
-        /// Write the backup to this directory, which must be empty or not exist
+        /// Write the backup to this directory, which must be empty or not exist yet
         "to" "DIR" "Backup" to: PathBuf, or "none: pages are read and verified only";
-        /// Also run the load, for the duration alone and then beside a backup, and show what each costs the other
+        /// Also run the load, alone and then concurrently with a backup, and show the mutual cost
         "under-load" "BOOL" "Backup" under_load: bool = false;
-        /// What copies get: file, closed logs only; block, also what is durable of the log that is being written
+        /// Log that copies receive: file (closed logs only) or block (also the durable part of the current log)
         "mode" "MODE" "Replication" copy_mode: CopyMode = CopyMode::File;
-        /// Keep the replaying engine of copies between two batches of logs
+        /// Keep the replaying engine of a copy open between two batches of logs
         "keep-instance" "BOOL" "Replication" keep_instance: bool, or "both: N copies that do, and one more that does not";
-        /// Logs of each database to generate and replay
+        /// Number of logs to generate and replay for each database
         "logs" "N" "Recovery" logs: u32 = 500;
-        /// State of the databases before the replay: true as before the load, or compatible with Jetstress as after it
+        /// State of the databases before the replay: true (before the load) or compatible (after it, as Jetstress)
         "mode" "MODE" "Recovery" mode: RecoveryMode = RecoveryMode::True;
         /// Database reads and writes per second that the run must reach, less the margin
         "target-iops" "N" "Verdict" target_iops: f64, or "no target";
-        /// Fail a run that did not measure enough to be believed, for example because it was short or not steady
+        /// Fail a run whose measurement is not reliable, for example because it was short or not steady
         "strict" "BOOL" "Verdict" strict: bool = false;
         /// Tolerated shortfall from the target, as a fraction
         "margin" "FRACTION" "Verdict" margin: f64 = 0.05;
-        /// A few words about the run, shown in the report
+        /// Short description of the run, shown in the report
         "description" "TEXT" "Results" description: String, or "none";
         /// Directory for the results
         "output" "DIR" "Results" output: PathBuf, or "Performance_<time> in the first --dir, or the name of another test with the time";
-        /// Time between samples
+        /// Interval between samples
         "sample-interval" "TIME" "Results" sample_interval: TimeSpan, or "15s, less in short runs";
     }
     sets {
@@ -264,7 +265,7 @@ options! {
         "long-bytes" "N" "Databases" long_bytes: u32 = 2000;
         /// Share of the records that have the long column, in percent
         "long-percent" "PERCENT" "Databases" long_percent: u8 = 100;
-        /// Tables in each database; they are filled in parallel
+        /// Number of tables in each database; the tables are filled in parallel
         "tables" "N" "Databases" tables: u32 = 8;
     }
     sets {}
@@ -295,13 +296,13 @@ options! {
         "p95-operation-ms" "MS" "Verdict" p95_operation_ms: f64, or "no limit";
         /// Limit for the 99th percentile of the latency of operations
         "p99-operation-ms" "MS" "Verdict" p99_operation_ms: f64, or "no limit, or 1000 with --find-max";
-        /// Tolerated waits for a free cache page
+        /// Tolerated number of waits for a free cache page
         "page-fault-stalls" "N" "Verdict" page_fault_stalls: u64 = 0;
     }
     sets {}
 }
 
-/// Where a set of options is in [`Options`].
+/// Access to a set of options inside [`Options`].
 trait Within {
     fn within(options: &Options) -> &Self;
     fn within_mut(options: &mut Options) -> &mut Self;
@@ -338,7 +339,7 @@ impl Within for ThresholdOptions {
 }
 
 impl Options {
-    /// All options, in the order of the help.
+    /// Returns all options in the order of the help text.
     pub fn table() -> impl Iterator<Item = &'static OptionInfo> {
         OPTIONS.iter().chain(RECORD_OPTIONS).chain(THRESHOLD_OPTIONS)
     }

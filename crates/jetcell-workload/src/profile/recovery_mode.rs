@@ -1,4 +1,4 @@
-//! What the replay of the recovery test has to do.
+//! State of the databases before the replay of the recovery test.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// The state of the databases before the replay.
+/// State of the databases before the replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecoveryMode {
-    /// The databases have all changes of the logs already, as in Jetstress: redo reads pages, and changes next to none.
+    /// The databases already contain all changes of the logs, as in Jetstress. Redo reads pages but changes almost no
+    /// pages.
     Compatible,
-    /// The databases are as they were before the load: redo makes all changes again.
+    /// The databases are in the state before the load. Redo applies all changes again.
     #[default]
     True,
 }

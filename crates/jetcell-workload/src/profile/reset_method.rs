@@ -1,4 +1,4 @@
-//! How databases are put back to the state in which they were prepared.
+//! Methods of restoring databases to their prepared state.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// How a state of databases is kept and put back.
+/// Method by which a state of the databases is preserved and restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetMethod {
-    /// Files share their blocks: takes moments, and the first write of each block is slower. Needs a file system that can.
+    /// Files share their blocks. This is fast, but the first write to each block is slower. The file system must
+    /// support shared blocks.
     Snapshot,
-    /// Files are copied, byte by byte: the state on the device is equal, too.
+    /// Files are copied byte by byte, so the physical state on the device is also equal.
     Copy,
 }
 

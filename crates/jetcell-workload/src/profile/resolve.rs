@@ -1,4 +1,4 @@
-//! From options to a profile: fills in the defaults.
+//! Converts options to a profile by filling in the defaults.
 
 use std::time::Duration;
 
@@ -10,18 +10,19 @@ use super::{
 use crate::units::TimeSpan;
 
 impl Options {
-    /// The profile of a performance test: fills in the defaults and validates. The error has every mistake, not only the
-    /// first.
+    /// Resolves the profile of a performance test: fills in the defaults and validates. The error contains all
+    /// mistakes, not only the first one.
     pub fn resolve(self) -> Result<Profile, Vec<Mistake>> {
         self.resolve_for(TestKind::Performance)
     }
 
-    /// The profile of a test. Options that the test does not have have no effect, because one file may configure all tests.
+    /// Resolves the profile of a test. Options that do not apply to the test are ignored, because one file may
+    /// configure all tests.
     pub fn resolve_for(self, test: TestKind) -> Result<Profile, Vec<Mistake>> {
         self.of_test(test).resolve_all(test)
     }
 
-    /// Leaves out the options that the test does not have.
+    /// Removes the options that do not apply to the test.
     fn of_test(self, test: TestKind) -> Options {
         match test {
             TestKind::Performance => self,
@@ -58,7 +59,7 @@ impl Options {
                 stop_when_steady: None,
                 target_iops: None,
                 thresholds: ThresholdOptions::default(),
-                // Circular logging would remove the logs that are to be replayed.
+                // Circular logging would remove the logs that must be replayed.
                 circular_log: Some(false),
                 sample_interval: self.sample_interval.or(Some(TimeSpan(REPLAY_INTERVAL))),
                 ..self
@@ -160,17 +161,18 @@ impl Options {
     }
 }
 
-/// Jetstress has no limit for operations. Without one, a search would accept a rate at which the storage is fast and the
-/// operations queue.
+/// Default limit for the 99th percentile of the operation latency in a search. Jetstress has no limit for operations.
+/// Without a limit, a search would accept a rate at which the storage is fast while the operations queue up.
 const LONGEST_OPERATION_MS: f64 = 1000.0;
 
-/// Length of a stress test, as an ESRP paper needs it.
+/// Duration of a stress test, as required for an ESRP paper.
 const STRESS_DURATION: Duration = Duration::from_secs(24 * 3600);
 
-/// Time between samples of a replay, as in Jetstress, and of a backup.
+/// Interval between samples of a replay, as in Jetstress, and of a backup.
 const REPLAY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// 15 s as in Jetstress; shorter in short runs, so that there are always about 60 samples.
+/// Returns the default sample interval: 15 s as in Jetstress, or less in short runs, so there are always about 60
+/// samples.
 fn default_interval(duration: Duration) -> TimeSpan {
     TimeSpan((duration / 60).clamp(Duration::from_secs(1), Duration::from_secs(15)).min(duration))
 }

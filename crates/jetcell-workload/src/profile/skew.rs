@@ -1,5 +1,6 @@
-//! The distribution of accesses over the records. The newest records are the hot ones, as in a mailbox. A skew maps a
-//! uniform point of the key range to a skewed one, so the sequence of operations still depends on the seed only.
+//! Distribution of accesses over the records. The newest records are accessed most often, as in a mailbox. A skew
+//! maps a uniformly distributed position in the key range to a skewed position. The sequence of operations therefore
+//! still depends only on the seed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,27 +13,28 @@ use crate::parse_error::ParseError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Skew {
-    /// Every record is equally likely.
+    /// All records are equally likely.
     #[default]
     Uniform,
-    /// Continuous Zipf: with an exponent below 1, the newest fraction `x` of the keys gets the share `x^(1 - exponent)` of
-    /// the accesses. From 1 on, that share would be infinite near 0; then the density is constant within the newest
-    /// millionth of the keys.
+    /// Continuous Zipf distribution. With an exponent below 1, the newest fraction `x` of the keys gets the share
+    /// `x^(1 - exponent)` of the accesses. With an exponent of 1 or more, this share would be infinite near 0. The
+    /// density is then constant within the newest millionth of the keys.
     Zipf(f64),
-    /// The newest `keys` percent of the keys get `accesses` percent of the accesses, evenly distributed.
+    /// The newest `keys` percent of the keys get `accesses` percent of the accesses. Each part is uniformly
+    /// distributed.
     Hot {
-        /// Percent of the accesses.
+        /// Percentage of the accesses.
         accesses: u8,
-        /// Percent of the keys.
+        /// Percentage of the keys.
         keys: u8,
     },
 }
 
-/// With a larger exponent nearly all accesses would fall on the same few records.
+/// Maximum exponent. With a larger exponent, nearly all accesses would go to the same few records.
 const LARGEST_EXPONENT: f64 = 10.0;
 
 impl Skew {
-    /// The skewed point for a uniform one; both are fractions of 2^64 of the key range.
+    /// Maps a uniform position to a skewed position. Both are fractions of 2^64 of the key range.
     pub fn point(self, uniform: u64) -> u64 {
         match self {
             Skew::Uniform => uniform,
@@ -59,12 +61,14 @@ impl Skew {
     }
 }
 
-/// Part of the key range within which a Zipf density with an exponent of 1 or more is constant.
+/// Fraction of the key range within which a Zipf density with an exponent of 1 or more is constant.
 const STEEP_CORE: f64 = 1e-6;
 
-/// The age for a uniform draw, with a density of `age^-exponent` outside of the core and a constant one inside.
+/// Returns the age for a uniform random number. The density is `age^-exponent` outside the core and constant inside
+/// it.
 fn steep_age(draw: f64, exponent: f64) -> f64 {
-    // Integrals of the density, in units of the core's: 1 for the core, and from its edge to the age `x`.
+    // The integrals of the density are relative to the integral over the core: 1 for the core, and `outside(x)` from
+    // its edge to the age `x`.
     let power = exponent - 1.0;
     let outside = |x: f64| match power < 1e-9 {
         true => (x / STEEP_CORE).ln(),
@@ -82,7 +86,7 @@ fn steep_age(draw: f64, exponent: f64) -> f64 {
     age.clamp(STEEP_CORE, 1.0)
 }
 
-/// The point at this fraction of the key range, counted from its newest end.
+/// Returns the position at this fraction of the key range, counted from the newest key.
 fn from_newest(age: f64) -> u64 {
     // The conversion saturates, so age 0 is the last key.
     ((1.0 - age) * u64::MAX as f64) as u64
@@ -141,7 +145,7 @@ impl From<Skew> for String {
 mod tests {
     use super::*;
 
-    /// Share of evenly spread draws that falls on the newest `percent` of the keys.
+    /// Returns the share of evenly spaced numbers that is mapped to the newest `percent` of the keys.
     fn share_of_newest(skew: Skew, percent: u64) -> f64 {
         const DRAWS: u64 = 100_000;
         let bound = u64::MAX / 100 * (100 - percent);
@@ -157,7 +161,7 @@ mod tests {
             ("80/20", 60, 0.9),
             ("zipf:0.5", 25, 0.5),
             ("zipf:0.9", 1, 0.631),
-            // (1 + ln 10^4) / (1 + ln 10^6) and (1 + 2 (1 - 10^-2)) / (1 + 2 (1 - 10^-3)).
+            // The expected values are (1 + ln 10^4) / (1 + ln 10^6) and (1 + 2 (1 - 10^-2)) / (1 + 2 (1 - 10^-3)).
             ("zipf:1", 1, 0.689),
             ("zipf:1.5", 1, 0.994),
         ] {

@@ -1,4 +1,4 @@
-//! The kinds of storage tests, and which options each of them has.
+//! Kinds of storage tests, and the options that apply to each.
 
 use std::fmt;
 
@@ -10,22 +10,22 @@ use super::options::OptionInfo;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestKind {
-    /// A load is measured and judged.
+    /// Measures and judges a load.
     #[default]
     Performance,
-    /// A performance test of a day, with lenient maxima, that can be continued after a crash.
+    /// A 24-hour performance test with lenient maxima. The test can be resumed after a crash.
     Stress,
-    /// All pages are read and verified, as a backup does. Jetstress: `DatabaseBackup`.
+    /// Reads and verifies all pages, as a backup does. Jetstress: `DatabaseBackup`.
     Backup,
-    /// Logs are generated and replayed. Jetstress: `SoftRecovery`.
+    /// Generates and replays logs. Jetstress: `SoftRecovery`.
     Recovery,
-    /// Passive copies follow the databases of a load.
+    /// Replicates the databases of a load to passive copies.
     Replication,
 }
 
 use TestKind::{Backup, Performance, Recovery, Replication, Stress};
 
-/// Options that only some tests have, by their keys.
+/// Keys of options that apply only to some tests.
 const ONLY: &[(&str, &[TestKind])] = &[
     ("logs", &[Recovery]),
     ("mode", &[Recovery]),
@@ -44,10 +44,10 @@ const ONLY: &[(&str, &[TestKind])] = &[
 ];
 
 impl TestKind {
-    /// The kinds of an ESRP document, in the order of its appendices.
+    /// Tests in an ESRP document, in the order of its appendices.
     pub const ALL: [TestKind; 4] = [Performance, Stress, Backup, Recovery];
 
-    /// The name of the command, and of the test in results.
+    /// Returns the name of the command, which is also the name of the test in results.
     pub const fn name(self) -> &'static str {
         match self {
             Performance => "performance",
@@ -58,7 +58,7 @@ impl TestKind {
         }
     }
 
-    /// Begin of the name of the default directory for results.
+    /// Returns the first part of the name of the default results directory.
     pub const fn directory(self) -> &'static str {
         match self {
             Performance => "Performance",
@@ -69,12 +69,13 @@ impl TestKind {
         }
     }
 
-    /// Whether the limits for latencies and the target are rules of the verdict. Jetstress judges no other test by them.
+    /// Returns true if the verdict applies the latency limits and the target. Jetstress does not apply them to other
+    /// tests.
     pub const fn judges_speed(self) -> bool {
         matches!(self, Performance | Stress)
     }
 
-    /// Whether the test has this option.
+    /// Returns true if the option applies to the test.
     pub fn has(self, option: &OptionInfo) -> bool {
         let speed = option.heading == "Verdict" && option.key != "strict";
         match ONLY.iter().find(|(key, _)| *key == option.key) {

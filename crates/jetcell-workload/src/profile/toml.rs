@@ -1,6 +1,6 @@
-//! The configuration file in TOML: reads one, writes the one that repeats a run, and has the commented example.
+//! The TOML configuration file: parses it, writes a file that repeats a run, and contains the commented example.
 //!
-//! The example is also the list of the known keys: a key that is not in it is a mistake.
+//! The example is also the list of known keys. A key that is not in the example is a mistake.
 
 use jetcell_input::{error_line, shortened_name};
 use serde::Deserialize;
@@ -10,20 +10,20 @@ use super::mistake::Mistake;
 use super::options::{Options, RecordOptions, ThresholdOptions};
 use super::{Profile, Source, Thresholds};
 
-/// A complete commented configuration; it resolves to the defaults.
+/// A complete configuration with comments. It resolves to the defaults.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Line number of a byte offset, from 1.
+/// Returns the line number of a byte offset, starting at 1.
 fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// Reads a configuration. Every unknown key is reported with its line and the nearest known one.
+/// Parses a configuration. Every unknown key is reported with its line and the most similar known key.
 pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
     let wrong = |error: toml::de::Error| {
         let offset = error.span().map_or(0, |span| span.start);
         let line = line_of(text, offset);
-        // The value alone does not say which key is meant.
+        // The value alone does not identify the key.
         let key = text.lines().nth(line - 1).and_then(|line| Some(line.split_once('=')?.0.trim()));
         let key = key.map(|key| format!("{}: ", shortened_name(key))).unwrap_or_default();
         vec![Mistake::new(format!("line {line}: {key}{}", plain(&error_line(&error.message()))))]
@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
     Options::deserialize(Deserializer::from(document)).map_err(wrong)
 }
 
-/// Replaces Rust's names of types by words for users.
+/// Replaces Rust type names by words for users.
 fn plain(message: &str) -> String {
     let mut message = message.to_string();
     let words = [
@@ -83,7 +83,7 @@ fn unknown_key(
     let plain = known.keys().map(|key| ("", key));
     let nested = known.iter().filter_map(|(table, value)| Some((table, value.as_table()?)));
     let nested = nested.flat_map(|(table, keys)| keys.keys().map(move |key| (table.as_str(), key)));
-    // Of several nearest keys, one of the same table is the most likely.
+    // If several keys are equally similar, a key in the same table is the most likely.
     let nearest =
         plain.chain(nested).min_by_key(|(place, key)| (strsim::osa_distance(key, written), *place != table));
     let near = match nearest {
@@ -97,7 +97,7 @@ fn unknown_key(
     Mistake::new(format!("line {line}: unknown key '{written}'; {near}"))
 }
 
-/// The example with every key, also the keys that are commented out.
+/// Returns the example with all keys, including the keys that are commented out.
 fn complete_text() -> String {
     let uncomment = |line: &str| match line.strip_prefix('#') {
         Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase()) => format!("{rest}\n"),
@@ -107,18 +107,18 @@ fn complete_text() -> String {
 }
 
 fn complete_table() -> toml::Table {
-    // The text is part of the program, and a test parses it.
+    // The text is part of the program, and a test verifies that it parses.
     complete_text().parse().unwrap_or_default()
 }
 
-/// Options with every key given.
+/// Returns options with a value for every key.
 #[cfg(test)]
 pub(super) fn complete() -> Options {
     parse(&complete_text()).unwrap()
 }
 
 impl Profile {
-    /// The configuration file that describes this run again, seed included.
+    /// Returns the configuration file that repeats this run, including the seed.
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.to_options()).expect("paths are text, as resolving has checked")
     }
@@ -151,7 +151,7 @@ impl Profile {
             strict: Some(self.strict),
             open: (self.source == Source::Open).then_some(true),
             force: (self.source == Source::Replace).then_some(true),
-            // A run that continued a creation is repeated by a run that creates.
+            // To repeat a run that resumed a creation, the databases are created from scratch.
             resume: None,
             reset: self.reset,
             records: RecordOptions {
@@ -241,7 +241,7 @@ mod tests {
     fn every_key_is_an_option_of_the_command_line() {
         let keys = complete_table();
         let leaf = |(key, value): (&String, &toml::Value)| match value.as_table() {
-            // On the command line the four shares of the mix are one option.
+            // On the command line, the four shares of the mix are a single option.
             Some(table) if key != "mix" => table.keys().cloned().collect(),
             _ => vec![key.clone()],
         };

@@ -1,4 +1,4 @@
-//! Validates a profile: every mistake gets one line that says what is wrong and what to do.
+//! Validates a profile. Every mistake gets a one-line message that describes the mistake and how to correct it.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use ese_engine::InstanceOptions;
 use super::{Mistake, Mix, Profile, Source, TestKind};
 use crate::units::{ByteSize, DatabaseSize};
 
-/// Longest pause of a scan that ESE accepts. ESE: `JET_paramDbScanThrottle`.
+/// Maximum pause of a scan that ESE accepts. ESE: `JET_paramDbScanThrottle`.
 const LONGEST_SCAN_PAUSE: Duration = Duration::from_secs(60);
 
-/// Below this size a database would be mostly fixed structures and preallocated space.
+/// Minimum size of a database in bytes. A smaller database would consist mostly of fixed structures and preallocated
+/// space.
 const SMALLEST_DATABASE: u64 = 32 << 20;
 
-/// Collects mistakes.
+/// Collects the mistakes of a profile.
 #[derive(Default)]
 struct Checks(Vec<Mistake>);
 
@@ -26,7 +27,7 @@ impl Checks {
 }
 
 impl Profile {
-    /// All mistakes, in the order of the options.
+    /// Returns all mistakes in the order of the options.
     pub(super) fn mistakes(&self) -> Vec<Mistake> {
         let mut checks = Checks::default();
         self.check_databases(&mut checks);
@@ -238,7 +239,7 @@ impl Profile {
         });
     }
 
-    /// Whether one database of this profile can have this size.
+    /// Returns an error if a database of this profile cannot have this size.
     pub(crate) fn fits_a_database(&self, size: ByteSize) -> Result<(), Mistake> {
         let page = self.page_size.map_or(32768, |size| size.0).max(1);
         if size.0 < SMALLEST_DATABASE {

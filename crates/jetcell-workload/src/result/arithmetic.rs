@@ -1,19 +1,20 @@
-//! The figures of a report, by Jetstress's definitions where Jetstress has one.
+//! Figures of a report. The definitions are those of Jetstress where Jetstress defines a figure.
 //!
-//! Achieved I/O is the database reads and writes of the load on all instances. Log I/O, background maintenance and log
-//! replication never count. A mean is a sum that is divided once. Jetstress averages over samples, which this crate does
-//! not imitate: samples without I/O would lower the mean.
+//! Achieved I/O is the sum of database reads and writes of the load on all instances. It excludes log I/O, background
+//! maintenance and log replication. A mean is a sum that is divided once. Jetstress averages over samples. This crate
+//! does not, because samples without I/O would lower the mean.
 
 use crate::measurement::{InstanceSample, IoRates, Sample};
 use crate::result::RunResult;
 use crate::result::instance_row::InstanceRow;
 
-/// Achieved transactional I/O per second: database reads and writes of all rows of transactional I/O.
+/// Returns the achieved transactional I/O per second: database reads and writes of all rows of transactional I/O.
 pub fn achieved_iops(rows: &[InstanceRow]) -> f64 {
     rows.iter().map(|row| row.database_reads_per_second + row.database_writes_per_second).sum()
 }
 
-/// `total` less `apart`. Rates and bytes are separated. Latency is not, because one counter measures it for both.
+/// Subtracts `apart` from `total`. Rates and bytes are subtracted. The latency is kept, because one counter measures
+/// it for both.
 pub fn without(total: IoRates, apart: IoRates) -> IoRates {
     let per_second = total.per_second - apart.per_second;
     let bytes = total.per_second * total.average_bytes - apart.per_second * apart.average_bytes;
@@ -21,8 +22,8 @@ pub fn without(total: IoRates, apart: IoRates) -> IoRates {
     IoRates { per_second, average_bytes, average_ms: total.average_ms }
 }
 
-/// Database reads of the table of total I/O: the reads of the load and of background maintenance. The latency is that of
-/// the load's reads, because one counter measures it for both.
+/// Returns the database reads for the table of total I/O: the reads of the load and of background maintenance. The
+/// latency is that of the load's reads, because one counter measures it for both.
 pub fn total_reads(row: &InstanceRow) -> IoRates {
     together(
         (row.database_reads_per_second, row.database_reads_average_bytes),
@@ -31,8 +32,8 @@ pub fn total_reads(row: &InstanceRow) -> IoRates {
     )
 }
 
-/// Log reads of the table of total I/O: those of the engine and those of log replication. The latency is that of the
-/// engine's reads, as for database reads.
+/// Returns the log reads for the table of total I/O: the reads of the engine and of log replication. As for database
+/// reads, the latency is that of the engine's reads.
 pub fn total_log_reads(row: &InstanceRow) -> IoRates {
     together(
         (row.log_reads_per_second, row.log_reads_average_bytes),
@@ -41,14 +42,14 @@ pub fn total_log_reads(row: &InstanceRow) -> IoRates {
     )
 }
 
-/// Two kinds of I/O, each with its rate and its mean size.
+/// Adds two kinds of I/O, each given by its rate and its mean size.
 fn together(one: (f64, f64), other: (f64, f64), average_ms: f64) -> IoRates {
     let per_second = one.0 + other.0;
     let bytes = one.0 * one.1 + other.0 * other.1;
     IoRates { per_second, average_bytes: if per_second > 0.0 { bytes / per_second } else { 0.0 }, average_ms }
 }
 
-/// All instances as one: rates are added, and sizes and latencies are means over transfers.
+/// Combines all instances in one row. Rates are added. Sizes and latencies are means over transfers.
 pub fn total(rows: &[InstanceRow]) -> InstanceRow {
     type Value = fn(&InstanceRow) -> f64;
     let of = |rate: Value, bytes: Value, ms: Value| {
@@ -98,7 +99,7 @@ pub fn total(rows: &[InstanceRow]) -> InstanceRow {
     )
 }
 
-/// The seven lines of an ESRP summary, from rows of the table of total I/O.
+/// The seven lines of an ESRP summary, computed from rows of the table of total I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Database reads and writes per second.
@@ -107,13 +108,13 @@ pub struct Summary {
     pub database_reads: f64,
     /// Database writes per second.
     pub database_writes: f64,
-    /// Unweighted mean of the instances, in milliseconds.
+    /// Unweighted mean of the read latencies of the instances, in milliseconds.
     pub database_read_ms: f64,
-    /// Unweighted mean of the instances, in milliseconds.
+    /// Unweighted mean of the write latencies of the instances, in milliseconds.
     pub database_write_ms: f64,
     /// Log writes per second.
     pub log_writes: f64,
-    /// Unweighted mean of the instances, in milliseconds.
+    /// Unweighted mean of the log write latencies of the instances, in milliseconds.
     pub log_write_ms: f64,
 }
 
@@ -136,13 +137,13 @@ impl Summary {
     }
 }
 
-/// Rounds to three decimals and halves away from zero, as the published tables do. A decimal half that binary cannot
-/// represent exactly counts as a half.
+/// Rounds to three decimals, with halves away from zero, as the published tables do. A decimal half that binary
+/// cannot represent exactly counts as a half.
 pub fn three_decimals(value: f64) -> f64 {
     (value * 1000.0 * (1.0 + 1e-12)).round() / 1000.0
 }
 
-/// One kind of I/O over several intervals: the totals of the intervals are added and divided once.
+/// Combines one kind of I/O over several intervals. The totals of the intervals are added and divided once.
 pub fn over_intervals(intervals: impl Iterator<Item = (f64, IoRates)>) -> IoRates {
     let (mut seconds, mut count, mut bytes, mut ms) = (0.0, 0.0, 0.0, 0.0);
     for (length, rates) in intervals {
@@ -162,7 +163,7 @@ pub fn over_intervals(intervals: impl Iterator<Item = (f64, IoRates)>) -> IoRate
 
 impl RunResult {
     /// Computes the figures of a result without a measurement, which a killed run leaves, from its samples.
-    /// Percentiles stay empty because samples have means only.
+    /// Percentiles remain empty because samples have only means.
     pub fn fill_from_samples(&mut self, samples: &[Sample]) {
         let Some(last) = samples.last() else { return };
         self.measured_seconds = samples.iter().map(|sample| sample.seconds).sum();

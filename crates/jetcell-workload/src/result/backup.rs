@@ -1,4 +1,4 @@
-//! The reads of the backup test.
+//! Results of the backup test.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::BackupCounters;
 use crate::result::instance_row::InstanceRow;
 
-/// Backup of all databases, as a result stores it.
+/// Backup of all databases, in the stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Backup {
-    /// Directory to which the backup was written; `None` if the pages were only read.
+    /// Directory to which the backup was written, or `None` if the pages were only read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<PathBuf>,
-    /// Time until the last database was read, in seconds.
+    /// Time until the last database was completely read, in seconds.
     pub seconds: f64,
-    /// Whether every database was read to its end.
+    /// Whether every database was completely read.
     pub complete: bool,
-    /// One for each database.
+    /// Backups of the individual databases.
     pub databases: Vec<DatabaseBackup>,
-    /// The progress over time.
+    /// Progress over time.
     pub samples: Vec<BackupSample>,
-    /// With a load beside the backup: what each cost the other.
+    /// Mutual cost of the backup and the load, if a load ran during the backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<BackupCost>,
 }
@@ -31,40 +31,40 @@ pub struct Backup {
 pub struct DatabaseBackup {
     /// Name of the database, without its extension.
     pub instance: String,
-    /// Database file.
+    /// Path of the database file.
     pub database: PathBuf,
-    /// Time of the backup, in seconds.
+    /// Duration of the backup, in seconds.
     pub seconds: f64,
-    /// What was read.
+    /// Counters of the backup.
     #[serde(flatten)]
     pub counters: BackupCounters,
-    /// Reads of the backup; the rows of writes and logs are zero.
+    /// I/O of the backup. Only the row of database reads is not zero.
     pub io: Option<InstanceRow>,
 }
 
-/// Progress of the backup at one time.
+/// Progress of the backup at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupSample {
-    /// Seconds since the backup began.
+    /// Seconds since the start of the backup.
     pub at_seconds: f64,
-    /// Bytes so far, of each database.
+    /// Bytes of each database that were read so far.
     pub bytes: Vec<u64>,
 }
 
-/// What backup and load cost each other.
+/// Mutual cost of a backup and a load that run concurrently.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupCost {
-    /// The backup without a load: bytes per second of all databases together.
+    /// Bytes per second of the backup without a load, for all databases together.
     pub backup_alone: f64,
-    /// The backup beside the load.
+    /// Bytes per second of the backup during the load, for all databases together.
     pub backup_together: f64,
-    /// The load without a backup.
+    /// Figures of the load without a backup.
     pub load_alone: LoadFigures,
-    /// The load beside the backup.
+    /// Figures of the load during the backup.
     pub load_together: LoadFigures,
 }
 
-/// The figures of the load that a backup may change; latencies are means of all instances.
+/// Figures of the load that a backup may affect. Latencies are means over all instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadFigures {
     /// Length of the measurement in seconds.
@@ -73,33 +73,33 @@ pub struct LoadFigures {
     pub transactional_iops: f64,
     /// Completed operations per second.
     pub operations_per_second: f64,
-    /// Database reads.
+    /// Mean latency of database reads in milliseconds.
     pub database_read_ms: f64,
-    /// Database writes.
+    /// Mean latency of database writes in milliseconds.
     pub database_write_ms: f64,
-    /// Log writes.
+    /// Mean latency of log writes in milliseconds.
     pub log_write_ms: f64,
 }
 
 impl DatabaseBackup {
-    /// Bytes per second.
+    /// Returns the bytes read per second.
     pub fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.counters.bytes as f64 / self.seconds } else { 0.0 }
     }
 }
 
 impl Backup {
-    /// Bytes per second of the server: the sum over the databases, as in Jetstress.
+    /// Returns the bytes per second of the server: the sum over the databases, as in Jetstress.
     pub fn rate(&self) -> f64 {
         self.databases.iter().map(DatabaseBackup::rate).sum()
     }
 
-    /// Bytes per second of a database, on average.
+    /// Returns the mean number of bytes per second for each database.
     pub fn rate_per_database(&self) -> f64 {
         self.rate() / self.databases.len().max(1) as f64
     }
 
-    /// Bad pages of all databases.
+    /// Returns the number of bad pages in all databases.
     pub fn bad(&self) -> u64 {
         self.databases.iter().map(|database| database.counters.bad).sum()
     }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_published_test() {
-        // JS13 of the ESRP paper: 87.29, 80.36, 80.07 and 80.93 MB/s, which are 328.65 for the server.
+        // JS13 of the ESRP paper: 87.29, 80.36, 80.07 and 80.93 MB/s, which add up to 328.65 for the server.
         let database = |mib: f64| {
             let bytes = (mib * 100.0 * 1_048_576.0) as u64;
             let counters = BackupCounters { bytes, ..BackupCounters::default() };

@@ -1,24 +1,26 @@
-//! Doubts: reasons for which the figures of a run may not be what the storage can do, although every rule holds.
+//! Doubts: reasons why the figures of a run may not reflect the capability of the storage, although all rules are
+//! met.
 
 use crate::measurement::{Interval, Limiter, LogCopies, Measurement, Trend};
 use crate::profile::Profile;
 use crate::result::{Analysis, Backup, Replication};
 use crate::units::{grouped, human_bytes};
 
-/// A shorter measurement may lie between two checkpoints, or within a cache of the device.
+/// Minimum duration of a measurement in seconds. A shorter measurement may lie between two checkpoints, or measure
+/// only a cache of the device.
 const SHORTEST_SECONDS: f64 = 30.0;
-/// Widest half of a confidence interval, as a fraction of the mean.
+/// Maximum half width of a confidence interval, as a fraction of the mean.
 const WIDEST: f64 = 0.05;
-/// Processors that other programs use, in percent of all, from which they may delay the load.
+/// Processor time of other programs, in percent of all processors, above which they may delay the load.
 const OTHERS_CPU_PERCENT: f64 = 20.0;
-/// A shorter backup may come from a cache of the device.
+/// Minimum duration of a backup in seconds. A shorter backup may read from a cache of the device.
 const SHORTEST_BACKUP: f64 = 10.0;
-/// The first logs are replayed with an empty cache.
+/// Minimum number of replayed logs. The first logs are replayed with an empty cache.
 const FEWEST_LOGS: u32 = 100;
-/// Fewer database reads give no percentiles.
+/// Minimum number of database reads that gives meaningful percentiles.
 const FEWEST_READS: u64 = 1000;
 
-/// What the doubts are derived from.
+/// Data from which the doubts are derived.
 pub(crate) struct Grounds<'a> {
     pub(crate) profile: &'a Profile,
     pub(crate) measured: &'a Measurement,
@@ -31,7 +33,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) cache_bytes: u64,
 }
 
-/// All doubts, each in a sentence with its figures; `None` if nothing was measured.
+/// Returns all doubts, each as a sentence with its figures. Returns `None` if nothing was measured.
 pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     let Grounds { profile, measured, analysis, .. } = grounds;
     if let Some(backup) = grounds.backup.filter(|backup| backup.complete) {
@@ -101,7 +103,7 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     Some(doubts)
 }
 
-/// A drift in a sentence.
+/// Describes a drift in a sentence.
 fn drift(trend: &Trend) -> String {
     let Trend { figure, change, per_hour, low_per_hour, high_per_hour, .. } = trend;
     format!(
@@ -120,7 +122,7 @@ fn short(measured: &Measurement) -> Option<String> {
     })
 }
 
-/// The doubts about the copies of a replication test.
+/// Returns the doubt about the copies of a replication test, if there is one.
 fn of_replication(replication: &Replication) -> Option<String> {
     let depth = human_bytes(replication.checkpoint_depth);
     (!replication.has_written_pages()).then(|| {
@@ -130,7 +132,7 @@ fn of_replication(replication: &Replication) -> Option<String> {
     })
 }
 
-/// The doubts about a backup.
+/// Returns the doubts about a backup.
 fn of_backup(grounds: &Grounds<'_>, backup: &Backup) -> Vec<String> {
     let short = (backup.seconds < SHORTEST_BACKUP).then(|| {
         format!(
@@ -141,7 +143,7 @@ fn of_backup(grounds: &Grounds<'_>, backup: &Backup) -> Vec<String> {
     short.into_iter().chain(other_programs(grounds)).collect()
 }
 
-/// The doubts about a replay.
+/// Returns the doubts about a replay.
 fn of_replay(grounds: &Grounds<'_>) -> Vec<String> {
     let logs = grounds.profile.logs;
     let few = (logs < FEWEST_LOGS).then(|| {

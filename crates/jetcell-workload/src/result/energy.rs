@@ -1,24 +1,25 @@
-//! The energy of a run.
+//! Energy used by a run.
 
 use jetcell_power::{Energy, Tariff};
 use serde::{Deserialize, Serialize};
 
-/// The energy of the measured time of a run. It is that of its scope, and not that of anything inside it.
+/// Energy used during the measured time of a run. It covers the whole scope and cannot be attributed to a part of the
+/// scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunEnergy {
-    /// The meter, or the log of one.
+    /// Name of the meter, or of the power log.
     pub meter: String,
-    /// Mean power, its scope, and what it comes to in a year.
+    /// Mean power, its scope, and the extrapolation to a year.
     #[serde(flatten)]
     pub energy: Energy,
     /// Measured time in seconds.
     pub seconds: f64,
-    /// Energy of the measured time.
+    /// Energy used during the measured time, in joules.
     pub joules: f64,
-    /// Joules for each transactional I/O; `None` without I/O.
+    /// Joules per transactional I/O, or `None` without I/O.
     pub joules_per_transactional_io: Option<f64>,
-    /// What a kilowatt-hour costs, as given.
+    /// Price and carbon dioxide per kilowatt-hour, as given by the user.
     pub tariff: Tariff,
-    /// Name of the money.
+    /// Name of the currency.
     pub currency: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! One instance in the terms of Jetstress's tables.
+//! One instance, in the form of Jetstress's tables.
 
 use std::path::PathBuf;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::IoRates;
 
-/// One instance with the rows of Jetstress's table "Transactional I/O Performance", under their names.
+/// Figures of one instance: the rows of Jetstress's table "Transactional I/O Performance" under their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceRow {
     /// Name of the database, without its extension.
     #[serde(rename = "MSExchange Database ==> Instances")]
     pub instance: String,
-    /// Database file.
+    /// Path of the database file.
     pub database: PathBuf,
-    /// Log directory.
+    /// Path of the log directory.
     pub log_path: PathBuf,
     #[allow(missing_docs)]
     #[serde(rename = "I/O Database Reads Average Latency (msec)")]
@@ -52,17 +52,17 @@ pub struct InstanceRow {
     #[allow(missing_docs)]
     #[serde(rename = "I/O Log Writes Average Bytes")]
     pub log_writes_average_bytes: f64,
-    /// Highest average latency of database reads in a sample.
+    /// Highest average database read latency of a sample, in milliseconds.
     pub maximum_database_read_ms: f64,
-    /// Highest average latency of log writes in a sample.
+    /// Highest average log write latency of a sample, in milliseconds.
     pub maximum_log_write_ms: f64,
-    /// Reads of the background checksum scan; the database reads above do not include them.
+    /// Reads per second of the background checksum scan. They are not included in the database reads above.
     #[serde(rename = "Database Maintenance IO Reads/sec", default)]
     pub maintenance_reads_per_second: f64,
     #[allow(missing_docs)]
     #[serde(rename = "Database Maintenance IO Reads Average Bytes", default)]
     pub maintenance_reads_average_bytes: f64,
-    /// Simulated log reads of further copies; the log reads above do not include them.
+    /// Simulated log reads per second of additional copies. They are not included in the log reads above.
     #[serde(rename = "Log Replication I/O Log Reads/sec", default)]
     pub replication_reads_per_second: f64,
     #[allow(missing_docs)]
@@ -71,7 +71,7 @@ pub struct InstanceRow {
 }
 
 impl InstanceRow {
-    /// The twelve Jetstress rows with their names, in Jetstress's order.
+    /// Returns the twelve Jetstress rows with their names, in Jetstress's order.
     pub fn jetstress_rows(&self) -> [(&'static str, f64); 12] {
         [
             ("I/O Database Reads Average Latency (msec)", self.database_reads_average_latency_ms),
@@ -89,7 +89,7 @@ impl InstanceRow {
         ]
     }
 
-    /// The rows of Jetstress's table "Background Database Maintenance I/O Performance".
+    /// Returns the rows of Jetstress's table "Background Database Maintenance I/O Performance".
     pub fn maintenance_rows(&self) -> [(&'static str, f64); 2] {
         [
             ("Database Maintenance IO Reads/sec", self.maintenance_reads_per_second),
@@ -97,7 +97,7 @@ impl InstanceRow {
         ]
     }
 
-    /// The rows of Jetstress's table "Log Replication I/O Performance".
+    /// Returns the rows of Jetstress's table "Log Replication I/O Performance".
     pub fn replication_rows(&self) -> [(&'static str, f64); 2] {
         [
             ("I/O Log Reads/sec", self.replication_reads_per_second),
@@ -105,7 +105,7 @@ impl InstanceRow {
         ]
     }
 
-    /// The row with these rates.
+    /// Returns the row with these rates.
     pub fn with_rates(
         mut self,
         reads: IoRates,
@@ -128,7 +128,7 @@ impl InstanceRow {
         self
     }
 
-    /// A row without figures.
+    /// Creates a row without figures.
     pub fn named(instance: String, database: PathBuf, log_path: PathBuf) -> InstanceRow {
         InstanceRow {
             instance,

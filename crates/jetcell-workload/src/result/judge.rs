@@ -1,5 +1,5 @@
-//! Judges a run: compares measured values with limits. The rules about speed are Jetstress 2013's; the rules about
-//! correctness are our own.
+//! Judges a run by comparing measured values with limits. The rules about speed are those of Jetstress 2013. The
+//! rules about correctness are Jetcell's own.
 
 use crate::measurement::{
     CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Saturation, ScanSummary, Verification,
@@ -15,28 +15,28 @@ use crate::verdict::{
 /// Evidence that does not come from the measured time.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence<'a> {
-    /// Failed transfers in the whole run.
+    /// Number of failed transfers in the whole run.
     pub io_errors: u64,
-    /// The error that ended the run early.
+    /// Error that ended the run early.
     pub failure: Option<String>,
-    /// The checksum scan of each database, if there was one.
+    /// Summaries of the checksum scans, if scans ran.
     pub scan: &'a [ScanSummary],
-    /// The verification after the load, if the run reached it.
+    /// Result of the verification after the load, if the run reached it.
     pub verification: Option<&'a Verification>,
-    /// The backup of a backup test, if the run reached it.
+    /// Result of the backup test, if the run reached the backup.
     pub backup: Option<&'a Backup>,
-    /// The replay of a recovery test, if the run reached it.
+    /// Result of the recovery test, if the run reached the replay.
     pub recovery: Option<&'a Recovery>,
-    /// The copies of a replication test, if the run reached their end.
+    /// Result of the replication test, if the run reached its end.
     pub replication: Option<&'a Replication>,
-    /// Why the run ended early, if it did.
+    /// Reason why the run ended early, if it did.
     pub cut_short: Option<&'a str>,
-    /// Doubts about the measurement; `None` if it cannot be judged.
+    /// Doubts about the measurement, or `None` if it cannot be judged.
     pub doubts: Option<&'a [String]>,
 }
 
 impl Evidence<'_> {
-    /// Whether the load was not the subject of the test.
+    /// Returns true if the test can pass without operations of a load.
     fn needs_no_load(&self) -> bool {
         self.recovery.is_some() || self.backup.is_some_and(|backup| backup.cost.is_none())
     }
@@ -45,21 +45,21 @@ impl Evidence<'_> {
 /// A verdict with its reasons.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
-    /// The verdict.
+    /// Verdict of the run.
     pub verdict: Verdict,
-    /// The reason for the verdict, in a sentence.
+    /// Reason for the verdict, as a sentence.
     pub reason: String,
-    /// All rules.
+    /// All rules with their measured values.
     pub rules: Vec<Rule>,
 }
 
-/// The highest value and the instance that has it.
+/// Returns the highest value and the name of its instance.
 fn worst(instances: &[InstanceRow], value: impl Fn(&InstanceRow) -> f64) -> (f64, String) {
     let of = |row: &InstanceRow| (value(row), row.instance.clone());
     instances.iter().map(of).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
 }
 
-/// The limits for latencies, and the target.
+/// Returns the rules for the latency limits and the target.
 fn speed_rules(profile: &Profile, instances: &[InstanceRow], iops: f64, measured: &Measurement) -> Vec<Rule> {
     let mut speed = Vec::new();
     let limits = &profile.thresholds;
@@ -87,7 +87,7 @@ fn speed_rules(profile: &Profile, instances: &[InstanceRow], iops: f64, measured
     speed
 }
 
-/// Judges a run. Rules about speed need a measurement; rules about correctness always apply.
+/// Judges a run. Rules about speed require a measurement. Rules about correctness always apply.
 pub fn judge(
     profile: &Profile,
     instances: &[InstanceRow],
@@ -168,7 +168,8 @@ pub fn judge(
     Judgement { verdict, reason, rules: speed }
 }
 
-/// A search that found no sustained rate is a failure, whatever its steps measured.
+/// Returns the rule about a search. A search that found no sustained rate is a failure, regardless of the
+/// measurements of its steps.
 fn sustained(saturation: &Saturation) -> Rule {
     let measured = saturation.sustained_rate.unwrap_or(0.0);
     let note = match saturation.curve().first().and_then(|step| step.broken.as_ref()) {
@@ -178,7 +179,7 @@ fn sustained(saturation: &Saturation) -> Rule {
     Rule::at_least("Highest sustained rate (operations/sec)", LOWEST_RATE, measured, note)
 }
 
-/// A backup with a bad page cannot be used for its database.
+/// Returns the rule about a backup. A backup with a bad page cannot replace its database.
 fn backed_up(backup: &Backup) -> Rule {
     let first = backup.databases.iter().find(|database| database.counters.bad > 0);
     let note = first.map(|database| {
@@ -187,7 +188,7 @@ fn backed_up(backup: &Backup) -> Rule {
     Rule::at_most(BAD_IN_BACKUP, 0.0, backup.bad() as f64, note.unwrap_or_default())
 }
 
-/// A replay that lost a log is a failure, however fast it was.
+/// Returns the rule about a replay. A replay with a missing log is a failure, regardless of its speed.
 fn replayed(recovery: &Recovery) -> Rule {
     let fewest = recovery.fewest_logs();
     let note = fewest.map(|database| format!("fewest: {}", database.instance)).unwrap_or_default();
@@ -198,14 +199,15 @@ fn replayed(recovery: &Recovery) -> Rule {
     rule
 }
 
-/// A copy that does not follow is none.
+/// Returns the rule about copies. A copy that stopped replicating is a failure.
 fn followed(replication: &Replication) -> Rule {
     let failed = || replication.copies.iter().filter_map(|copy| Some((copy, copy.failure.as_ref()?)));
     let note = failed().next().map(|(copy, why)| format!("{}: {why}", copy.directory.display()));
     Rule::at_most(COPIES_FAILED, 0.0, failed().count() as f64, note.unwrap_or_default())
 }
 
-/// Most I/O of a copy whose instance is kept, over that of its active side. Published: 0.5 to 1, and later half.
+/// Maximum I/O of a passive copy with a persistent instance, relative to its active side. Published values are 0.5 to
+/// 1, and in a later source one half.
 const MOST_PASSIVE_IO: f64 = 0.5;
 
 fn passive_io(replication: &Replication) -> Rule {
@@ -227,7 +229,7 @@ fn explain(rule: &Rule) -> String {
     format!("{name}: {} where {bound} {} is allowed{note}", round(*measured), round(*limit))
 }
 
-/// Three decimals as in the tables, without trailing zeros.
+/// Rounds to three decimals, as in the tables. Trailing zeros are omitted when the number is printed.
 fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

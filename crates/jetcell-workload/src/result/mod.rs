@@ -1,6 +1,6 @@
-//! The result of a run: one value that holds every number a report shows, stored as `result.json`.
+//! The result of a run: one value that contains every number of a report. It is stored as `result.json`.
 //!
-//! `schema_version` is raised when a field changes its meaning or is removed. New fields do not raise it.
+//! `schema_version` is increased when a field changes its meaning or is removed. New fields do not increase it.
 
 mod alone;
 mod arithmetic;
@@ -44,57 +44,57 @@ pub use replication::{
     SideIo,
 };
 
-/// Version of the layout below.
+/// Version of the stored format.
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// Work of the load in the measured time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Operations {
-    /// Completed operations by kind.
+    /// Number of completed operations by kind.
     pub counts: BTreeMap<String, u64>,
     /// Operations per second.
     pub per_second: f64,
-    /// Batches dispatched to each database.
+    /// Number of batches dispatched to each database.
     pub batches: Vec<u64>,
-    /// Operations that failed because another thread held the record.
+    /// Number of operations that failed because another thread had locked the record.
     pub conflicts: u64,
-    /// Operations that found no record.
+    /// Number of operations that found no record.
     pub misses: u64,
-    /// Records whose content is not what was written.
+    /// Number of records whose content differs from the content that was written.
     pub wrong_records: u64,
-    /// Descriptions of the first wrong records.
+    /// Descriptions of the first records with wrong content.
     pub wrong: Vec<String>,
 }
 
-/// Maximum number of databases in a stored result; a profile has at most 999.
+/// Maximum number of databases in a stored result. A profile has at most 999.
 const MAX_DATABASES: usize = 4096;
-/// Maximum number of latency histograms in a stored result; there is one for each kind of I/O and operation. One takes up to 200 KiB in
-/// memory, regardless of the length of its text.
+/// Maximum number of latency histograms in a stored result. There is one for each kind of I/O and operation. A
+/// histogram takes up to 200 KiB of memory, regardless of the length of its text.
 const MAX_HISTOGRAMS: usize = 64;
 
-/// Analysis of the figures: steady state, limiting factor, and use of the machine.
+/// Analysis of the figures: steady state, limiting factor, and resource usage of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
-    /// `None` if there are too few samples.
+    /// Steady-state analysis, or `None` if there are too few samples.
     pub steady_state: Option<SteadyState>,
-    /// `None` if nothing was measured.
+    /// Limiting factor, or `None` if nothing was measured.
     pub limit: Option<Limit>,
-    /// `None` with one repetition.
+    /// Repetitions with their confidence intervals, or `None` with one repetition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<Repetitions>,
-    /// The cost of each task of maintenance, the load alone first; empty if it was not measured.
+    /// Cost of each maintenance task. The load alone comes first. Empty if the cost was not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maintenance_impact: Vec<TaskImpact>,
-    /// `None` without a search for the highest rate.
+    /// Search for the highest rate, if the run included one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saturation: Option<Saturation>,
-    /// `None` without a target rate. The rate may be the result of a search.
+    /// Deviation from the target rate, or `None` without a target rate. The rate may be the result of a search.
     pub open_loop: Option<OpenLoop>,
-    /// The machine over the measured time.
+    /// Resource usage of the machine over the measured time.
     pub host: HostUse,
-    /// The machine in each interval of `samples.csv`.
+    /// Resource usage of the machine in each interval of `samples.csv`.
     pub host_samples: Vec<HostUse>,
-    /// Arrays below the databases in each interval of `samples.csv`. Empty if they are on none.
+    /// Activity of the arrays in each interval of `samples.csv`. Empty if no database is on an array.
     #[serde(default)]
     pub array_samples: Vec<ArraySample>,
 }
@@ -104,73 +104,75 @@ pub struct Analysis {
 pub struct PhaseTime {
     /// The phase.
     pub phase: Phase,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Processor time of the process in seconds; 0 in results of earlier versions.
+    /// Processor time of the process in seconds. Zero in results of earlier versions.
     #[serde(default)]
     pub processor_seconds: f64,
 }
 
-/// A part of a stress test, up to an interruption or its end.
+/// A part of a stress test, which ends with an interruption or with the end of the test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// Start, RFC 3339.
+    /// Start time in RFC 3339 format.
     pub started: String,
-    /// Last time at which it is known to have run, RFC 3339.
+    /// Last time at which the part is known to have run, in RFC 3339 format.
     pub ended: String,
     /// Measured time in seconds.
     pub measured_seconds: f64,
-    /// Of a part that was interrupted, the longest time in seconds that a stored state left out: how much is missing behind
-    /// `measured_seconds` at most, unless the storage stood still at the end.
+    /// Maximum time in seconds by which `measured_seconds` may be too short, for a part that was interrupted. It is
+    /// the longest time that a stored state did not cover. The true value may be larger if the storage stalled at the
+    /// end.
     #[serde(default)]
     pub missing_seconds: f64,
 }
 
-/// Everything about a run.
+/// Complete result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// [`SCHEMA_VERSION`].
+    /// Version of the stored format: [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// The kind of test; results without this field are of performance tests.
+    /// Kind of test. Results without this field are from performance tests.
     #[serde(default)]
     pub test: TestKind,
     /// Version of this program.
     pub jetcell_version: String,
     /// Overall outcome.
     pub verdict: Verdict,
-    /// Reason for the verdict, in a sentence.
+    /// Reason for the verdict, as a sentence.
     pub reason: String,
-    /// The rules behind it.
+    /// Rules that determine the verdict.
     pub rules: Vec<Rule>,
-    /// Why the figures may not be what the storage can do; empty if there is no reason to doubt them, or if nothing was
-    /// measured.
+    /// Reasons why the figures may not reflect the capability of the storage. Empty if there are no such reasons, or
+    /// if nothing was measured.
     #[serde(default)]
     pub doubts: Vec<String>,
-    /// Database reads and writes per second, all instances.
+    /// Database reads and writes per second of all instances.
     pub achieved_transactional_iops: f64,
-    /// Start of the run, RFC 3339.
+    /// Start of the run in RFC 3339 format.
     pub started: String,
-    /// End of the run, RFC 3339.
+    /// End of the run in RFC 3339 format.
     pub ended: String,
     /// Length of the measured time in seconds.
     pub measured_seconds: f64,
-    /// Phases in order.
+    /// Phases in order, with their durations.
     pub phases: Vec<PhaseTime>,
-    /// Bytes in all databases before the load.
+    /// Size of all databases before the load, in bytes.
     pub initial_database_bytes: u64,
-    /// Bytes in all databases at the end.
+    /// Size of all databases at the end, in bytes.
     pub final_database_bytes: u64,
     /// Number of databases.
     pub database_files: usize,
     /// One row per instance.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub instances: Vec<InstanceRow>,
-    /// Percentiles in microseconds per kind of I/O, all instances: `database_read`, `database_write`, `log_read`,
-    /// `log_write`, `log_format`, and `scan_read` of the checksum scan.
+    /// Latency percentiles in microseconds per kind of I/O over all instances: `database_read`, `database_write`,
+    /// `log_read`, `log_write`, `log_format`, and `scan_read` for the checksum scan.
     pub latency: LatencyTable,
-    /// Percentiles in microseconds per kind of operation, from when it was due in an open loop, and of durable commits.
+    /// Latency percentiles in microseconds per kind of operation, and for durable commits. In an open loop, the
+    /// latency of an operation is measured from its due time.
     pub operation_latency: LatencyTable,
-    /// The distributions behind both tables, by the same names; see [`Latencies`].
+    /// Distributions for both latency tables, under the same names. See [`Latencies`].
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
@@ -179,80 +181,81 @@ pub struct RunResult {
     pub histograms: BTreeMap<String, Latencies>,
     /// Work of the load.
     pub operations: Operations,
-    /// Steady state, limit, open loop and host counters.
+    /// Analysis: steady state, limiting factor, open loop and host counters.
     #[serde(default)]
     pub analysis: Analysis,
-    /// The background checksum scan of each database; empty without a scan.
+    /// Summary of the background checksum scan for each database. Empty without a scan.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
     )]
     pub scan: Vec<ScanSummary>,
-    /// The online defragmentation of each database beside the load; empty without one.
+    /// Summary of the online defragmentation of each database during the load. Empty without defragmentation.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
     )]
     pub defragmentation: Vec<DefragSummary>,
-    /// Where each database was on its device before and after the load; empty without a load, and where the file system does not tell.
+    /// Fragmentation of each database on its device before and after the load. Empty without a load, and if the file
+    /// system does not report locations.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
     )]
     pub fragmentation: Vec<FragmentationChange>,
-    /// Energy of the measured time; `None` without a meter or a log of one.
+    /// Energy used during the measured time, or `None` without a meter or power log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<RunEnergy>,
-    /// Simulated log reads of further copies of each database; empty without copies.
+    /// Simulated log reads of additional copies for each database. Empty without such copies.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
     )]
     pub copies: Vec<LogCopies>,
-    /// The parts of a stress test: more than one if it was interrupted and continued.
+    /// Parts of a stress test. There is more than one part if the test was interrupted and resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// How the figures of a stress test changed over its time.
+    /// Changes of the figures of a stress test over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trends: Vec<Trend>,
-    /// The backup of a backup test.
+    /// Results of the backup test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<Backup>,
-    /// The replay of a recovery test.
+    /// Results of the recovery test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
-    /// The copies of a replication test.
+    /// Results of the replication test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,
-    /// The load alone, if it was measured before that of other hosts ran beside it.
+    /// Figures of the load alone, if they were measured before the loads of other hosts ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<Alone>,
-    /// Cache in use at the end, in bytes.
+    /// Bytes of the cache in use at the end.
     pub cache_used_bytes: u64,
-    /// Waits for a free cache page in the measured time.
+    /// Number of waits for a free cache page during the measured time.
     pub page_fault_stalls: u64,
-    /// Highest resident memory of the process, in bytes.
+    /// Peak resident memory of the process, in bytes.
     pub peak_resident_bytes: Option<u64>,
-    /// Failed transfers.
+    /// Number of failed transfers.
     pub io_errors: u64,
-    /// `None` if the run ended before the verification.
+    /// Result of the verification, or `None` if the run ended before it.
     pub verification: Option<Verification>,
     /// Lines of the test log.
     pub log: Vec<String>,
-    /// The profile of the run.
+    /// Profile of the run.
     pub configuration: Profile,
-    /// The files of the run.
+    /// Plan of the run, with its files.
     pub plan: Plan,
-    /// The machine of the run.
+    /// Machine on which the run was performed.
     pub machine: Machine,
 }
 
 impl RunResult {
-    /// Length in seconds of what the test is for: the replay, the backup, or the measured load.
+    /// Returns the length, in seconds, of the activity under test: the replay, the backup, or the measured load.
     pub fn tested_seconds(&self) -> f64 {
         match (&self.backup, &self.recovery) {
             (_, Some(recovery)) => recovery.seconds,
@@ -261,7 +264,7 @@ impl RunResult {
         }
     }
 
-    /// The stored form.
+    /// Returns the result as JSON, in the stored form.
     pub fn to_json(&self) -> String {
         let mut text = jetcell_input::json_pretty(self).expect("results have only string keys");
         text.push('\n');
@@ -273,7 +276,7 @@ impl RunResult {
         self.unfinished(path)?.finish()
     }
 
-    /// Writes the file atomically without a sync, so that it may be lost in a power failure.
+    /// Writes the file atomically without a sync. A power failure may lose the file.
     pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
         self.unfinished(path)?.finish_unsynced()
     }
@@ -289,7 +292,8 @@ impl RunResult {
 mod tests {
     use super::*;
 
-    /// Without the feature `float_roundtrip` of serde_json, every sixth of these is read as a neighbouring number.
+    /// Verifies that numbers are read back exactly. Without the feature `float_roundtrip` of serde_json, about every
+    /// sixth of these numbers would be read as an adjacent number.
     #[test]
     fn numbers_of_a_stored_result_are_read_back_exactly() {
         for number in 1..5_000_u32 {

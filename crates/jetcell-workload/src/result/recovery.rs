@@ -1,4 +1,4 @@
-//! The replay of logs by the recovery test.
+//! Results of the recovery test.
 
 use std::path::PathBuf;
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use crate::profile::RecoveryMode;
 use crate::result::instance_row::InstanceRow;
 
-/// Replay of all databases, as a result stores it.
+/// Replay of all databases, in the stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     /// State of the databases before the replay.
     pub mode: RecoveryMode,
-    /// Logs of each database that were asked for.
+    /// Number of logs that were requested for each database.
     pub wanted_logs: u64,
     /// Time until the last database was recovered, in seconds.
     pub seconds: f64,
     /// Whether every database was recovered.
     pub complete: bool,
-    /// One for each database.
+    /// Replays of the individual databases.
     pub databases: Vec<ReplayedDatabase>,
-    /// The progress over time.
+    /// Progress over time.
     pub samples: Vec<ReplaySample>,
 }
 
@@ -29,69 +29,70 @@ pub struct Recovery {
 pub struct ReplayedDatabase {
     /// Name of the database, without its extension.
     pub instance: String,
-    /// Database file.
+    /// Path of the database file.
     pub database: PathBuf,
-    /// Logs replayed. The last one may be partly filled.
+    /// Number of logs replayed. The last log may be partially filled.
     pub logs: u64,
-    /// Time of the replay, in seconds.
+    /// Duration of the replay, in seconds.
     pub seconds: f64,
-    /// Log records replayed.
+    /// Number of log records replayed.
     pub records: u64,
-    /// Changes of pages that redo made.
+    /// Number of page changes that redo applied.
     pub changes: u64,
-    /// Database reads.
+    /// Number of database reads.
     pub database_reads: u64,
-    /// Database writes.
+    /// Number of database writes.
     pub database_writes: u64,
-    /// Reads of logs.
+    /// Number of log reads.
     pub log_reads: u64,
     /// Rates and latencies of the replay.
     pub io: Option<InstanceRow>,
 }
 
-/// Progress of the replay at one time.
+/// Progress of the replay at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplaySample {
-    /// Seconds since the replay began.
+    /// Seconds since the start of the replay.
     pub at_seconds: f64,
-    /// Logs replayed so far, of each database.
+    /// Number of logs replayed so far for each database.
     pub logs: Vec<u64>,
-    /// Database reads so far, of all databases.
+    /// Number of database reads so far, for all databases.
     pub database_reads: u64,
-    /// Database writes so far, of all databases.
+    /// Number of database writes so far, for all databases.
     pub database_writes: u64,
 }
 
 impl ReplayedDatabase {
-    /// `amount` for each log.
+    /// Returns `amount` divided by the number of logs.
     pub fn per_log(&self, amount: f64) -> f64 {
         if self.logs == 0 { 0.0 } else { amount / self.logs as f64 }
     }
 
-    /// Seconds for each log.
+    /// Returns the replay time per log, in seconds.
     pub fn seconds_per_log(&self) -> f64 {
         self.per_log(self.seconds)
     }
 }
 
 impl Recovery {
-    /// Mean of the databases, as a published result has it: their seconds for each log.
+    /// Returns the mean over the databases of the replay time per log, in seconds. Published results use this
+    /// definition.
     pub fn seconds_per_log(&self) -> f64 {
         self.mean(ReplayedDatabase::seconds_per_log)
     }
 
-    /// Mean of a figure of the databases.
+    /// Returns the mean of a figure over the databases.
     pub fn mean(&self, value: impl Fn(&ReplayedDatabase) -> f64) -> f64 {
         self.databases.iter().map(value).sum::<f64>() / self.databases.len().max(1) as f64
     }
 
-    /// Log records replayed per second, all databases together.
+    /// Returns the number of log records replayed per second for all databases together.
     pub fn records_per_second(&self) -> f64 {
         let records: u64 = self.databases.iter().map(|database| database.records).sum();
         if self.seconds > 0.0 { records as f64 / self.seconds } else { 0.0 }
     }
 
-    /// The fewest logs that were replayed of a database, and that database.
+    /// Returns the database with the fewest replayed logs.
     pub fn fewest_logs(&self) -> Option<&ReplayedDatabase> {
         self.databases.iter().min_by_key(|database| database.logs)
     }
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn seconds_per_log_are_those_of_the_published_test() {
-        // Logs and seconds of JS13 in the ESRP paper, which says 2.910 seconds per log.
+        // Logs and seconds of JS13 in the ESRP paper, which reports 2.910 seconds per log.
         let database = |logs, seconds| ReplayedDatabase { logs, seconds, ..ReplayedDatabase::default() };
         let recovery = Recovery {
             seconds: 10.0,

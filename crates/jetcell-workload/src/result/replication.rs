@@ -1,4 +1,4 @@
-//! What a replication test found: the I/O of passive copies beside that of their active side.
+//! Results of a replication test: I/O of passive copies compared with the I/O of the active side.
 
 use std::path::PathBuf;
 
@@ -6,132 +6,134 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::InstanceIo;
 
-/// The copies of all databases, as a result stores them.
+/// Copies of all databases, in the stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replication {
-    /// All copies.
+    /// Results for all copies.
     pub copies: Vec<ReplicatedCopy>,
-    /// Cache of each copy in bytes: as much as the active side has for each database.
+    /// Cache size of each copy in bytes. It is the cache size that the active side has for each database.
     pub cache_bytes: u64,
-    /// How much log redo of a copy may lack, in bytes.
+    /// Maximum amount of log that redo of a copy may have to replay, in bytes.
     pub checkpoint_depth: u64,
-    /// Bytes of a log.
+    /// Size of a log in bytes.
     pub log_bytes: u64,
-    /// The copies follow, with nothing to catch up with. `None`: the test ended before.
+    /// Part in which the copies replicate without a backlog. `None` if the test ended earlier.
     pub steady: Option<ReplicationPart>,
-    /// The copies were held for a time, and catch up while the load goes on. `None`: the test ended before.
+    /// Part in which the copies, after a suspension, catch up while the load continues. `None` if the test ended
+    /// earlier.
     pub catch_up: Option<ReplicationPart>,
-    /// Whether the copies have caught up, and have replayed everything at the end.
+    /// Whether the copies caught up and had replayed all logs at the end.
     pub complete: bool,
-    /// Both sides over time.
+    /// I/O of both sides over time.
     pub samples: Vec<ReplicationSample>,
 }
 
-/// One copy.
+/// Result for one passive copy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicatedCopy {
-    /// Name of the database that it is a copy of, without its extension.
+    /// Name of the source database, without its extension.
     pub instance: String,
-    /// Its directory.
+    /// Directory of the copy.
     pub directory: PathBuf,
-    /// Whether the replaying engine and its cache are kept between two batches of logs (Exchange 2007 SP1), or thrown away (RTM).
+    /// Whether the replaying engine and its cache stay open between two batches of logs (Exchange 2007 SP1), or are
+    /// discarded (RTM).
     pub keep_instance: bool,
-    /// Whether it also got what was durable of the log that was being written (block mode).
+    /// Whether the copy also received the durable part of the current log (block mode).
     #[serde(default)]
     pub stream_log: bool,
-    /// Logs that it has replayed.
+    /// Number of logs that the copy has replayed.
     pub logs: u64,
-    /// Most generations that it was behind while it was not held.
+    /// Maximum number of generations by which the copy lagged while it was not suspended.
     pub most_behind: u32,
-    /// Longest lag while it was not held, in seconds.
+    /// Maximum lag in seconds while the copy was not suspended.
     pub longest_lag_seconds: u64,
-    /// Why it did not follow any more; `None`: it did.
+    /// Error that stopped replication, or `None` if the copy did not fail.
     pub failure: Option<String>,
 }
 
-/// I/O of one side: all databases together, or one copy.
+/// I/O of one side: all active databases together, or one copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideIo {
-    /// Database reads.
+    /// Number of database reads.
     pub database_reads: u64,
-    /// Database writes.
+    /// Number of database writes.
     pub database_writes: u64,
-    /// Bytes of both.
+    /// Bytes of database reads and writes.
     pub database_bytes: u64,
-    /// Log reads; of a copy, those of the active side's logs, too.
+    /// Number of log reads. For a copy, this includes its reads of the active side's logs.
     pub log_reads: u64,
-    /// Log writes.
+    /// Number of log writes.
     pub log_writes: u64,
-    /// Bytes of both.
+    /// Bytes of log reads and writes.
     pub log_bytes: u64,
 }
 
-/// A part of the test: both sides in the same time.
+/// Part of the test: both sides over the same time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationPart {
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Generations that all databases together closed.
+    /// Total number of generations that all databases closed.
     pub generations: u64,
-    /// Logs that each copy replayed.
+    /// Number of logs that each copy replayed.
     pub logs: Vec<u64>,
-    /// The active side.
+    /// I/O of the active side.
     pub active: SideIo,
-    /// Each copy.
+    /// I/O of each copy.
     pub copies: Vec<SideIo>,
-    /// The log that each copy lacked.
+    /// Amount of log that each copy lacked.
     #[serde(default)]
     pub missing_log: Vec<MissingLog>,
 }
 
-/// Log that was durable on the active side and not on the copy, in bytes: what a failover would have lost. It is looked at ten times a
-/// second.
+/// Amount of log that was durable on the active side but not on the copy, in bytes. A failover would have lost this
+/// log. It is measured ten times per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingLog {
-    /// On average.
+    /// Mean number of bytes.
     pub mean_bytes: u64,
-    /// At most.
+    /// Maximum number of bytes.
     pub most_bytes: u64,
-    /// Bytes of logs that arrived while they were being written.
+    /// Bytes of logs that were received while they were being written.
     pub streamed_bytes: u64,
 }
 
-/// Both sides at one time.
+/// State of both sides at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationSample {
-    /// Seconds since the measurement began; negative while the caches were warmed.
+    /// Seconds since the start of the measurement. Negative during the warm-up.
     pub at_seconds: f64,
     /// I/O of the active side so far.
     pub active: SideIo,
-    /// Generations that all databases together have closed so far.
+    /// Total number of generations that all databases have closed so far.
     pub generations: u64,
-    /// Each copy.
+    /// State of each copy.
     pub copies: Vec<CopySample>,
 }
 
-/// A copy at one time.
+/// State of a copy at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CopySample {
-    /// Its I/O so far.
+    /// I/O of the copy so far.
     pub io: SideIo,
-    /// Closed generations that it does not have.
+    /// Number of closed generations that the copy lacks.
     pub copy_queue: u32,
-    /// Generations that it has and has not replayed.
+    /// Number of generations that the copy has received but not replayed.
     pub replay_queue: u32,
-    /// Age of what it has replayed, in seconds.
+    /// Age of the newest replayed log, in seconds.
     pub lag_seconds: Option<u64>,
-    /// Logs that it has replayed so far.
+    /// Number of logs that the copy has replayed so far.
     pub logs: u64,
-    /// The log that it lacked since the sample before; bytes that arrived of open logs so far.
+    /// Amount of log that the copy lacked since the previous sample. The streamed bytes are the total so far.
     #[serde(default)]
     pub missing_log: MissingLog,
 }
 
-/// A figure of both sides.
+/// Function that selects a figure of a side.
 pub type SideFigure = fn(&SideIo) -> u64;
 
 impl SideIo {
-    /// The transfers of an instance, or of a copy.
+    /// Extracts the transfers of an instance or of a copy.
     pub fn of(io: &InstanceIo) -> SideIo {
         SideIo {
             database_reads: io.database_read.operations,
@@ -143,12 +145,12 @@ impl SideIo {
         }
     }
 
-    /// Database reads and writes.
+    /// Returns the number of database reads and writes.
     pub fn transfers(io: &SideIo) -> u64 {
         io.database_reads + io.database_writes
     }
 
-    /// Both sums.
+    /// Returns the sum of two sides.
     pub fn plus(self, other: SideIo) -> SideIo {
         SideIo {
             database_reads: self.database_reads + other.database_reads,
@@ -160,7 +162,7 @@ impl SideIo {
         }
     }
 
-    /// What was done since an earlier state.
+    /// Returns the I/O since an earlier state.
     pub fn since(self, earlier: SideIo) -> SideIo {
         SideIo {
             database_reads: self.database_reads.saturating_sub(earlier.database_reads),
@@ -174,7 +176,7 @@ impl SideIo {
 }
 
 impl ReplicationPart {
-    /// What happened from the first to the last of these samples. `None`: there are none.
+    /// Computes the part from the first to the last of these samples. Returns `None` if there are no samples.
     pub fn of(samples: &[ReplicationSample]) -> Option<ReplicationPart> {
         let (first, last) = samples.first().zip(samples.last())?;
         let copies = || last.copies.iter().zip(&first.copies);
@@ -190,7 +192,7 @@ impl ReplicationPart {
 }
 
 impl MissingLog {
-    /// What a copy lacked over the time of these samples. The first one is its begin.
+    /// Computes the log that a copy lacked during these samples. The first sample marks the start.
     fn over(samples: &[ReplicationSample], copy: usize) -> MissingLog {
         let (mut byte_seconds, mut most) = (0.0, 0);
         for pair in samples.windows(2) {
@@ -212,7 +214,7 @@ impl MissingLog {
         }
     }
 
-    /// Of several copies: the means and sums of one, the highest maximum of all.
+    /// Combines several copies: the average of the means and of the streamed bytes, and the maximum of the maxima.
     fn of_all(all: &[MissingLog]) -> Option<MissingLog> {
         let count = Some(all.len() as u64).filter(|count| *count > 0)?;
         let sum = |figure: fn(&MissingLog) -> u64| all.iter().map(figure).sum::<u64>();
@@ -225,19 +227,20 @@ impl MissingLog {
 }
 
 impl Replication {
-    /// Whether there are copies of this kind.
+    /// Returns true if there are copies of this kind.
     pub fn has(&self, keep_instance: bool) -> bool {
         self.copies.iter().any(|copy| copy.keep_instance == keep_instance)
     }
 
-    /// A figure of the copies of one kind over that of the active side: of one copy of every database, on average. `None`
-    /// without such copies, or if the active side has none of it.
+    /// Returns the ratio of a figure of the copies of one kind to that of the active side. The figure is for one copy
+    /// of every database, averaged over the copies. Returns `None` without such copies, or if the figure of the
+    /// active side is zero.
     pub fn ratio(&self, part: &ReplicationPart, keep_instance: bool, figure: SideFigure) -> Option<f64> {
         let active = Some(figure(&part.active)).filter(|active| *active > 0)? as f64;
         Some(self.of_one(part, keep_instance, figure)? / active)
     }
 
-    /// A figure of one copy of every database, on average over the copies of a kind.
+    /// Returns a figure for one copy of every database, averaged over the copies of one kind.
     pub fn of_one(&self, part: &ReplicationPart, keep_instance: bool, figure: SideFigure) -> Option<f64> {
         let kind: Vec<_> = self.copies.iter().map(|copy| copy.keep_instance == keep_instance).collect();
         let of_kind = part.copies.iter().zip(&kind).filter(|(_, of_kind)| **of_kind);
@@ -246,21 +249,23 @@ impl Replication {
         (count > 0).then(|| sum as f64 * self.databases() as f64 / count as f64)
     }
 
-    /// The log that the copies of a kind lacked: of one copy, on average; the most of any.
+    /// Returns the log that the copies of one kind lacked: the average over the copies, and the maximum of all
+    /// copies.
     pub fn missing_log(&self, part: &ReplicationPart, keep_instance: bool) -> Option<MissingLog> {
         let of_kind = part.missing_log.iter().zip(&self.copies);
         let of_kind = of_kind.filter(|(_, copy)| copy.keep_instance == keep_instance);
         MissingLog::of_all(&of_kind.map(|(missing, _)| *missing).collect::<Vec<_>>())
     }
 
-    /// The share of the log of a part that arrived on one copy of a kind while it was being written, on average.
+    /// Returns the share of the log of a part that a copy received while the log was being written, averaged over the
+    /// copies of one kind.
     pub fn streamed_share(&self, part: &ReplicationPart, keep_instance: bool) -> Option<f64> {
         let written = part.generations * self.log_bytes / self.databases() as u64;
         let streamed = self.missing_log(part, keep_instance)?.streamed_bytes;
         (written > 0).then(|| (streamed as f64 / written as f64).min(1.0))
     }
 
-    /// Whether copies got the log as it was written.
+    /// Returns true if copies received the log while it was being written.
     pub fn is_in_block_mode(&self) -> bool {
         self.copies.iter().any(|copy| copy.stream_log)
     }
@@ -272,7 +277,8 @@ impl Replication {
         names.len().max(1)
     }
 
-    /// Whether the steady part wrote so much log that the copies had to write their pages: more than redo may lack.
+    /// Returns true if the steady part wrote more log than redo may have to replay, which forces the copies to write
+    /// their pages.
     pub fn has_written_pages(&self) -> bool {
         let bytes = |part: &ReplicationPart| part.generations * self.log_bytes;
         let each = self.checkpoint_depth.saturating_mul(self.databases() as u64);
@@ -292,7 +298,8 @@ mod tests {
             ..ReplicatedCopy::default()
         };
         let io = |reads| SideIo { database_reads: reads, ..SideIo::default() };
-        // Two databases; two kept copies and one that is thrown away of each.
+        // There are two databases. Each has two copies with a persistent instance and one copy whose instance is
+        // discarded.
         let copies = ["a", "b"].into_iter().flat_map(|name| [true, true, false].map(|kept| copy(name, kept)));
         let replication = Replication { copies: copies.collect(), ..Replication::default() };
         let part = ReplicationPart {
@@ -301,7 +308,7 @@ mod tests {
             ..ReplicationPart::default()
         };
         let ratio = |kept| replication.ratio(&part, kept, |io| io.database_reads);
-        // (20 + 40 + 10 + 30) / 2 and 200 + 300, over 100.
+        // The expected ratios are (20 + 40 + 10 + 30) / 2 and 200 + 300, divided by 100.
         assert_eq!((ratio(true), ratio(false)), (Some(0.5), Some(5.0)));
         assert_eq!(replication.ratio(&part, true, |io| io.log_reads), None);
         assert!(replication.has(false) && !Replication::default().has(true));

@@ -1,5 +1,6 @@
-//! The load alone, before it runs beside that of other hosts. Databases are opened for it and closed again, so that nothing of it,
-//! such as background maintenance, goes on when the next host measures.
+//! Measures the load alone before it runs concurrently with the loads of other hosts. The databases are opened for
+//! this measurement and closed again. No activity, such as background maintenance, therefore continues while the next
+//! host measures.
 
 use std::time::Duration;
 
@@ -15,18 +16,18 @@ use crate::measurement::{Measurement, SampleFile, ScanSummary};
 use crate::observer::{Observer, Phase};
 use crate::result::Alone;
 
-/// What the load alone brought.
+/// Result of the load alone.
 struct AloneLoad {
-    /// `None` if it did not have its full length.
+    /// Figures of the load, or `None` if it did not run for its full duration.
     figures: Option<Alone>,
     measured: Measurement,
     io_errors: u64,
-    /// The scans that found bad pages.
+    /// Scans that found bad pages.
     bad_scans: Vec<ScanSummary>,
 }
 
 impl Test<'_> {
-    /// Runs the load, and before it the load alone if the observer asks for that.
+    /// Runs the load. If the observer requests it, runs and measures the load alone first.
     pub(super) fn load_after_alone(
         &self,
         watch: &mut Recorder<'_>,
@@ -44,7 +45,7 @@ impl Test<'_> {
         let mut loaded = self.load(watch, samples)?.0;
         loaded.alone = alone.figures;
         loaded.io_errors = loaded.io_errors.saturating_add(alone.io_errors);
-        // What was found wrong counts whenever that was.
+        // Errors found during the load alone also affect the verdict.
         loaded.scan.extend(alone.bad_scans);
         loaded.measured.tally.add_wrong_of(&alone.measured.tally);
         Ok(loaded)

@@ -1,4 +1,5 @@
-//! Makes the result of a run from its measurement: judges, sums up and assembles. Nothing is measured here.
+//! Creates the result of a run from its measurement: judges the run, computes the totals and assembles the result. No
+//! measurement takes place here.
 
 use std::collections::BTreeMap;
 
@@ -21,40 +22,40 @@ use crate::result::{
 };
 use crate::verdict::{MEASURED_ENOUGH, Verdict};
 
-/// The outcome of attaching the databases, driving the load and shutting down.
+/// Result of attaching the databases, driving the load and shutting down.
 #[derive(Clone, Default)]
 pub(crate) struct Loaded {
     pub(crate) measured: Measurement,
     pub(crate) initial_bytes: u64,
-    /// Size of the databases at the end of the load, as the engine sees it.
+    /// Size of the databases at the end of the load, as reported by the engine.
     pub(crate) final_bytes: u64,
     pub(crate) io_errors: u64,
     pub(crate) scan: Vec<ScanSummary>,
     pub(crate) defragmentation: Vec<DefragSummary>,
     pub(crate) fragmentation: Vec<FragmentationChange>,
     pub(crate) failure: Option<Error>,
-    /// The simulated log reads of further copies.
+    /// Simulated log reads of additional copies.
     pub(crate) copies: Vec<LogCopies>,
-    /// The parts of a stress test.
+    /// Parts of a stress test.
     pub(crate) parts: Vec<Part>,
-    /// The backup of a backup test.
+    /// Results of the backup test.
     pub(crate) backup: Option<Backup>,
-    /// The replay of a recovery test.
+    /// Results of the recovery test.
     pub(crate) recovery: Option<Recovery>,
-    /// The copies of a replication test.
+    /// Results of the replication test.
     pub(crate) replication: Option<Replication>,
-    /// The load alone, if it was measured before.
+    /// Figures of the load alone, if they were measured.
     pub(crate) alone: Option<Alone>,
 }
 
-/// The phases and the log lines so far.
+/// Phases and log lines so far.
 #[derive(Clone, Default)]
 pub(crate) struct History {
     pub(crate) log: Vec<String>,
     pub(crate) phases: Vec<PhaseTime>,
 }
 
-/// The result that a killed run leaves: the figures so far, without a judgement.
+/// Returns the result that a killed run leaves: the figures so far, without a verdict.
 pub(crate) fn not_ended(result: RunResult) -> RunResult {
     RunResult {
         verdict: Verdict::Incomplete,
@@ -80,7 +81,7 @@ pub(crate) fn assemble(
         (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
     let iops = achieved_iops(&instances);
     let on_machine = plan.instances.iter().filter_map(|i| Some(i.database.metadata().ok()?.len())).sum();
-    // The machine's file system does not know files on an array.
+    // The file system of the machine does not contain files on an array.
     let final_database_bytes = if on_machine == 0 { loaded.final_bytes } else { on_machine };
     let analysis = analysis(measured, profile.threads);
     let trends = trends_of(profile, measured);
@@ -163,7 +164,7 @@ pub(crate) fn assemble(
     }
 }
 
-/// The trends of a stress test. Other tests are too short for them.
+/// Returns the trends of a stress test. Other tests are too short for trends.
 fn trends_of(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
     match profile.test {
         TestKind::Stress => trends(&measured.samples),
@@ -171,7 +172,7 @@ fn trends_of(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
     }
 }
 
-/// Whether the storage caused the error, and not a full volume or a limit.
+/// Returns true if the storage caused the error, as opposed to a full volume or a limit.
 fn is_device_failure(error: &Error) -> bool {
     matches!(
         error,
@@ -183,8 +184,8 @@ fn is_device_failure(error: &Error) -> bool {
     )
 }
 
-/// The row of an instance, without figures. It has the name of its database; Jetstress's has the number of the process, which says
-/// nothing to a reader.
+/// Creates the row of an instance without figures. The row is named after the database. Jetstress uses the process
+/// number, which is not useful to a reader.
 pub(crate) fn named_row(instance: &InstancePlan) -> InstanceRow {
     let stem = instance.database.file_stem().unwrap_or_default();
     let name = stem.to_string_lossy().into_owned();
@@ -220,7 +221,7 @@ fn instance_row(plan: &Plan, measured: &Measurement, index: usize) -> InstanceRo
     }
 }
 
-/// The latency distribution of each kind of I/O on all instances.
+/// Returns the latency distribution of each kind of I/O over all instances.
 fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
     type Kind = fn(&InstanceIo) -> &IoTotals;
     let kinds: [(&str, Kind); 8] = [
@@ -241,7 +242,7 @@ fn io_latencies(instances: &[InstanceIo]) -> BTreeMap<String, Latencies> {
     kinds.into_iter().map(|(name, kind)| (name.to_string(), sum(kind))).collect()
 }
 
-/// The latency distribution of each kind of operation and of durable commits.
+/// Returns the latency distribution of each kind of operation and of durable commits.
 fn operation_latencies(measured: &Measurement) -> BTreeMap<String, Latencies> {
     let kinds = OperationKind::ALL.into_iter().zip(&measured.tally.operations);
     let durable = ("durable_commit".to_string(), measured.tally.durable_commits.clone());
@@ -252,7 +253,7 @@ fn summaries(histograms: &BTreeMap<String, Latencies>) -> LatencyTable {
     histograms.iter().map(|(name, all)| (name.clone(), all.summary())).collect()
 }
 
-/// The figures of the load alone, without its times.
+/// Returns the figures of the load alone, without its start and end times.
 pub(crate) fn alone_figures(plan: &Plan, measured: &Measurement) -> Alone {
     let rows: Vec<InstanceRow> =
         (0..plan.instances.len()).map(|index| instance_row(plan, measured, index)).collect();
@@ -270,7 +271,7 @@ pub(crate) fn alone_figures(plan: &Plan, measured: &Measurement) -> Alone {
     }
 }
 
-/// The analysis of the figures.
+/// Analyzes the figures.
 pub(crate) fn analysis(measured: &Measurement, threads: usize) -> Analysis {
     Analysis {
         steady_state: SteadyState::of(&measured.samples),

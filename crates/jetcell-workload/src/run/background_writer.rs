@@ -1,6 +1,6 @@
-//! Files that are rewritten during a run, by a thread of their own: the interim `result.json`, and the state of a stress
-//! test. Neither the load nor the measurement waits for the thread: a job that arrives while it writes replaces the one
-//! that waits.
+//! Rewrites files during a run in a background thread: the interim `result.json`, and the state of a stress test.
+//! Neither the load nor the measurement waits for the thread. A job that is submitted while the thread is writing
+//! replaces the pending job.
 
 use std::io;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// How often a file is written.
+/// Interval between two writes of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Interval {
-    /// Shortest time between two jobs.
+    /// Minimum time between two jobs.
     pub(crate) every: Duration,
-    /// Shortest time between two jobs, as a multiple of the time that the last one took.
+    /// Minimum time between two jobs, as a multiple of the duration of the last job.
     pub(crate) idle: u32,
 }
 
-/// Writes the file from its own copies of the inputs.
+/// A job that writes the file from its own copies of the inputs.
 pub(crate) type Job = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
-/// The thread and the job that waits for it.
+/// Background thread with at most one pending job.
 pub(crate) struct BackgroundWriter {
     slot: Arc<Slot>,
     interval: Interval,
@@ -38,7 +38,7 @@ struct Slot {
 #[derive(Default)]
 struct State {
     next: Option<Job>,
-    /// Time that the last job took; `None` while one is being done.
+    /// Duration of the last job. `None` while a job is running.
     took: Option<Duration>,
     ended: bool,
 }
@@ -55,7 +55,7 @@ impl BackgroundWriter {
         Ok(BackgroundWriter { slot, interval, thread: Some(thread), put: None })
     }
 
-    /// Whether it is time for another job.
+    /// Returns true if another job is due.
     pub(crate) fn is_due(&self) -> bool {
         let Some(put) = self.put else { return true };
         let state = self.slot.state.lock();
@@ -65,14 +65,15 @@ impl BackgroundWriter {
         })
     }
 
-    /// Hands a job over, and replaces one that waits.
+    /// Submits a job. It replaces a pending job.
     pub(crate) fn put(&mut self, job: Job) {
         self.put = Some(Instant::now());
         self.slot.state.lock().next = Some(job);
         self.slot.changed.notify_one();
     }
 
-    /// Does the waiting job and ends the thread. After an error no further job was done.
+    /// Completes the pending job and stops the thread. Returns the error if a job failed. After an error, later jobs
+    /// were not executed.
     pub(crate) fn end(mut self) -> io::Result<()> {
         self.stop()
     }
@@ -86,7 +87,7 @@ impl BackgroundWriter {
 }
 
 impl Drop for BackgroundWriter {
-    /// Ends the thread, so that the next writer of the file is the only one.
+    /// Stops the thread, so no two writers of the file run concurrently.
     fn drop(&mut self) {
         let _ = self.stop();
     }

@@ -1,5 +1,5 @@
-//! The backup test: reads all pages of all databases at the same time, and verifies each. With a load beside it, the test
-//! measures both alone and together.
+//! The backup test. It reads all pages of all databases concurrently and verifies each page. With a load, the test
+//! measures the backup and the load alone and together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::run::in_parallel::in_parallel;
 use crate::run::recorder::Recorder;
 use crate::watch::BackupWatch;
 
-/// A backup that is running: what each database has done, and how much there is to do.
+/// Progress of a running backup: the counters of each database, and the total size.
 struct Reading {
     watches: Vec<Arc<BackupWatch>>,
     total: u64,
@@ -40,7 +40,7 @@ impl Beside for Reading {
     }
 }
 
-/// Says that a backup has ended, also if it panics: the load waits for it.
+/// Guard that marks the backup as ended, even if the backup panics. Otherwise the load would wait forever.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -50,7 +50,7 @@ impl Drop for Ended<'_> {
 }
 
 impl Test<'_> {
-    /// The phases of a backup test between the creation of the databases and their verification.
+    /// Runs the phases of a backup test between the creation of the databases and their verification.
     pub(super) fn back_up(
         &self,
         watch: &mut Recorder<'_>,
@@ -101,7 +101,7 @@ impl Test<'_> {
         Reading { watches: watches.collect(), total, ended: AtomicBool::new(false) }
     }
 
-    /// Backs up all databases. `progress` gets the bytes that were read.
+    /// Backs up all databases. `progress` receives the number of bytes read.
     fn read_all(
         &self,
         store: &dyn Store,
@@ -169,7 +169,7 @@ impl Test<'_> {
         }
     }
 
-    /// Runs the load alone, and then beside another backup.
+    /// Runs the load alone, then concurrently with another backup.
     fn beside_load(
         &self,
         store: &dyn Store,

@@ -1,4 +1,4 @@
-//! The events of a run, which are in one file with those of the engine.
+//! Events of a run. They are stored in the same file as the events of the engine.
 
 use chrono::{DateTime, Local};
 use serde::Serialize;
@@ -9,57 +9,57 @@ use crate::observer::Phase;
 use crate::profile::{TestKind, Thresholds};
 use crate::verdict::Verdict;
 
-/// One event of a run.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
-    /// The run began.
+    /// The run started.
     RunStarted {
         /// The kind of test.
         test: TestKind,
     },
-    /// The run continues one that was interrupted.
+    /// The run resumed an interrupted run.
     RunContinued {
-        /// Number of the part that begins, from 1.
+        /// Number of the part that starts, counted from 1.
         part: usize,
-        /// Measured time of the parts before, in seconds.
+        /// Measured time of the previous parts, in seconds.
         measured_seconds: f64,
     },
-    /// A phase began.
+    /// A phase started.
     PhaseStarted {
         /// The phase.
         phase: Phase,
     },
     /// The average latency of a sample was above the maximum.
     LimitExceeded {
-        /// What was slow.
+        /// Kind of I/O that exceeded the limit.
         kind: &'static str,
-        /// Number of the instance, from 1.
+        /// Number of the instance, starting at 1.
         instance: usize,
         /// End of the sample in seconds of the measured time.
         at_seconds: f64,
-        /// The average of the sample in milliseconds.
+        /// Average latency of the sample in milliseconds.
         milliseconds: f64,
-        /// The maximum in milliseconds.
+        /// Maximum latency in milliseconds.
         limit: f64,
     },
     /// Sessions waited for a free cache page.
     PageFaultStalls {
         /// End of the sample in seconds of the measured time.
         at_seconds: f64,
-        /// Waits in the sample.
+        /// Number of waits in the sample.
         count: u64,
     },
     /// A figure drifted over the run.
     Drift {
-        /// The figure.
+        /// Name of the figure.
         figure: String,
         /// Change over the measured time, as a fraction of the median.
         change: f64,
     },
     /// The run ended.
     RunEnded {
-        /// Its verdict.
+        /// Verdict of the run.
         verdict: Verdict,
         /// The reason for the verdict.
         reason: String,
@@ -67,7 +67,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// What a sample shows.
+    /// Returns the events that a sample causes.
     pub(crate) fn of_sample(sample: &Sample, limits: &Thresholds) -> Vec<Event> {
         let mut events = Vec::new();
         for (number, instance) in sample.instances.iter().enumerate() {

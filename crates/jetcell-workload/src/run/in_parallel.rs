@@ -1,14 +1,14 @@
-//! Work on all databases at the same time, while this thread watches.
+//! Runs work on all databases in parallel while the calling thread observes the progress.
 
 use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 
-/// Interval between two looks at the progress.
+/// Interval at which the progress is checked.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Runs `work` on databases 0 to `count` in a thread each, and calls `look` until all have ended. Returns the seconds and
-/// the outcome of each.
+/// Runs `work` for each database number below `count` in a separate thread. Calls `look` until all threads have
+/// finished. Returns the duration in seconds and the outcome of each database.
 pub(crate) fn in_parallel(
     count: usize,
     work: impl Fn(usize) -> Result<(), Error> + Sync,

@@ -1,5 +1,5 @@
-//! A whole run, phase by phase: create, attach, warm, measure, shut down, verify, judge. The other tests have phases of
-//! their own between these.
+//! A complete run, phase by phase: create, attach, warm, measure, shut down, verify, judge. The other tests have
+//! additional phases between these.
 
 mod alone;
 mod assembly;
@@ -39,10 +39,10 @@ use crate::run::event_log::Event;
 use crate::run::recorder::{Recorder, Subject};
 use crate::units::TimeSpan;
 
-/// A run without a result.
+/// Error of a run that has no result.
 #[derive(Debug, Clone, Error)]
 pub enum RunError {
-    /// The plan was refused; nothing on disk has changed.
+    /// The plan was refused. Nothing on disk has changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The run started and could not continue.
@@ -50,21 +50,21 @@ pub enum RunError {
     Failed {
         /// The phase that failed.
         phase: Phase,
-        /// What happened.
+        /// Description of the error.
         error: String,
     },
 }
 
-/// A finished run: its result and the samples behind it.
+/// A finished run: its result and the samples of the measurement.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// The content of `result.json`.
+    /// Content of `result.json`.
     pub result: RunResult,
-    /// The content of `samples.csv`.
+    /// Content of `samples.csv`.
     pub samples: Vec<Sample>,
 }
 
-/// Runs a test. A stop request ends it early and cleanly, with an incomplete result.
+/// Runs a test. A stop request ends the test early and cleanly, with an incomplete result.
 pub fn run(
     profile: &Profile,
     engine: &dyn Engine,
@@ -83,7 +83,7 @@ pub fn run(
     let watch = &mut Recorder::new(observer);
     let test = Test { profile, engine, plan: &plan, stop };
     match plan.reset {
-        // They were examined, or created, before they were kept.
+        // The databases were examined or created before their state was preserved, so they are not examined again.
         Some(Reset::PutBack) => test.put_back(watch)?,
         _ if profile.source == Source::Open && !profile_is_read_only(profile) => test.examine(watch)?,
         _ => {}
@@ -101,11 +101,11 @@ pub fn run(
 
     let worked = test.work(watch, &mut samples);
     watch.close_phase();
-    // From here on this thread is the only writer of the file.
+    // After this call, the current thread is the only writer of the file.
     watch.end_writers();
     let (loaded, verification) = worked.inspect_err(|error| {
-        // The stored result must not look like a running test. If this write fails, too, the stored reason still says that
-        // the run may have failed.
+        // The stored result must not look like a running test. If this write also fails, the stored reason still says
+        // that the run may have failed.
         unfinished.reason = format!("could not run: {error}");
         (unfinished.ended, unfinished.phases) = (rfc3339(&Local::now()), watch.history.phases.clone());
         unfinished.log.clone_from(&watch.history.log);
@@ -123,7 +123,7 @@ pub fn run(
     Ok(Finished { result, samples: loaded.measured.samples })
 }
 
-/// Opens the files of the run. A stress test that is continued keeps its samples and events.
+/// Opens the files of the run. A resumed stress test keeps its samples and events.
 fn begin_files(
     plan: &Plan,
     endurance: Option<Endurance>,
@@ -144,7 +144,7 @@ fn begin_files(
         }
         return SampleFile::create(&path);
     };
-    // A crash of the machine may have damaged them. The totals are in the state.
+    // A crash of the machine may have damaged the samples. The totals are in the stored state.
     let before = read_samples(&path).unwrap_or_else(|error| {
         watch.log(&format!("the samples before the interruption are lost: {error}"));
         Vec::new()
@@ -156,7 +156,7 @@ fn begin_files(
     Ok(samples)
 }
 
-/// A test with its files.
+/// A test with its profile, engine and plan.
 #[derive(Clone, Copy)]
 struct Test<'a> {
     profile: &'a Profile,
@@ -166,7 +166,7 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
-    /// The phases that change databases.
+    /// Runs the phases that change databases.
     fn work(
         &self,
         watch: &mut Recorder<'_>,
@@ -190,13 +190,14 @@ impl Test<'_> {
             TestKind::Recovery => self.recover(watch, samples)?,
             TestKind::Replication => self.replicate(watch, samples)?,
         };
-        // A backup has verified every page, unless a load has changed them since.
+        // A backup has already verified every page, unless a load changed pages afterwards.
         let verified = profile_is_read_only(self.profile);
         let verification = if loaded.failure.is_none() && !verified { self.verify(watch) } else { None };
         Ok((loaded, verification))
     }
 
-    /// Verifies existing databases. A test on damaged databases proves nothing, and could damage them further.
+    /// Verifies existing databases. A test on damaged databases has no meaningful result and could damage them
+    /// further.
     fn examine(&self, watch: &mut Recorder<'_>) -> Result<(), Refusal> {
         let verification = self.read_again(Depth::Pages, Phase::Examine, watch);
         let Some(verification) = verification else {
@@ -214,7 +215,7 @@ impl Test<'_> {
         )))
     }
 
-    /// Puts the databases back to the state that was kept.
+    /// Restores the databases to the preserved state.
     fn put_back(&self, watch: &mut Recorder<'_>) -> Result<(), Refusal> {
         let Some(method) = self.profile.reset else { return Ok(()) };
         let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
@@ -228,7 +229,7 @@ impl Test<'_> {
         }
     }
 
-    /// Keeps the state of the databases for later runs.
+    /// Preserves the state of the databases for later runs.
     fn keep_prepared(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
         let Some(method) = self.profile.reset else { return Ok(()) };
         let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
@@ -243,7 +244,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Runs work with progress as a phase.
+    /// Runs work that reports progress, as a phase.
     fn watched<R>(
         &self,
         phase: Phase,
@@ -261,7 +262,7 @@ impl Test<'_> {
     }
 
     fn create(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
-        // Nothing needs the logs of the creation; a test without circular logging may have been asked to keep them.
+        // The logs of the creation are not needed, even if the test itself runs without circular logging.
         let circular_log = self.plan.circular_log || self.profile.test == TestKind::Recovery;
         let plan = &Plan { circular_log, ..self.plan.clone() };
         let store = self.engine.open(plan, Opening::Create).map_err(|error| watch.failed(error))?;
@@ -274,7 +275,7 @@ impl Test<'_> {
         }
     }
 
-    /// Runs the load, and says where a replay of its logs has to begin.
+    /// Runs the load and returns the positions at which a replay of its logs starts.
     fn load(
         &self,
         watch: &mut Recorder<'_>,
@@ -401,12 +402,12 @@ impl Test<'_> {
     }
 }
 
-/// Whether the test only reads existing databases, and so verifies them itself.
+/// Returns true if the test only reads existing databases, and therefore verifies them itself.
 fn profile_is_read_only(profile: &Profile) -> bool {
     profile.test == TestKind::Backup && !profile.under_load
 }
 
-/// The profile with the time that is left after an interruption, one sample at least.
+/// Returns the profile with the time that remains after an interruption, at least one sample interval.
 fn remaining(profile: &Profile, measured_before: f64) -> Profile {
     let before = Duration::try_from_secs_f64(measured_before).unwrap_or_default();
     let left = profile.duration.0.saturating_sub(before).max(profile.sample_interval.0);

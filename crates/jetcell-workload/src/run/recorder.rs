@@ -1,5 +1,5 @@
-//! The recorder of a run: passes all events on to the observer, keeps the test log and the times of the phases, and stores
-//! interim results.
+//! The recorder of a run. It forwards all events to the observer, keeps the test log and the durations of the phases,
+//! and stores interim results.
 
 use std::fmt;
 use std::io;
@@ -23,39 +23,39 @@ use crate::run::assembly::{History, Loaded, assemble, not_ended};
 use crate::run::background_writer::{BackgroundWriter, Interval};
 use crate::run::event_log::Event;
 
-/// A long run has much to write, so its result is rewritten less often. Rewriting `result.json` without a sync cannot make the
-/// tested file system write all its dirty data; a killed process loses nothing, and after a power failure the file may be an older
-/// one or empty.
+/// Interval between writes of the interim result. A long run has a large result, so it is rewritten less often.
+/// `result.json` is rewritten without a sync. A sync could make the tested file system write all its dirty data. If
+/// the process is killed, nothing is lost. After a power failure, the file may be an older version or empty.
 const INTERIM_RESULT: Interval = Interval { every: Duration::from_secs(10), idle: 100 };
 
-/// How often the state of a stress test is stored: so much is missing after a crash.
+/// Interval at which the state of a stress test is stored. A crash loses at most about this much measured time.
 const STRESS_STATE: Interval = Interval { every: Duration::from_secs(1), idle: 1 };
 
-/// Passes events on and records them.
+/// Forwards events to the observer and records them.
 pub(crate) struct Recorder<'a> {
     observer: &'a mut dyn Observer,
     pub(crate) history: History,
-    /// When the phase began, and the processor time of the process until then, in seconds.
+    /// Start time of the phase, and the processor time of the process at that time, in seconds.
     began: (Instant, f64),
-    /// The writer of interim results, once the output directory exists, and its inputs.
+    /// Writer of interim results and the path of the result, once the output directory exists.
     interim: Option<(BackgroundWriter, PathBuf)>,
     pub(crate) subject: Option<Subject>,
-    /// The stress test so far, without the part that is running.
+    /// State of the stress test, without the running part.
     pub(crate) endurance: Option<Endurance>,
-    /// The part of a stress test that is running.
+    /// Running part of a stress test.
     part: Option<Part>,
-    /// Where the state of a stress test is stored, and the writer, while a part is running.
+    /// State files of a stress test and their writer, while a part is running.
     states: Option<(Arc<Mutex<StateFiles>>, BackgroundWriter)>,
     pub(crate) events: Option<EventFile>,
 }
 
-/// The inputs of an interim result that do not change during the run.
+/// Inputs of an interim result that do not change during the run.
 #[derive(Clone)]
 pub(crate) struct Subject {
     pub(crate) profile: Profile,
     pub(crate) plan: Plan,
     pub(crate) started: DateTime<Local>,
-    /// Bytes in all databases before the load.
+    /// Size of all databases before the load, in bytes.
     pub(crate) initial_bytes: u64,
 }
 
@@ -67,7 +67,7 @@ impl Observer for Recorder<'_> {
         self.observer.alone_first()
     }
     fn begin(&mut self, phase: Phase, total: u64) {
-        // The wait for others belongs to the phase before.
+        // The time spent waiting for other hosts belongs to the previous phase.
         self.observer.before(phase);
         self.close_phase();
         self.began = (Instant::now(), processor_seconds());
@@ -113,7 +113,7 @@ impl Observer for Recorder<'_> {
 }
 
 impl Recorder<'_> {
-    /// A recorder without events and without a place for interim results.
+    /// Creates a recorder that stores neither events nor interim results.
     pub(crate) fn new(observer: &mut dyn Observer) -> Recorder<'_> {
         let history = History::default();
         Recorder {
@@ -129,7 +129,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Sets the end of the current phase to now.
+    /// Ends the current phase and records its duration.
     pub(crate) fn close_phase(&mut self) {
         if let Some(last) = self.history.phases.last_mut() {
             last.seconds = self.began.0.elapsed().as_secs_f64();
@@ -137,7 +137,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Stores an event. An event log that cannot be written ends, and the test log says so.
+    /// Stores an event. If the event log cannot be written, it is closed and the error is recorded in the test log.
     pub(crate) fn event(&mut self, event: &Event) {
         let Some(log) = &self.events else { return };
         log.add_run_event(&Local::now(), event);
@@ -147,7 +147,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Stores the events of the end of a run.
+    /// Stores the events at the end of a run.
     pub(crate) fn run_ended(&mut self, result: &RunResult) {
         for trend in result.trends.iter().filter(|trend| trend.drifts) {
             self.event(&Event::Drift { figure: trend.figure.clone(), change: trend.change });
@@ -161,7 +161,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Waits until everything is stored, and ends the writers.
+    /// Waits until all jobs are complete and stops the writers.
     pub(crate) fn end_writers(&mut self) {
         if let Some(Err(error)) = self.interim.take().map(|(writer, _)| writer.end()) {
             self.log(&format!("result.json could not be rewritten during the run: {error}"));
@@ -175,7 +175,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Begins a part of a stress test. From now on it can be continued. Does nothing in other tests.
+    /// Starts a part of a stress test. After this call, the test can be resumed. Does nothing in other tests.
     pub(crate) fn begin_part(&mut self) -> io::Result<()> {
         let Some(test) = &self.endurance else { return Ok(()) };
         let started = rfc3339(&Local::now());
@@ -185,7 +185,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Stores the state of a stress test, in the background. Does nothing in other tests.
+    /// Stores the state of a stress test in the background. Does nothing in other tests.
     pub(crate) fn store_state(&mut self, whole: &Measurement, parts: &[Part]) {
         let (Some(test), Some((files, writer))) = (&self.endurance, &mut self.states) else { return };
         let (state, files) = (test.after(whole, parts.to_vec()), files.clone());
@@ -195,12 +195,12 @@ impl Recorder<'_> {
         }));
     }
 
-    /// Seconds that a stress test measured before it was interrupted.
+    /// Returns the time in seconds that a stress test measured before it was interrupted.
     pub(crate) fn measured_before(&self) -> f64 {
         self.endurance.as_ref().map_or(0.0, |test| test.seconds)
     }
 
-    /// The measurement with that of the parts before, and all parts.
+    /// Combines the measurement with the previous parts. Returns the combined measurement and all parts.
     pub(crate) fn joined(&self, measured: Measurement) -> (Measurement, Vec<Part>) {
         let parts = self.parts(measured.seconds);
         match self.endurance.as_ref().filter(|_| !parts.is_empty()) {
@@ -209,14 +209,14 @@ impl Recorder<'_> {
         }
     }
 
-    /// All parts of a stress test, the running one with this measured time.
+    /// Returns all parts of a stress test. The running part gets the given measured time.
     fn parts(&self, measured_seconds: f64) -> Vec<Part> {
         let (Some(test), Some(part)) = (&self.endurance, &self.part) else { return Vec::new() };
         let running = Part { ended: rfc3339(&Local::now()), measured_seconds, ..part.clone() };
         test.parts.iter().cloned().chain([running]).collect()
     }
 
-    /// Stores an interim result, which has no verdict yet.
+    /// Stores an interim result without a verdict.
     pub(crate) fn publish(&mut self, loaded: Loaded) {
         self.close_phase();
         let (Some((interim, path)), Some(subject)) = (&mut self.interim, &self.subject) else { return };
@@ -229,7 +229,7 @@ impl Recorder<'_> {
         }));
     }
 
-    /// The error of a run whose current phase failed.
+    /// Returns the error for a run whose current phase failed.
     pub(crate) fn failed(&self, error: impl fmt::Display) -> RunError {
         let phase = self.history.phases.last().map_or(Phase::Create, |last| last.phase);
         RunError::Failed { phase, error: error.to_string() }

@@ -1,4 +1,4 @@
-//! The recovery test: generates logs under load, puts the databases back, and replays the logs.
+//! The recovery test: generates logs under load, restores the databases, and replays the logs.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::run::recorder::Recorder;
 use crate::watch::ReplayWatch;
 
 impl Test<'_> {
-    /// The phases of a recovery test between the creation of the databases and their verification.
+    /// Runs the phases of a recovery test between the creation of the databases and their verification.
     pub(super) fn recover(
         &self,
         watch: &mut Recorder<'_>,
@@ -62,7 +62,8 @@ impl Test<'_> {
         Ok(loaded)
     }
 
-    /// Makes existing databases clean, so that a copy of a file is a state of its database, and removes old logs.
+    /// Opens existing databases and shuts them down cleanly, which also removes old logs. A copy of a clean database
+    /// file is a complete state of the database.
     fn clean(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
         watch.begin(Phase::Attach, 1);
         let plan = &Plan { circular_log: true, ..self.plan.clone() };
@@ -70,7 +71,7 @@ impl Test<'_> {
         cleaned.map_err(|error| watch.failed(error))
     }
 
-    /// Keeps the state of the databases before the load.
+    /// Preserves the state of the databases before the load.
     fn keep(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
         let length = |database: &std::path::Path| database.metadata().map_or(0, |file| file.len());
         let lengths: Vec<u64> = self.plan.instances.iter().map(|one| length(&one.database)).collect();
@@ -87,7 +88,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Replays the logs of all databases at the same time.
+    /// Replays the logs of all databases concurrently.
     fn replay(&self, starts: &[ReplayStart], watch: &mut Recorder<'_>) -> (Recovery, Failure) {
         let watches: Vec<ReplayWatch> = starts.iter().map(|_| ReplayWatch::new(self.stop.clone())).collect();
         watch.begin(Phase::Replay, u64::from(self.profile.logs) * starts.len() as u64);
@@ -149,7 +150,7 @@ impl Test<'_> {
     }
 }
 
-/// How a replay failed, if it did.
+/// Errors of a replay.
 #[derive(Default)]
 struct Failure {
     error: Option<Error>,

@@ -1,4 +1,5 @@
-//! The replication test: passive copies follow the databases of a load, first live, and then behind, because they were held.
+//! The replication test. Passive copies replicate the databases of a load. At first they keep up with the load. Then
+//! they are suspended and have to catch up.
 //!
 //! ```text
 //!  seed ──> warm: load and copies ──> steady: --duration ──> held: a quarter of it ──> catch up ──> drained without load
@@ -23,18 +24,19 @@ use crate::run::RunError;
 use crate::run::assembly::{Loaded, named_row};
 use crate::run::recorder::Recorder;
 
-/// The copies are held for this share of the duration.
+/// Divisor of the duration that gives the time for which the copies are suspended.
 const HELD_SHARE: u32 = 4;
-/// Interval between two looks at the copies.
+/// Interval at which the copies are polled.
 const LOOK: Duration = Duration::from_millis(100);
-/// A copy that is behind by no more than the log that was just closed has caught up.
+/// Maximum number of generations by which a copy that has caught up may lag: the log that was just closed.
 const CAUGHT_UP: u32 = 1;
-/// Copies that replay more slowly than the load writes do not catch up: the load ends after so many durations.
+/// Maximum time to catch up, as a multiple of the duration. Copies that replay more slowly than the load writes never
+/// catch up, so the load ends after this time.
 const LONGEST_CATCH_UP: u32 = 4;
-/// How long the rest may take at least.
+/// Minimum time limit for replaying the remaining logs.
 const SHORTEST_DRAIN: Duration = Duration::from_secs(60);
 
-/// The copies while the load runs.
+/// State of the copies while the load runs.
 struct Following<'a> {
     store: &'a dyn Store,
     copies: &'a dyn Copies,
@@ -45,18 +47,18 @@ struct Following<'a> {
     over: AtomicBool,
 }
 
-/// What the watching thread has seen.
+/// Observations of the watching thread.
 #[derive(Default)]
 struct Seen {
     samples: Vec<ReplicationSample>,
     most_behind: Vec<u32>,
     longest_lag: Vec<u64>,
     held: bool,
-    /// The log that each copy lacked since the last sample.
+    /// Amount of log that each copy lacked since the last sample.
     missing: Vec<Looks>,
 }
 
-/// Some looks at a number of bytes.
+/// Statistics of repeated observations of a number of bytes.
 #[derive(Clone, Copy, Default)]
 struct Looks {
     sum: u64,
@@ -89,7 +91,7 @@ impl Beside for Following<'_> {
 }
 
 impl Following<'_> {
-    /// Both sides at this time.
+    /// Returns the current state of both sides.
     fn look(&self) -> (ReplicationSample, Vec<CopyCounters>) {
         let counters = self.copies.counters();
         let sides = self.store.io();
@@ -112,7 +114,7 @@ impl Following<'_> {
 
     fn note(&self) -> ReplicationSample {
         self.look_at_log();
-        // Held while the sides are looked at, so that samples are in the order of their times.
+        // The lock is held while both sides are read, so samples are in chronological order.
         let mut seen = self.seen();
         let (mut sample, counters) = self.look();
         for (copy, looks) in sample.copies.iter_mut().zip(std::mem::take(&mut seen.missing)) {
@@ -142,7 +144,7 @@ impl Following<'_> {
         self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Samples until `quit`.
+    /// Takes samples until `quit` is set.
     fn watch(&self, interval: Duration, quit: &AtomicBool) {
         let mut next = Duration::ZERO;
         while !quit.load(Relaxed) {
@@ -160,7 +162,8 @@ impl Following<'_> {
         self.seen().held = held;
     }
 
-    /// Holds the copies for a time; then they catch up. Returns where that began and ended; `None` if it did not end.
+    /// Suspends the copies for a time and then resumes them until they have caught up. Returns the samples at the
+    /// start and the end of the catch-up, or `None` if it did not complete.
     fn fall_behind(
         &self,
         held: Duration,
@@ -182,7 +185,7 @@ impl Following<'_> {
     }
 }
 
-/// Waits for a time, or until something is so. Returns whether it is.
+/// Waits until a condition is true or the time has elapsed. Returns true if the condition is true.
 fn wait(time: Duration, is: impl Fn() -> bool) -> bool {
     let began = Instant::now();
     loop {
@@ -196,7 +199,7 @@ fn wait(time: Duration, is: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Says that the load may end, also if the thread that catches up panics.
+/// Guard that sets a flag when it is dropped, even if the thread panics. The flag allows the load to end.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -206,7 +209,7 @@ impl Drop for Ended<'_> {
 }
 
 impl Test<'_> {
-    /// The phases of a replication test between the creation of the databases and their verification.
+    /// Runs the phases of a replication test between the creation of the databases and their verification.
     pub(super) fn replicate(
         &self,
         watch: &mut Recorder<'_>,
@@ -241,7 +244,7 @@ impl Test<'_> {
         Ok(loaded)
     }
 
-    /// Seeds the copies from the open databases. `None`: the test was stopped.
+    /// Seeds the copies from the open databases. Returns `None` if the test was stopped.
     fn seed(&self, store: &dyn Store, watch: &mut Recorder<'_>) -> Result<Option<Box<dyn Copies>>, Error> {
         let sizes: Vec<u64> =
             self.plan.copies.iter().map(|copy| store.database_bytes(copy.database)).collect();
@@ -300,7 +303,7 @@ impl Test<'_> {
         let counters = copies.end();
         let (alone, together) = driven?;
         let begin = steady_end.as_ref().map_or(0.0, |end| end.at_seconds - alone.seconds);
-        // The samples of these two are among them.
+        // `seen.samples` includes the samples at `first` and `last`.
         let part = |first: f64, last: f64| {
             let from = seen.samples.partition_point(|sample| sample.at_seconds < first);
             let to = seen.samples.partition_point(|sample| sample.at_seconds <= last);
@@ -346,7 +349,7 @@ impl Test<'_> {
         self.plan.copies.iter().zip(counters).enumerate().map(outcome).collect()
     }
 
-    /// Verifies the pages of the copies. A copy with bad pages did not follow.
+    /// Verifies the pages of the copies. A copy with bad pages is reported as failed.
     fn verify_copies(&self, replication: &mut Replication, watch: &mut Recorder<'_>) {
         if self.stop.is_set() {
             return;

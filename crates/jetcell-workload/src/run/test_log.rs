@@ -1,4 +1,4 @@
-//! Lines of the test log about settings and figures, in Jetstress's words where it has such lines.
+//! Writes settings and figures to the test log, in Jetstress's wording where Jetstress has such lines.
 
 use crate::layout::Plan;
 use crate::measurement::Saturation;
@@ -6,7 +6,7 @@ use crate::observer::Observer;
 use crate::profile::Profile;
 use crate::result::Analysis;
 
-/// Logs the settings in Jetstress's words.
+/// Logs the settings in Jetstress's wording.
 pub(crate) fn settings(profile: &Profile, plan: &Plan, observer: &mut dyn Observer) {
     let (mix, limits) = (&profile.mix, &profile.thresholds);
     observer

@@ -1,4 +1,4 @@
-//! A storage engine in memory for the unit tests of this crate: ordered maps, undo lists and made-up latencies.
+//! An in-memory storage engine for the unit tests of this crate: ordered maps, undo lists and simulated latencies.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,15 +27,15 @@ use crate::watch::{BackupWatch, ReplayWatch};
 
 type Table = BTreeMap<i64, Row>;
 
-/// Databases by path, so that they survive being closed.
+/// Databases by path. They remain when they are closed.
 #[derive(Default)]
 pub(crate) struct ModelEngine {
     pub(crate) databases: Mutex<BTreeMap<std::path::PathBuf, Arc<ModelDatabase>>>,
-    /// Every change after this many fails, as on a broken disk.
+    /// Number of changes after which every change fails, as on a broken disk.
     pub(crate) fail_after: Option<u64>,
-    /// Verification finds a bad page in each database.
+    /// Whether the verification finds a bad page in each database.
     pub(crate) bad_page: bool,
-    /// The scan finds a bad page in each database.
+    /// Whether the scan finds a bad page in each database.
     pub(crate) scan_finds: bool,
 }
 
@@ -63,7 +63,7 @@ impl ModelEngine {
         self.databases.lock()[path].tables[table].lock().values().cloned().collect()
     }
 
-    /// Damages one record as a lost write would.
+    /// Damages one record in the same way as a lost write.
     pub(crate) fn damage(&self, path: &std::path::Path) {
         for table in &self.databases.lock()[path].tables {
             for row in table.lock().values_mut() {
@@ -143,7 +143,7 @@ impl Engine for ModelEngine {
         Ok(())
     }
 
-    /// Each log has 100 records and takes a millisecond.
+    /// Simulates a replay. Each log has 100 records and takes one millisecond.
     fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()> {
         let newest = self.databases.lock()[&plan.instances[database].database].generation();
         let mut counters = ReplayCounters::default();
@@ -160,7 +160,7 @@ impl Engine for ModelEngine {
     }
 }
 
-/// Changes that fill a log.
+/// Number of changes that fill a log.
 const CHANGES_PER_LOG: u64 = 100;
 
 impl ModelDatabase {
@@ -206,7 +206,7 @@ impl Store for ModelStore {
         let read: u64 = self.io().iter().map(|io| io.database_read.bytes).sum();
         CacheState { used_bytes: read.min(self.1), limit_bytes: self.1, stalls: 0 }
     }
-    /// The model has no sparse pages.
+    /// Starts the simulated maintenance. The model has no sparse pages.
     fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()> {
         let scan = settings.tasks.scan;
         self.0.iter().filter(|_| scan).for_each(|database| database.scanned.store(true, Relaxed));
@@ -226,7 +226,7 @@ impl Store for ModelStore {
     fn end_defragmentation(&self) -> Vec<DefragSummary> {
         Vec::new()
     }
-    /// Each database has a hundred pages.
+    /// Simulates a backup. Each database has a hundred pages.
     fn back_up(&self, database: usize, _: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()> {
         for page in 1..=100 {
             self.0[database].io.lock().backup_read.record(32768, 1_000);
@@ -237,7 +237,7 @@ impl Store for ModelStore {
         }
         Ok(())
     }
-    /// The model has no logs, so one of each database is read at once.
+    /// Simulates log reads. The model has no logs, so one log of each database is read immediately.
     fn start_copies(&self, copies: u32) -> Result<()> {
         for database in &self.0 {
             (0..copies).for_each(|_| database.io.lock().log_copy_read.record(4096, 100));

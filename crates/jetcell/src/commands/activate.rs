@@ -39,21 +39,21 @@ Examples:
 
 Exit code: 0 activated without loss, 1 activated with the loss that --lossy allowed, 2 not activated.";
 
-/// Makes a copy the active side
+/// Make a copy the active side
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Activate {
-    /// Directory of the copy; of several copies, the one that lacks least is activated
+    /// Directory of the copy; of several copies, the one that lacks the fewest logs is activated
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
-    /// Closed generations that may be lost: a number, or any
+    /// Maximum number of closed logs that may be lost: a number, or any
     #[arg(long, value_name = "N|any", value_parser = limit)]
     lossy: Option<LossLimit>,
-    /// Lose nothing if that is possible, and otherwise at most as many closed logs as the policy allows: lossless 0,
+    /// Lose nothing if possible, otherwise at most the number of closed logs that the policy allows: lossless 0,
     /// good-availability 6, best-availability 12
     #[arg(long, value_name = "POLICY", value_parser = policy, conflicts_with = "lossy")]
     policy: Option<LossPolicy>,
-    /// Where the old active side, on another host, will find this one: the address of jetcell serve here
+    /// Address of jetcell serve on this host, at which the old active side on another host can reach the copy
     #[arg(long, value_name = "ADDRESS", value_parser = advertised)]
     advertise: Option<String>,
     /// Print the result as JSON
@@ -88,8 +88,8 @@ fn policy(text: &str) -> Result<LossPolicy, String> {
     })
 }
 
-/// The copies in the order in which they are tried: those that lack fewest generations first, those that cannot follow last.
-/// An activation that was interrupted is ended first.
+/// Sorts the copies into the order in which they are tried: copies that lack the fewest generations first, copies
+/// that cannot follow last. An interrupted activation is completed first.
 fn in_order(copies: &mut [(PathBuf, CopyState)]) {
     copies.sort_by_key(|(_, state)| {
         let rank = match state.phase {
@@ -135,7 +135,7 @@ impl Activate {
         for (at, (directory, state)) in copies.iter().enumerate() {
             self.ask_host(&places, Path::new(&state.source))?;
             match self.activate_one(places.vfs(), directory, state) {
-                // Another copy may have what this one lacks.
+                // Another copy may have the logs that this copy lacks.
                 Err(error @ CopyError::Refused(_)) if at < last => {
                     console::note(&format!("not activated: {error}"));
                 }
@@ -145,8 +145,8 @@ impl Activate {
         Err("name the directory of a copy".into())
     }
 
-    /// Fails if the host of the active side answers, and does not let this one take its role: it is not out of reach then, and must
-    /// not be treated so.
+    /// Fails if the host of the active side answers but refuses to hand over the role. Such a host is reachable, and
+    /// the activation must not treat it as unreachable.
     fn ask_host(&self, places: &Places, source: &Path) -> Result<(), Failure> {
         match places.connect(source) {
             Some(Err(error)) if !error.is_passing() => Err(said_of(source, &error)),
@@ -160,7 +160,7 @@ impl Activate {
         }
     }
 
-    /// Where the old active side finds this one.
+    /// Returns the path or address at which the old active side can reach this copy.
     fn successor(&self, directory: &Path, source: &str) -> String {
         match &self.advertise {
             Some(address) => address.clone(),

@@ -1,4 +1,4 @@
-//! `jetcell backup`: backs up an instance that is not running, and says how old the last good backup is.
+//! `jetcell backup`: backs up an instance that is not running, and reports the age of the last good backup.
 
 mod age;
 pub mod found;
@@ -46,7 +46,7 @@ Examples:
 
 Exit code: 0 whole, 1 whole except for databases with bad pages (or the last backup is too old), 2 no backup was made.";
 
-/// Backs up the databases and logs of a stopped instance
+/// Back up the databases and logs of a stopped instance
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Backup {
@@ -56,19 +56,20 @@ pub struct Backup {
     /// Directory for the backup: empty, new, or with an interrupted backup of the same instance
     #[arg(long, value_name = "DIR", required_unless_present = "age")]
     to: Option<PathBuf>,
-    /// Only the logs since the last full or incremental backup
+    /// Back up only the logs since the last full or incremental backup
     #[arg(long, group = "kind")]
     incremental: bool,
-    /// Only the logs since the last full backup
+    /// Back up only the logs since the last full backup
     #[arg(long, group = "kind")]
     differential: bool,
-    /// Everything, without a part in the sequence of incremental backups
+    /// Back up everything, outside the sequence of incremental backups
     #[arg(long, group = "kind")]
     copy: bool,
-    /// The backup that an incremental or differential one continues [default: the newest one beside --to]
+    /// Backup that an incremental or differential backup continues [default: the newest backup in the parent
+    /// directory of --to]
     #[arg(long, value_name = "BACKUP")]
     base: Option<PathBuf>,
-    /// Limit the load on the disks
+    /// Limit the rate of disk transfers
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
     /// Remove logs that are in the backup from the source, if all databases were shut down cleanly
@@ -79,15 +80,15 @@ pub struct Backup {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Say how old the last good backup is: of a backup, or of a directory of backups
+    /// Show the age of the last good backup: of a backup, or of a directory of backups
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "kind", "base", "rate", "remove_logs", "snapshot"])]
     age: Option<PathBuf>,
-    /// The last good backup must not be older
+    /// Maximum age of the last good backup
     #[arg(long, value_name = "TIME", requires = "age")]
     max_age: Option<TimeSpan>,
 }
 
-/// A passive copy whose replay rests until this is dropped.
+/// A passive copy whose replay is paused until this guard is dropped.
 struct PausedCopy {
     directory: PathBuf,
     state: CopyState,
@@ -148,7 +149,7 @@ impl Backup {
         drop(progress);
         let made = made.map_err(|error| {
             if !existed && !matches!(error, BackupError::Stopped) {
-                // Only an empty directory is removed.
+                // The directory is removed only if it is empty.
                 let _ = std::fs::remove_dir(to);
             }
             match error {
@@ -169,7 +170,7 @@ impl Backup {
         Ok(if bad { Outcome::Findings } else { Outcome::Good })
     }
 
-    /// If the source is a passive copy: lets its replay rest.
+    /// Pauses the replay if the source is a passive copy.
     fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<PausedCopy>, Failure> {
         for from in self.from.iter().filter(|from| from.is_dir()) {
             let Some(state) = CopyState::read(&**vfs, from).map_err(explained_of_copy)? else { continue };
@@ -186,7 +187,7 @@ impl Backup {
         Ok(None)
     }
 
-    /// The backup that this one continues.
+    /// Returns the backup that this backup continues.
     fn parent(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf], to: &Path) -> Result<Option<PathBuf>, Failure> {
         if self.base.is_some() || self.kind().has_pages() {
             return Ok(self.base.clone());
@@ -207,7 +208,7 @@ impl Backup {
     }
 }
 
-/// The machine's file system.
+/// Opens the machine's file system.
 pub fn vfs() -> Result<Arc<dyn Vfs>, Failure> {
     let vfs = RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
     Ok(Arc::new(vfs))
@@ -234,7 +235,7 @@ pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The error, with the number and the name that ESE has for it.
+/// Converts the error to a failure that includes the number and the name that ESE uses for it.
 pub fn explained(error: &BackupError) -> Failure {
     match error.jet_error() {
         Some((code, name)) => format!("{error} ({name} {code})").into(),
@@ -242,7 +243,7 @@ pub fn explained(error: &BackupError) -> Failure {
     }
 }
 
-/// The same of an error about a copy.
+/// Converts an error of a copy to a failure that includes the number and the name that ESE uses for it.
 pub fn explained_of_copy(error: CopyError) -> Failure {
     match error {
         CopyError::Engine(error) => crate::commands::recover::explained(error),

@@ -1,4 +1,4 @@
-//! `jetcell check`: verifies files, and says what is wrong, where, and what it means.
+//! `jetcell check`: verifies files and reports each problem, its location and its meaning.
 
 mod backups;
 mod output;
@@ -20,27 +20,27 @@ use crate::in_use::refuse_in_use;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::unpacked::{UnpackOptions, Unpacked};
 
-/// Verifies databases, logs, checkpoints and flush maps
+/// Verify databases, logs, checkpoints and flush maps
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Check {
     /// Also check the structure: order, links, records, indexes, long values, catalog, space
     #[arg(long)]
     structure: bool,
-    /// Print JSON, one object per line: each finding at once, and a summary for each file
+    /// Print JSON, one object per line: each finding immediately, and a summary for each file
     #[arg(long)]
     json: bool,
-    /// Limit the load on the disk: a pause after each read (`5ms`), or a rate (`20MB/s`)
+    /// Limit the disk load: a pause after each read (`5ms`), or a rate (`20MB/s`)
     #[arg(long, value_name = "PAUSE|RATE", value_parser = throttle)]
     throttle: Option<Throttle>,
-    /// Begin at this page, to continue a check of one database that was stopped
+    /// Start at this page, to continue a stopped check of one database
     #[arg(long, value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     from: u32,
-    /// Of backups, verify a part only: one of so many parts (2/7), or a percentage (10%) or a size (50GiB) of what was verified
-    /// least recently
+    /// Verify only a part of each backup: one of several equal parts (2/7), or a percentage (10%) or a size (50GiB)
+    /// of the data that was verified least recently
     #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
     subset: Option<Subset>,
-    /// Of backups, verify only what was never verified before
+    /// Verify only those parts of backups that were never verified
     #[arg(long)]
     new: bool,
     /// Check files that are in use; their pages change while they are read
@@ -102,7 +102,7 @@ impl Check {
         for directory in &found {
             worst = worse(worst, backups::check(directory, &options)?);
         }
-        // The checksums of the manifest say that the pages are those that were verified when they were backed up.
+        // Pages whose checksums match the manifest were already verified when they were backed up.
         paths.retain(|path| {
             let in_backup = found.iter().any(|directory| path.parent() == Some(directory));
             !in_backup || (self.structure && !backups::is_own(path))
@@ -165,13 +165,14 @@ impl Check {
         Ok(worst)
     }
 
-    /// Whether a file of a directory was removed or renamed since the directory was listed.
+    /// Returns true if a file was removed or renamed since its directory was listed. Files that the user named are
+    /// never treated as removed.
     fn has_vanished(&self, path: &Path) -> bool {
         let gone = || path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         !self.paths.iter().any(|named| named == path) && gone()
     }
 
-    /// A file of another type is a failure only if the user named it.
+    /// Returns the outcome for a file. A file of another type is a failure only if the user named it.
     fn outcome(&self, report: &FileReport) -> Outcome {
         match report.outcome {
             CheckOutcome::Sound => Outcome::Good,
@@ -190,7 +191,7 @@ impl Check {
     }
 }
 
-/// The error for directories that contain other files only.
+/// Returns the error for directories that contain only files of other types.
 fn nothing_to_check(files: usize) -> Failure {
     let what = match files {
         1 => "the only file is not".to_owned(),
@@ -208,7 +209,7 @@ fn worse(one: Outcome, other: Outcome) -> Outcome {
     }
 }
 
-/// The files to check, and the directories that could not be read, with the reason.
+/// Returns the files to check, and the directories that could not be read, with the reason.
 fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
     let (mut files, mut skipped) = (Vec::new(), Vec::new());
     for path in paths {
@@ -224,8 +225,8 @@ fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
     Ok((files, skipped))
 }
 
-/// Adds all files below a directory in the order of their names, except for files that are not finished. Links to directories are not followed, because they may
-/// form a loop.
+/// Adds all files below a directory in the order of their names, except incomplete files. Links to directories are
+/// not followed, because they may form a loop.
 fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
     let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut entries = match entries {

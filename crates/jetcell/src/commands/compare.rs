@@ -1,4 +1,4 @@
-//! `jetcell compare`: compares stored runs, and drives.
+//! `jetcell compare`: compares stored runs or drives.
 
 #[cfg(feature = "lab")]
 mod drives;
@@ -17,7 +17,7 @@ use crate::not_built::not_built;
 use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
-/// A chart with more lines would not be readable.
+/// Maximum number of runs in a comparison. A chart with more lines would not be readable.
 const MOST_RUNS: usize = 24;
 
 const EXAMPLES: &str = "\
@@ -39,20 +39,20 @@ intervals overlap, no difference is shown.
 Exit code: 0 every run passed, 1 a run failed or is incomplete, 2 a run could not be read.
 The command changes nothing in the directories.";
 
-/// Compares stored runs, with their differences in percent
+/// Compare stored runs, with their differences in percent
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Compare {
     /// Two or more runs: their directories or their result.json
     #[arg(required_unless_present = "drives", value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// Compare the drives of this list: tests of drives, mail load, price, energy
+    /// Compare the drives in this list: tests of drives, mail load, price, energy
     #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "base"])]
     drives: Option<PathBuf>,
-    /// The run that the others are compared with: its number from 1, or its name
+    /// Run that the others are compared with: its number from 1, or its name
     #[arg(long, value_name = "RUN", default_value = "1")]
     base: String,
-    /// Format of the output
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write to this file, atomically
@@ -68,9 +68,9 @@ enum Format {
     Html,
     /// Markdown with tables in GitHub's dialect
     Markdown,
-    /// CSV, one line for each figure of each run
+    /// CSV, one line for each value of each run
     Csv,
-    /// JSON with all figures
+    /// JSON with all values
     Json,
 }
 
@@ -128,9 +128,9 @@ impl Compare {
         Ok(())
     }
 
-    /// Index of the base.
+    /// Returns the index of the base run.
     fn base(&self, directories: &[PathBuf]) -> Result<usize, Failure> {
-        // A name wins over a number, because a directory may have the name 2.
+        // A name takes precedence over a number, because a directory may be named 2.
         let named = |name: &OsStr| -> Vec<usize> {
             let is = |run: &usize| {
                 let of = |paths: &[PathBuf]| {
@@ -158,7 +158,7 @@ impl Compare {
     }
 }
 
-/// Refuses runs of different tests: their figures are not of the same thing.
+/// Fails if the runs are of different tests, because their results are not comparable.
 fn same_kind(runs: &[(String, Stored)]) -> Result<(), Failure> {
     let Some((first, rest)) = runs.split_first() else { return Ok(()) };
     let test = |run: &(String, Stored)| run.1.result.test.name();
@@ -175,7 +175,7 @@ fn same_kind(runs: &[(String, Stored)]) -> Result<(), Failure> {
     }
 }
 
-/// Directories of the runs: two or more, each once.
+/// Returns the directories of the runs. Fails unless there are two or more different runs.
 fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if runs.len() < 2 {
         return Err("a comparison needs two or more runs; `jetcell report` shows one".into());
@@ -200,7 +200,7 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
                 .into());
             }
         };
-        // If the directory does not exist, reading the run gives the error.
+        // If the directory does not exist, reading the run reports the error.
         let place = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if let Some(first) = real.iter().position(|other| *other == place) {
             return Err(format!(

@@ -1,4 +1,4 @@
-//! `jetcell completions`: completion scripts for shells, made from the command line itself.
+//! `jetcell completions`: prints completion scripts for shells, generated from the command line definition.
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
@@ -17,11 +17,11 @@ Examples:
 
 Exit code: 0 printed, 2 could not run.";
 
-/// Prints a completion script for a shell
+/// Print a completion script for a shell
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Completions {
-    /// The shell
+    /// Shell to print the script for
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -1,4 +1,4 @@
-//! `jetcell copies`: state, queues, lag and health of a copy, or of the copies of an instance.
+//! `jetcell copies`: shows the state, queues, lag and health of a copy, or of all copies of an instance.
 
 mod compared;
 mod pages_checked;
@@ -36,12 +36,12 @@ Examples:
 
 Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, or the histories have parted, 2 could not run.";
 
-/// Shows the state of copies: queues, lag and health
+/// Show the state of copies: queues, lag and health
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Copies {
-    /// Directory of a copy, or of the logs of an instance; it may be on another host, as tls://HOST:PORT/NAME of jetcell serve there.
-    /// Several give one table
+    /// Directory of a copy, or of the logs of an instance, also on another host as tls://HOST:PORT/NAME of jetcell
+    /// serve there; several directories are shown in one table
     #[arg(value_name = "DIR|ADDRESS", required = true)]
     directories: Vec<PathBuf>,
     /// Compare the history with that of another copy, instance or backup
@@ -54,14 +54,14 @@ pub struct Copies {
     remote: RemoteArgs,
 }
 
-/// A copy of an instance, as it has registered.
+/// A registered copy of an instance.
 struct Registered {
     registration: CopyRegistration,
     cut_off: bool,
     state: Option<CopyState>,
 }
 
-/// What a directory has.
+/// Content of a directory.
 enum Side {
     Copy(Box<CopyState>),
     /// An instance, with its copies.
@@ -123,7 +123,7 @@ impl Registered {
 }
 
 impl Side {
-    /// What is in a directory.
+    /// Determines the content of a directory.
     fn of(places: &Places, directory: &Path) -> Result<Side, Failure> {
         let vfs = &**places.vfs();
         if let Some(connected) = places.connect(directory) {
@@ -156,7 +156,7 @@ impl Side {
             let found =
                 CopyRegistration::list(vfs, directory, base).map_err(|error| explained(error.into()))?;
             for (path, registration) in found {
-                // One that cannot be read does not hide the others.
+                // A registration that cannot be read does not hide the others.
                 let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, base));
                 let stand_in = |id| {
                     let (stream, newest) = (Signature::default(), Generation(newest));
@@ -185,13 +185,13 @@ fn is_fit(state: &CopyState) -> bool {
     !matches!(state.phase, Phase::Unfit { .. })
 }
 
-/// The generation of a log with this base name, by its name.
+/// Parses the generation from the file name of a log with this base name.
 fn generation(path: &Path, base: &str) -> Option<u32> {
     let digits = path.file_stem()?.to_str()?.strip_prefix(base)?;
     u32::from_str_radix(digits, 16).ok().filter(|_| matches!(digits.len(), 5..=8))
 }
 
-/// A time for people.
+/// Formats a time for display.
 pub fn time_text(unix_ms: i64) -> String {
     ese_format::LogTime::from_unix_ms(unix_ms).to_string()
 }
@@ -205,7 +205,7 @@ pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: 
     console::answer(json, &format!("{text}\n"));
 }
 
-/// One line about a copy that is working.
+/// Returns one line about a copy that is following.
 pub fn line(state: &CopyState) -> String {
     let lag = Lag::of(state, RealClock::new().unix_ms());
     format!(
@@ -236,7 +236,7 @@ fn copy_json(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Value {
     })
 }
 
-/// The part of the log that the active side is writing which has arrived: its generation, and its bytes.
+/// Returns the part of the active side's current log that has arrived: its generation and its bytes.
 fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(u32, u64)> {
     jetcell_copies::streamed(vfs, directory).map(|(generation, bytes)| (generation.0, bytes))
 }
@@ -301,7 +301,7 @@ fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Vec<String> {
     lines
 }
 
-/// The error, with the number and the name that ESE has for it.
+/// Converts the error to a failure that includes the number and the name that ESE uses for it.
 pub fn explained(error: CopyError) -> Failure {
     crate::commands::backup::explained_of_copy(error)
 }

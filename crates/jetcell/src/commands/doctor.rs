@@ -1,4 +1,4 @@
-//! `jetcell doctor`: what of this machine a test will use, and what to change before a measurement.
+//! `jetcell doctor`: shows which resources of this machine a test will use, and what to change before a measurement.
 
 mod limits;
 mod machine;
@@ -32,10 +32,10 @@ Examples:
 Nothing is changed, and no file is left in the directories. The command takes about two seconds.
 Exit code: 0 nothing to change, 1 something to change before a measurement, 2 could not run.";
 
-/// How long the command watches whether other programs use the devices.
+/// Time for which the command observes whether other programs use the devices.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// Shows what a test will use of this machine, and what to change before a measurement
+/// Show which resources of this machine a test will use, and what to change before a measurement
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Doctor {
@@ -47,12 +47,12 @@ pub struct Doctor {
     json: bool,
 }
 
-/// What the command prints.
+/// Output of the command.
 #[derive(Serialize)]
 struct Examination {
-    /// Number of observations that ask for a change.
+    /// Number of observations that recommend a change.
     changes: usize,
-    /// All observations: of the machine, then of each directory.
+    /// All observations, first those of the machine, then those of each directory.
     observations: Vec<Observation>,
 }
 
@@ -94,7 +94,7 @@ impl Doctor {
     }
 }
 
-/// One block of lines for the machine and for each directory; advice stands below its observation.
+/// Formats one block of lines for the machine and for each directory. Advice follows its observation.
 fn text(examination: &Examination) -> String {
     let mut out = String::new();
     let mut about = None;

@@ -14,7 +14,7 @@ use crate::outcome::{Failure, Outcome, print_error};
 use crate::progress_line::{ProgressLine, share};
 use crate::unpacked::{UnpackOptions, Unpacked};
 
-/// Shows the contents of a database, log, checkpoint or flush map
+/// Show the contents of a database, log, checkpoint or flush map
 #[derive(Subcommand)]
 #[command(subcommand_value_name = "KIND", subcommand_help_heading = "Kinds")]
 pub enum Dump {
@@ -44,7 +44,7 @@ pub enum Dump {
     Flushmap(Target),
 }
 
-/// The file and the format of the output.
+/// A file to dump and the output format.
 #[derive(Args)]
 pub struct Target {
     /// Print JSON, one object per line, each with a "type"
@@ -52,7 +52,7 @@ pub struct Target {
     json: bool,
     #[command(flatten)]
     unpack: UnpackOptions,
-    /// The file; its content decides its type
+    /// File to show; its type is determined from its content
     file: PathBuf,
 }
 
@@ -93,7 +93,7 @@ pub struct Schema {
     /// Show only this table
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
-    /// Show the rows of the catalog with ESE's names of the columns
+    /// Show the rows of the catalog with ESE's column names
     #[arg(long)]
     rows: bool,
 }

@@ -1,4 +1,4 @@
-//! `jetcell events`: shows what happened in a run, a recovery or an instance.
+//! `jetcell events`: shows the events of a run, a recovery or an instance.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -24,23 +24,23 @@ Examples:
 
 Exit code: 0 shown, 1 some lines cannot be read, 2 could not run.";
 
-/// A longer line is no event.
+/// Maximum length of a line in bytes. A longer line is not an event.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// Shows the events of a run, of a recovery or of maintenance
+/// Show the events of a run, of a recovery or of maintenance
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Events {
     /// Directory with the file events.jsonl, or the file
     #[arg(value_name = "DIR")]
     path: PathBuf,
-    /// Only events with this number, which is that of ESE; may be repeated
+    /// Show only events with this number, as used by ESE; may be repeated
     #[arg(long, value_name = "NUMBER")]
     id: Vec<u16>,
-    /// Only events that are at least as serious
+    /// Show only events of at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY")]
     severity: Option<Severity>,
-    /// Print the lines of the file as they are
+    /// Print the lines of the file unchanged
     #[arg(long)]
     json: bool,
 }
@@ -49,9 +49,9 @@ pub struct Events {
 enum Severity {
     /// All events
     Information,
-    /// Something needs attention
+    /// Events that need attention, and errors
     Warning,
-    /// Something failed
+    /// Failures only
     Error,
 }
 
@@ -101,11 +101,11 @@ impl Events {
         Ok(if unreadable == 0 { Outcome::Good } else { Outcome::Findings })
     }
 
-    /// Whether an event is to be shown. `None`: it is not an event.
+    /// Returns whether an event should be shown, or `None` if the value is not an event.
     fn wants(&self, event: &Value) -> Option<bool> {
         (event["at"].is_string() && event["event"].is_string()).then_some(())?;
         let named = self.id.is_empty() || self.id.iter().any(|id| event["id"] == *id);
-        // Files of earlier versions have no severity.
+        // Files of earlier versions do not contain a severity.
         let severity = match event["severity"].as_str() {
             Some("error") => Severity::Error,
             Some("warning") => Severity::Warning,
@@ -115,7 +115,7 @@ impl Events {
     }
 }
 
-/// One event in a line: time, severity, number, and the text.
+/// Formats an event as one line: time, severity, number, and text.
 fn as_text(event: &Value) -> String {
     let text = |name: &str| event[name].as_str().unwrap_or_default().to_string();
     let id = event["id"].as_u64().map_or("-".to_string(), |id| id.to_string());

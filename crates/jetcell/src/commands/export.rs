@@ -34,28 +34,29 @@ cells contain the file names. With standard output there is no place for such fi
 
 Exit code: 0 all was exported, 1 some data could not be read and is listed on stderr, 2 could not run.";
 
-/// Writes the tables of a database as CSV, JSON Lines, Parquet or SQLite
+/// Write the tables of a database as CSV, JSON Lines, Parquet or SQLite
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {
-    /// The database, or one compressed as FILE.zst; the command only reads it
+    /// Database file, or a database compressed as FILE.zst; it is opened read-only
     file: PathBuf,
-    /// Export only tables with this name, in which * and ? stand for other characters; may be given several times
+    /// Export only tables with this name, which may contain the wildcards * and ?; may be repeated
     #[arg(long, value_name = "PATTERN")]
     table: Vec<String>,
-    /// Export only columns with this name, in which * and ? stand for other characters; may be given several times
+    /// Export only columns with this name, which may contain the wildcards * and ?; may be repeated
     #[arg(long, value_name = "PATTERN")]
     column: Vec<String>,
-    /// Export only rows with a time from this one on: 2026-11-23, 2026-11-23T08:00:00Z; tables without times are not filtered
+    /// Export only rows with a time at or after this one: 2026-11-23, 2026-11-23T08:00:00Z; tables without times are
+    /// not filtered
     #[arg(long, value_name = "TIME", value_parser = point_in_time)]
     since: Option<DateTime<Utc>>,
     /// Export only rows with a time before this one
     #[arg(long, value_name = "TIME", value_parser = point_in_time)]
     before: Option<DateTime<Utc>>,
-    /// Columns whose times count for --since and --before; all columns with times by default
+    /// Columns that --since and --before apply to; all columns with times by default
     #[arg(long, value_name = "PATTERN")]
     time_column: Vec<String>,
-    /// Format: csv, jsonl, parquet or sqlite
+    /// Output format: csv, jsonl, parquet or sqlite
     #[arg(long)]
     format: Format,
     /// Directory or file for the output, or - for standard output
@@ -64,16 +65,17 @@ pub struct Export {
     /// Also export deleted rows that still exist, marked in a column _deleted
     #[arg(long)]
     deleted: bool,
-    /// CSV for a spreadsheet: an apostrophe before each field that it would take for a formula (= + - @)
+    /// CSV for a spreadsheet: put an apostrophe before each field that a spreadsheet would read as a formula (= + -
+    /// @)
     #[arg(long)]
     csv_safe: bool,
-    /// Names and forms of the columns of an application
+    /// Profile with names and formats for the columns of an application
     #[arg(long, value_enum, default_value_t = ProfileName::Auto, value_name = "PROFILE")]
     profile: ProfileName,
-    /// Form of Currency columns, in which Windows often stores integers
+    /// Format of Currency columns, in which Windows often stores integers
     #[arg(long, value_enum, default_value_t = CurrencyForm::Auto, value_name = "FORM")]
     currency: CurrencyForm,
-    /// Form of integers beyond 2^53 in JSON Lines
+    /// Format of integers beyond 2^53 in JSON Lines
     #[arg(long, value_enum, default_value_t = WideIntegers::Number, value_name = "FORM")]
     wide_integers: WideIntegers,
     /// Replace existing files
@@ -86,10 +88,10 @@ pub struct Export {
     unpack: UnpackOptions,
 }
 
-/// Knowledge about the columns of an application.
+/// Profile of the columns of an application.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ProfileName {
-    /// The profile that fits the tables, if there is one
+    /// The profile that matches the tables, if there is one
     Auto,
     /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), distinguished names of objects, single
     /// values without lists, times
@@ -102,7 +104,7 @@ enum ProfileName {
     Search,
     /// Web cache (WebCacheV01.dat): names of containers, times, headers
     Webcache,
-    /// Columns as the catalog names and types them
+    /// Columns with the names and types of the catalog
     None,
 }
 
@@ -120,12 +122,12 @@ impl From<ProfileName> for Profile {
     }
 }
 
-/// Form of Currency columns.
+/// Format of Currency columns.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum CurrencyForm {
     /// Integers in Active Directory, which stores times and identifiers in them; decimals in other databases
     Auto,
-    /// Decimals with four digits behind the point
+    /// Decimals with four digits after the point
     Decimal,
     /// The stored 64-bit integers
     Integer,
@@ -141,7 +143,7 @@ impl From<CurrencyForm> for Currency {
     }
 }
 
-/// Form of integers that a double cannot hold.
+/// Format of integers that a double cannot represent exactly.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum WideIntegers {
     /// Numbers
@@ -179,7 +181,7 @@ impl Export {
                 wide_integers_as_text: self.wide_integers == WideIntegers::String,
             },
         };
-        // An export reads a file mostly in order, so the kernel's read-ahead helps.
+        // An export reads a file mostly in order, so the kernel's read-ahead improves throughput.
         let real = RealOptions { direct: false, ..RealOptions::default() };
         let vfs = match Unpacked::new(real, self.unpack) {
             Ok(vfs) => vfs,
@@ -218,7 +220,7 @@ impl Export {
     }
 }
 
-/// Reads `2026-11-23`, which means midnight UTC, or `2026-11-23T08:00:00Z`.
+/// Parses `2026-11-23`, which means midnight UTC, or `2026-11-23T08:00:00Z`.
 fn point_in_time(text: &str) -> Result<DateTime<Utc>, String> {
     if let Ok(day) = text.parse::<NaiveDate>() {
         return Ok(day.and_time(NaiveTime::MIN).and_utc());
@@ -228,7 +230,7 @@ fn point_in_time(text: &str) -> Result<DateTime<Utc>, String> {
         .map_err(|_| format!("'{text}' is no time; give a day (2026-11-23) or a time (2026-11-23T08:00:00Z)"))
 }
 
-/// The condition for rows by time, if there is one.
+/// Returns the time filter for rows, or `None` if no times were given.
 fn times(
     since: Option<DateTime<Utc>>,
     before: Option<DateTime<Utc>>,
@@ -249,7 +251,8 @@ fn times(
     Ok(Some(Times { columns, range: first..=last }))
 }
 
-/// The output is a file for SQLite or for one table, unless the path is a directory or ends with a slash.
+/// Determines the destination. The output is a file for SQLite or for one table, unless the path is a directory or
+/// ends with a slash.
 fn destination(output: &Path, format: Format, tables: usize) -> Destination {
     if output == Path::new("-") {
         return Destination::Stdout;
@@ -263,7 +266,7 @@ fn destination(output: &Path, format: Format, tables: usize) -> Destination {
     }
 }
 
-/// Progress on a terminal.
+/// Progress output on a terminal.
 struct Shown {
     line: Option<ProgressLine>,
     last: Instant,

@@ -1,4 +1,4 @@
-//! Turns of the mail load on directories that are compared.
+//! Alternating runs of the mail load on directories that are compared.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,15 +16,15 @@ use serde::Serialize;
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Why a turn has no figures.
+/// Reason why a turn has no figures.
 pub enum Stopped {
-    /// By Ctrl-C.
+    /// The user pressed Ctrl-C.
     Early,
     Failed(Failure),
 }
 
 impl Stopped {
-    /// Says so.
+    /// Prints the reason and returns the exit code.
     pub fn outcome(self) -> Outcome {
         match self {
             Stopped::Early => {
@@ -39,7 +39,7 @@ impl Stopped {
     }
 }
 
-/// The options of the load, which is possible in each of the directories.
+/// Returns the options of the load, after checking that they are valid for each of the directories.
 pub fn load_options(
     given: Options,
     config: Option<&Path>,
@@ -61,7 +61,7 @@ fn first(mistakes: Vec<Mistake>) -> Failure {
     mistakes.first().map(ToString::to_string).unwrap_or_default().into()
 }
 
-/// Runs turns until Ctrl-C.
+/// Runner of turns. Stops at Ctrl-C.
 pub struct LoadTurns {
     options: Options,
     engine: EseEngine,
@@ -69,7 +69,8 @@ pub struct LoadTurns {
 }
 
 impl LoadTurns {
-    /// The first Ctrl-C ends the test, and the second one the process, unless the test has to clean up behind itself.
+    /// Installs the handler of Ctrl-C. The first Ctrl-C ends the test, and the second one the process, unless the
+    /// test must clean up.
     pub fn new(options: Options, cleans_up: bool) -> Result<LoadTurns, Stopped> {
         let failed = |what: String| Stopped::Failed(what.into());
         let stop = StopSignal::default();
@@ -85,13 +86,13 @@ impl LoadTurns {
         Ok(LoadTurns { options, engine, stop })
     }
 
-    /// Whether Ctrl-C was pressed.
+    /// Returns true if Ctrl-C was pressed.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_set()
     }
 
-    /// Runs the load in a directory, with the databases that are there or with new ones, and keeps the result in `output`. Returns
-    /// the figures of the rows.
+    /// Runs the load in a directory, with its existing databases or with new ones, and stores the result in `output`.
+    /// Returns the figures of the rows.
     pub fn measure(&self, directory: &Path, output: &Path, open: bool) -> Result<Vec<f64>, Stopped> {
         let failed = |what: String| Stopped::Failed(format!("{}: {what}", directory.display()).into());
         let options = Options {
@@ -113,7 +114,7 @@ impl LoadTurns {
     }
 }
 
-/// The phases of a turn are not shown.
+/// Observer that does not show the phases of a turn.
 struct Silent;
 
 impl Observer for Silent {
@@ -122,7 +123,7 @@ impl Observer for Silent {
     fn log(&mut self, _: &str) {}
 }
 
-/// A directory as it is now: what it is on, and the space that the databases use.
+/// Returns the current state of a directory: its storage, and the space that the databases use.
 pub fn look_at(name: &str, path: &Path) -> TestedDirectory {
     let (file_bytes, allocated_bytes) = space(path);
     let storage = Storage::under(path);
@@ -137,14 +138,15 @@ pub fn look_at(name: &str, path: &Path) -> TestedDirectory {
     }
 }
 
-/// Looks again at directories, which the first turn may have made.
+/// Updates the state of the directories, because the first turn may have created them.
 pub fn look_again(result: &mut FilesystemTest) {
     for one in &mut result.directories {
         *one = look_at(&one.name, &one.directory);
     }
 }
 
-/// Bytes of the files below a directory, and of the space that they use. What cannot be read counts as nothing.
+/// Returns the bytes of the files below a directory, and the space that is allocated for them. Unreadable files and
+/// directories are ignored.
 fn space(directory: &Path) -> (u64, u64) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.fold((0, 0), |(bytes, allocated), entry| {
@@ -157,17 +159,17 @@ fn space(directory: &Path) -> (u64, u64) {
     })
 }
 
-/// A result as JSON.
+/// Formats a result as JSON.
 pub fn json(result: &impl Serialize) -> String {
     jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
 }
 
-/// Reads an option.
+/// Parses a size.
 pub fn size(text: &str) -> Result<DatabaseSize, String> {
     text.parse().map_err(|error: ParseError| error.to_string())
 }
 
-/// Reads an option.
+/// Parses a time span.
 pub fn span(text: &str) -> Result<TimeSpan, String> {
     text.parse().map_err(|error: ParseError| error.to_string())
 }

@@ -1,5 +1,5 @@
-//! `jetcell maintain`: verifies the pages of the databases of a stopped instance, overwrites what deleted data leave behind,
-//! merges sparse pages, lays trees out in the order of their keys, and returns free space to the file system.
+//! `jetcell maintain`: verifies the pages of the databases of a stopped instance, overwrites deleted data, merges
+//! sparse pages, moves pages into key order, and returns free space to the file system.
 
 mod of_copy;
 mod shown;
@@ -57,41 +57,43 @@ A database on which a task fails is left; the others are worked on to the end.
 
 Exit code: 0 no bad page, 1 bad pages, or stopped before the end, 2 could not run, or not to the end on each database.";
 
-/// Verifies, zeroes and defragments the databases of a stopped instance
+/// Verify, zero and defragment the databases of a stopped instance
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Maintain {
-    /// Logs and databases of the instance, or directories with them
+    /// Logs and databases of the instance, or directories that contain them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// What is done: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages, layout moves
-    /// scattered pages into the order of their keys, shrink cuts the free end of the file off, trim punches holes where the
-    /// file is free
+    /// Tasks to run: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages,
+    /// layout moves scattered pages into key order, shrink truncates the free end of the file, trim punches holes in
+    /// free parts of the file
     #[arg(long, value_enum, value_delimiter = ',', default_value = "scan", value_name = "TASKS")]
     tasks: Vec<Task>,
-    /// Pause after each read, or each 32 pages that defrag or layout looks at; up to 60s
+    /// Pause after each read, or after each 32 pages that defrag or layout examines; up to 60s
     #[arg(long, default_value = "0ms", value_name = "TIME")]
     pause: TimeSpan,
-    /// Bytes of one read, 64KiB to 16MiB [Exchange 2007 SP1: 320KiB, 2013: 256KiB]
+    /// Size of each read, 64KiB to 16MiB [Exchange 2007 SP1: 320KiB, 2013: 256KiB]
     #[arg(long, default_value = "256KiB", value_name = "SIZE")]
     batch: ByteSize,
-    /// Limit the load on the disks, for each database
+    /// Limit the rate of disk transfers of each database
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Back off while reads take longer on average, as other programs use the disk
+    /// Back off while the mean read latency exceeds this time, because other programs use the disk
     #[arg(long, value_name = "TIME")]
     latency_target: Option<TimeSpan>,
-    /// Defragmentation also moves records if not all of a page fit the next one: frees more, changes far more pages
+    /// Let defragmentation also move single records if a whole page does not fit into the next page: frees more
+    /// space, changes many more pages
     #[arg(long)]
     partial_merges: bool,
-    /// Work only then: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as +01:00. Scan,
-    /// defrag and layout get equal parts of it, and the databases of a directory equal parts, one after the other
+    /// Work only in this window: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as
+    /// +01:00. Scan, defrag and layout get equal parts of it, and the databases of a directory get equal parts one
+    /// after the other
     #[arg(long, value_name = "WINDOW")]
     maintenance_window: Option<MaintenanceWindow>,
-    /// Work on all databases at the same time, also if they are on one disk
+    /// Work on all databases at the same time, even if they are on one disk
     #[arg(long)]
     parallel: bool,
-    /// Numbers of the events: sp1 (Exchange 2007 SP1), article (the article about it) or modern (current builds)
+    /// Set of event numbers: sp1 (Exchange 2007 SP1), article (the article about it) or modern (current builds)
     #[arg(long, default_value = "sp1", value_name = "PROFILE")]
     event_profile: EventProfile,
     /// Print the result as JSON
@@ -103,15 +105,15 @@ pub struct Maintain {
 enum Task {
     /// Verify pages
     Scan,
-    /// Overwrite what deleted data leave behind
+    /// Overwrite deleted data
     Zero,
     /// Merge sparse pages
     Defrag,
-    /// Move scattered pages into the order of their keys
+    /// Move scattered pages into key order
     Layout,
-    /// Cut the free end of the file off
+    /// Truncate the free end of the file
     Shrink,
-    /// Punch holes into the file where it is free
+    /// Punch holes in free parts of the file
     Trim,
 }
 
@@ -132,7 +134,7 @@ impl Maintain {
         }
     }
 
-    /// The settings of the scan, if there is to be one.
+    /// Returns the options of the scan, or `None` if no scan was requested.
     fn scan(&self) -> Result<Option<ScanOptions>, Failure> {
         let [scan, zero] = [Task::Scan, Task::Zero].map(|task| self.tasks.contains(&task));
         if zero && !scan {
@@ -150,7 +152,7 @@ impl Maintain {
         Ok(scan.then_some(options))
     }
 
-    /// The settings of the defragmentations.
+    /// Returns the options of the defragmentations.
     fn defragmentations(&self) -> Result<Vec<DefragOptions>, Failure> {
         let kinds = [(Task::Defrag, DefragKind::Compaction), (Task::Layout, DefragKind::SequentialLayout)];
         let wanted: Vec<DefragKind> =
@@ -217,7 +219,7 @@ impl Maintain {
     }
 }
 
-/// Becomes true at the first Ctrl-C; the second one ends the program.
+/// Returns a flag that becomes true at the first Ctrl-C. The second Ctrl-C ends the program.
 fn stop_on_ctrl_c() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = stop.clone();

@@ -1,4 +1,4 @@
-//! `jetcell man`: manual pages, made from the command line itself.
+//! `jetcell man`: manual pages, generated from the command line definition.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ Examples:
 
 Exit code: 0 written, 2 could not run.";
 
-/// Writes manual pages
+/// Write manual pages
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Manual {
@@ -31,7 +31,7 @@ pub struct Manual {
 impl Manual {
     /// Writes the pages of `command`.
     pub fn run(self, command: Command) -> Outcome {
-        // The pages of the help commands would say nothing new.
+        // Pages of the help commands would contain no additional information.
         let mut command = command.disable_help_subcommand(true);
         command.build();
         let written = match &self.directory {
@@ -50,7 +50,7 @@ impl Manual {
     }
 }
 
-/// Writes the page of a command and of all commands below it.
+/// Writes the pages of a command and of all its subcommands.
 fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     for inner in command.get_subcommands() {
         write_pages(inner, directory)?;
@@ -59,7 +59,7 @@ fn write_pages(command: &Command, directory: &Path) -> io::Result<()> {
     whole_file::write(&directory.join(name), &page(command)?)
 }
 
-/// The page of one command. Examples keep their lines, which the usual rendering would join.
+/// Returns the page of one command. Examples keep their line breaks, which the usual rendering would remove.
 fn page(command: &Command) -> io::Result<String> {
     let man = Man::new(command.clone()).manual("Jetcell");
     let mut page = Vec::new();
@@ -83,7 +83,7 @@ fn page(command: &Command) -> io::Result<String> {
     Ok(page)
 }
 
-/// A line of text that roff does not take for a request.
+/// Escapes a line of text that roff would read as a request.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }

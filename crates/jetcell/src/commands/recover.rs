@@ -1,4 +1,4 @@
-//! `jetcell recover`: replays logs on databases, and makes them clean.
+//! `jetcell recover`: replays logs on databases and brings them to a clean state.
 
 mod options;
 mod report;
@@ -43,35 +43,35 @@ Examples:
 Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, 2 could not recover, and nothing was changed. After an
 I/O error with --in-place, repeat the command.";
 
-/// Recovers dirty databases with their logs, those of Windows included
+/// Recover dirty databases with their logs, including those of Windows
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Recover {
-    /// Logs and databases, or directories with them
+    /// Logs and databases, or directories that contain them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Copy into this directory, which must be empty or not exist, and recover there [default: the first path with
-    /// "-recovered" behind its name]
+    /// "-recovered" appended to its name]
     #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
     into: Option<PathBuf>,
-    /// Change the files themselves, after a trial that changes nothing. They are locked meanwhile, and an interrupted
-    /// recovery can be repeated
+    /// Change the files themselves, after a trial that changes nothing. The files are locked during the recovery, and
+    /// an interrupted recovery can be repeated
     #[arg(long)]
     in_place: bool,
-    /// A database or directory that the log calls OLD is NEW here. A database with the name and the signature of the one
-    /// in the log needs no mapping
+    /// Use NEW for a database or directory that the log calls OLD. A database with the name and the signature of the
+    /// one in the log needs no mapping
     #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
     map: Vec<(String, PathBuf)>,
-    /// Stop behind a generation, in front of a log position, or at a time
+    /// Stop after a generation, before a log position, or at a time
     #[arg(long, value_name = "GENERATION|POSITION|TIME", value_parser = until)]
     until: Option<Until>,
-    /// Do not roll back unfinished transactions: the databases stay dirty, ready for more logs
+    /// Do not roll back unfinished transactions: the databases stay dirty, and more logs can be replayed
     #[arg(long)]
     keep_dirty: bool,
-    /// Accept that logs are missing or damaged without which the databases are consistent
+    /// Accept missing or damaged logs, if the databases are consistent without them
     #[arg(long)]
     allow_loss: bool,
-    /// Only say what would be replayed, and which logs are missing
+    /// Only show what would be replayed, and which logs are missing
     #[arg(long)]
     dry_run: bool,
     /// Print the summary as JSON
@@ -79,7 +79,7 @@ pub struct Recover {
     json: bool,
 }
 
-/// What was found, and what is to be replayed.
+/// Files that were found, and the plan for the replay.
 struct Prepared {
     set: RecoverySet,
     plan: RecoveryPlan,
@@ -219,7 +219,8 @@ impl Recover {
             let lock = directory.join(format!("{}.lock", set.base_name));
             let databases = set.databases.iter().map(|database| database.path.as_path());
             refuse_in_use(databases.chain([lock.as_path()]), false)?;
-            // A page that does not fit the logs is found only by redo. So redo is tried where it changes nothing.
+            // Only redo can detect a page that does not match the logs. Redo is therefore first tried on an overlay,
+            // which changes nothing.
             let trial = overlay(vfs, &directory)?;
             let work = WorkingSet::in_place(&*trial, set, plan, &self.map, !self.keep_dirty)?;
             progress("trying the recovery without changing anything");
@@ -264,7 +265,7 @@ impl Recover {
         options.accept_lost_logs = self.allow_loss || until != LogPosition::MAX;
         options.events = work.events.clone().map(|file| Arc::new(file) as Arc<dyn EventSink>);
         if work.is_copy() {
-            // An interrupted recovery begins again with a new copy.
+            // An interrupted recovery starts again with a new copy.
             options.torn_page_protection = TornPageProtection::Off;
         }
         let logs = &work.logs;
@@ -286,7 +287,7 @@ impl Recover {
         }
     }
 
-    /// The directory of the copy.
+    /// Returns the directory of the copy.
     fn directory(&self) -> PathBuf {
         self.into.clone().unwrap_or_else(|| {
             let first = self.paths.first().map_or(Path::new("."), PathBuf::as_path);
@@ -298,14 +299,14 @@ impl Recover {
     }
 }
 
-/// Shows what is being done, to a person.
+/// Prints the current step if stderr is a terminal.
 fn progress(line: &str) {
     if io::stderr().is_terminal() {
         console::note(line);
     }
 }
 
-/// A file system that keeps all changes in a file without a name in `directory`.
+/// Creates a file system that stores all changes in an unnamed file in `directory`.
 fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Arc<dyn Vfs>, Failure> {
     let failed = |error: io::Error| format!("{}: {error}", directory.display());
     let scratch = tempfile::tempfile_in(directory).map_err(failed)?;
@@ -314,7 +315,7 @@ fn overlay(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Arc<dyn Vfs>, Failure
     Ok(Arc::new(OverlayVfs::new(vfs.clone(), opened)))
 }
 
-/// The newest generation that an earlier recovery gave up, if that recovery was interrupted.
+/// Returns the newest generation that an interrupted earlier recovery discarded.
 fn given_up(set: &RecoverySet, newest: Generation) -> Option<Generation> {
     let is_dirty =
         |database: &ese_engine::FoundDatabase| database.header.state == DatabaseState::DirtyShutdown;
@@ -322,7 +323,7 @@ fn given_up(set: &RecoverySet, newest: Generation) -> Option<Generation> {
     (first > newest).then_some(last)
 }
 
-/// The error, if the file that has the name of a missing generation is of another stream.
+/// Returns an error if the file with the name of a missing generation belongs to another log stream.
 fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -> Option<Error> {
     let newest = plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
     let names = [set.name_of(generation, generation), set.name_of(generation, newest)];
@@ -335,7 +336,7 @@ fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -
     Some(Error::Log { path, position, fault: LogFault::OtherStream, what })
 }
 
-/// The error, if the logs neither come with a database nor create one.
+/// Returns the error for logs that neither come with a database nor create one.
 fn no_database(plan: &RecoveryPlan) -> Error {
     let what =
         "the logs change databases that are not among the files, and do not begin with the creation of one; \
@@ -345,7 +346,7 @@ fn no_database(plan: &RecoveryPlan) -> Error {
     Error::Attachment { path, fault: AttachmentFault::Missing, what }
 }
 
-/// The error, with ESE's name and number, and the next step.
+/// Converts the error to a failure with ESE's name and number, and with the next step.
 pub fn explained(error: Error) -> Failure {
     let advice = match &error {
         Error::LogsMissing { .. } => "; put them back, or use an older copy of the database",
@@ -375,7 +376,7 @@ fn found(database: &ese_engine::FoundDatabase) -> Database {
     Database { path: database.path.clone(), before: state(&database.header), after: String::new() }
 }
 
-/// The databases of the stream after the recovery, and what they were before.
+/// Returns the databases of the stream after the recovery, with their earlier states.
 fn states(vfs: &Arc<dyn Vfs>, before: &RecoverySet, files: Vec<PathBuf>) -> Vec<Database> {
     let Ok(after) = RecoverySet::find(vfs, &files) else { return Vec::new() };
     let mut databases: Vec<Database> = Vec::new();

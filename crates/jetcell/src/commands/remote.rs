@@ -1,4 +1,5 @@
-//! Directories of other hosts, where a command takes a directory: `tls://HOST:PORT/NAME` of a host on which `jetcell serve` runs.
+//! Access to directories on other hosts. A command accepts `tls://HOST:PORT/NAME` instead of a directory if `jetcell
+//! serve` runs on that host.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,40 +16,41 @@ use crate::commands::recover;
 use crate::commands::tls_client::TlsClient;
 use crate::outcome::Failure;
 
-/// Maximum length of a file with a token.
+/// Maximum size of a token file in bytes.
 pub const MAX_TOKEN_FILE: u64 = 64 << 10;
-/// Time for a connection. A host that is gone must not hold up a command for long.
+/// Timeout for establishing a connection. An unreachable host must not delay a command for long.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Maximum number of attempts to do work while instances close logs.
+/// Maximum number of attempts of an operation while instances close logs.
 const MAX_ATTEMPTS: u32 = 20;
 
-/// How other hosts are entered
+/// Options for access to other hosts
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Directories of other hosts: tls://HOST:PORT/NAME")]
 pub struct RemoteArgs {
     #[command(flatten)]
     tls: TlsClient,
-    /// File with the token of jetcell serve
+    /// File with the token for jetcell serve
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
-/// The secret in a file.
+/// Reads the token from a file.
 pub fn token_in(path: &Path) -> Result<Token, Failure> {
     let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));
     let text = read_secret(path, MAX_TOKEN_FILE).map_err(|error| failed(error.to_string()))?;
     Token::from_text(&text).map_err(failed)
 }
 
-/// The file system of a command: that of this machine, and those of hosts.
+/// The file system of a command: this machine, and the hosts that the command names.
 pub struct Places {
     vfs: Arc<dyn Vfs>,
     hosts: Vec<(PathBuf, RemoteVfs)>,
 }
 
 impl RemoteArgs {
-    /// The file system for paths of this machine and of other hosts. Nothing is sent yet. `rate` limits what comes from each host.
+    /// Creates the file system for paths on this machine and on other hosts. It does not connect to the hosts yet.
+    /// `rate` limits the data received from each host.
     pub fn places<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p Path>,
@@ -57,8 +59,8 @@ impl RemoteArgs {
         self.places_over(vfs()?, paths, rate)
     }
 
-    /// Like [`RemoteArgs::places`], for a command that writes into directories of copies on this machine. It writes through no link
-    /// in them.
+    /// Like [`RemoteArgs::places`], for a command that writes into directories of copies on this machine. Links in
+    /// these directories are not followed.
     pub fn places_with_copies<'p>(
         &self,
         paths: impl IntoIterator<Item = &'p Path>,
@@ -105,17 +107,17 @@ impl RemoteArgs {
 }
 
 impl Places {
-    /// The file system.
+    /// Returns the file system.
     pub fn vfs(&self) -> &Arc<dyn Vfs> {
         &self.vfs
     }
 
-    /// Connects to the host of a path. `None`: the path is one of this machine.
+    /// Connects to the host of a path. Returns `None` if the path is on this machine.
     pub fn connect(&self, path: &Path) -> Option<Result<Welcome, RemoteError>> {
         self.hosts.iter().find(|(root, _)| path.starts_with(root)).map(|(_, host)| host.connect())
     }
 
-    /// Fails unless there is such a directory.
+    /// Fails if the directory does not exist.
     pub fn require(&self, directory: &Path) -> Result<(), Failure> {
         if is_address(directory) {
             return self.list(directory).map(|_| ());
@@ -129,7 +131,7 @@ impl Places {
         }
     }
 
-    /// The files in a directory of another host.
+    /// Lists the files in a directory on another host.
     fn list(&self, directory: &Path) -> Result<Vec<PathBuf>, Failure> {
         if let Some(connected) = self.connect(directory) {
             connected.map_err(|error| said_of(directory, &error))?;
@@ -137,8 +139,9 @@ impl Places {
         self.vfs.list(directory).map_err(|error| format!("{}: {error}", directory.display()).into())
     }
 
-    /// Does work with the files of the paths. Instances there may close and remove logs while it is done. So a result that is in doubt is
-    /// final only if the same logs are listed afterwards; otherwise the work is repeated with the new list, which `files` has then.
+    /// Runs `work` on the files of the paths. Instances may close and remove logs while it runs. An uncertain result
+    /// is therefore final only if the same logs are listed afterwards. Otherwise the work is repeated with the new
+    /// list, which is stored in `files`.
     pub fn with_steady_files<T>(
         &self,
         paths: &[PathBuf],
@@ -160,7 +163,7 @@ impl Places {
         }
     }
 
-    /// The files of the paths: directories stand for the files in them.
+    /// Returns the files at the paths. A directory is replaced by the files in it.
     pub fn files(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         let mut files = Vec::new();
         for path in paths {
@@ -175,7 +178,7 @@ impl Places {
     }
 }
 
-/// The machine's file system, without links out of the directories.
+/// Opens the machine's file system, and refuses links in the given directories.
 pub fn confined_vfs<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Result<Arc<dyn Vfs>, Failure> {
     let mut vfs =
         RealVfs::new(RealOptions::default()).map_err(|error| format!("cannot read files: {error}"))?;
@@ -185,14 +188,15 @@ pub fn confined_vfs<'p>(directories: impl IntoIterator<Item = &'p Path>) -> Resu
     Ok(Arc::new(vfs))
 }
 
-/// The symbolic links in a directory.
+/// Returns the symbolic links in a directory.
 pub fn links_in(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|found| found.is_symlink()));
     links.map(|entry| entry.path()).collect()
 }
 
-/// Fails if the directory of a copy has links. Files to which they lead would be missing in the copy, since links are not followed.
+/// Fails if the directory of a copy contains links. Links are not followed, so the files that they refer to would be
+/// missing in the copy.
 fn refuse_links(directory: &Path) -> Result<(), Failure> {
     match links_in(directory).first() {
         None => Ok(()),
@@ -203,13 +207,13 @@ fn refuse_links(directory: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The logs among files.
+/// Selects the logs from a list of files.
 fn logs(files: &[PathBuf]) -> Vec<&PathBuf> {
     let is_log = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "log" || ending == "jtx");
     files.iter().filter(is_log).collect()
 }
 
-/// Why a directory of another host cannot be used.
+/// Returns the error for a directory on another host that cannot be used.
 pub fn said_of(directory: &Path, error: &RemoteError) -> Failure {
     match error {
         RemoteError::Unreachable(what) => {
@@ -219,7 +223,7 @@ pub fn said_of(directory: &Path, error: &RemoteError) -> Failure {
     }
 }
 
-/// The path in the form that is stored: absolute, or the address in its usual form.
+/// Converts a path to the stored form: an absolute path, or a normalized address.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     match HostAddress::of(path) {
         Some(address) => {
@@ -230,7 +234,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Fails if a directory of this machine is in another one, or is that one.
+/// Fails if a directory of this machine equals another directory or is inside it.
 pub fn refuse_nested(outer: &Path, inner: &Path) -> Result<(), Failure> {
     if is_address(inner) {
         let what = "a copy is in a directory of this host; run the command on the host of the copy";

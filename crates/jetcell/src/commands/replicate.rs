@@ -1,4 +1,4 @@
-//! `jetcell replicate`: makes a passive copy of an instance, and keeps it up by the logs.
+//! `jetcell replicate`: creates a passive copy of an instance, and updates it by replaying the logs.
 
 mod scanner;
 
@@ -50,61 +50,62 @@ Examples:
 
 Exit code: 0 stopped (with --once: everything that was there is replayed, or waits for --delay), 2 could not run.";
 
-/// Time between two lines of progress.
+/// Interval between progress lines.
 const LINE: Duration = Duration::from_secs(2);
 
-/// Pauses of a seed whose active side cannot be reached.
+/// Minimum pause between attempts to seed while the active side is unreachable.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is copied of the log.
+/// Part of the log that is copied.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Mode {
     /// Closed logs
     File,
-    /// Closed logs, and what is durable of the one that is being written
+    /// Closed logs, and the durable part of the current log
     Block,
 }
 
-/// Makes a passive copy of an instance, and keeps it up by the logs
+/// Make a passive copy of an instance, and update it by replaying the logs
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Replicate {
-    /// Directory with the logs of the instance, and to seed with its databases; may be repeated. It may be on another host, as
-    /// tls://HOST:PORT/NAME of jetcell serve there
+    /// Directory with the logs of the instance, and for seeding with its databases, also on another host as
+    /// tls://HOST:PORT/NAME of jetcell serve there; may be repeated
     #[arg(long, required = true, value_name = "DIR|ADDRESS")]
     from: Vec<PathBuf>,
     /// Directory of the copy
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Stop when everything that is there was replayed
+    /// Stop when all existing logs were replayed
     #[arg(long)]
     once: bool,
-    /// Copy closed logs only, or also the one that is being written, so that a failover loses less
+    /// Copy only closed logs, or also the current log to lose less in a failover
     #[arg(long, value_enum, default_value_t = Mode::File)]
     mode: Mode,
-    /// Replay a log only when it is so old
+    /// Replay a log only when it has this age
     #[arg(long, default_value = "0s", value_name = "TIME")]
     delay: TimeSpan,
-    /// Keep the replaying engine and its cache between two batches of logs; false is what Exchange 2007 did before SP1
+    /// Keep the replaying engine and its cache between batches of logs; false corresponds to Exchange 2007 before SP1
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     keep_instance: bool,
-    /// Memory for pages
+    /// Size of the page cache
     #[arg(long, default_value = "64MiB", value_name = "SIZE")]
     cache: ByteSize,
-    /// Limit the load on the disks while the copy is seeded, and what comes from another host at any time
+    /// Limit the rate of disk transfers while the copy is seeded, and the rate of data from another host at any time
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Also read and verify all pages of the copy beside its replay, one pass a day; with --once, one pass now
+    /// Also read and verify all pages of the copy during the replay, one pass a day; with --once, one pass
+    /// immediately
     #[arg(long)]
     scan: bool,
     /// Pause after each 256 KiB that the scan reads
     #[arg(long, default_value = "100ms", value_name = "TIME")]
     scan_pause: TimeSpan,
-    /// Serve queues and lag as OpenMetrics text over HTTP; without an address, on the loopback interface only
+    /// Serve queues and lag as OpenMetrics text over HTTP; without an address, only on the loopback interface
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     metrics: Option<String>,
-    /// Print the state at the end as JSON
+    /// Print the final state as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -168,7 +169,7 @@ impl Replicate {
         Ok(Outcome::Good)
     }
 
-    /// The active side of a copy, which may be another one than before.
+    /// Returns the active side of a copy, which may have changed since the last run.
     fn source_of(&self, places: &Places, state: &CopyState) -> Result<DirectorySource, Failure> {
         let (vfs, mut found) = (places.vfs(), Vec::new());
         for from in &self.from {
@@ -176,7 +177,7 @@ impl Replicate {
             found.push(StreamDirectory::new(vfs, &absolute(from)?, state.base_name, state.form()));
         }
         if found.len() > 1 {
-            // The others have the databases, which were needed for the seed.
+            // The other directories contain only databases, which were needed for the seed.
             let mut with_logs = Vec::new();
             for directory in found {
                 if directory.has_logs().map_err(explained)? {
@@ -202,7 +203,8 @@ impl Replicate {
         }
     }
 
-    /// Seeds the copy. A host that cannot be reached for a while is waited for; what has come is kept.
+    /// Seeds the copy. If a host is temporarily unreachable, the seed waits for it and keeps the data that was
+    /// already copied.
     fn seed(&self, places: &Places, cancel: &Cancel) -> Result<DirectorySource, Failure> {
         let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
@@ -215,7 +217,7 @@ impl Replicate {
                     console::note(&format!("waiting: {}", explained(error)));
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(LONGEST_PAUSE);
-                    // A log may have been closed since.
+                    // A log may have been closed in the meantime.
                     files = places.files(&from).unwrap_or(files);
                 }
                 seeded => {
@@ -268,7 +270,7 @@ impl Replicate {
                 if self.once {
                     return Err(explained(error.clone()));
                 }
-                // Said once, however long it lasts.
+                // Each error is reported once, regardless of its duration.
                 let now = error.to_string();
                 if now != waiting {
                     console::note(&format!("waiting: {now}"));
@@ -293,8 +295,9 @@ impl Replicate {
     }
 }
 
-/// Removes what a seed has left in a directory that did not exist before, if that is nothing but its marks. Another process may have
-/// begun to seed the same directory; then it has the lock.
+/// Removes the marker files of a failed seed from a directory that the seed created, if the directory contains
+/// nothing else. Nothing is removed if another process holds the lock, because it may have started to seed the same
+/// directory.
 fn discard(vfs: &Arc<dyn Vfs>, to: &Path) {
     if !to.is_dir() {
         return;

@@ -32,20 +32,21 @@ Exit code: 0 every run passed, 1 a run failed or is incomplete, or an ESRP docum
 2 a run could not be read.
 The command changes nothing in the directories.";
 
-/// Shows the reports of stored runs, also of runs that were killed
+/// Show the reports of stored runs, including runs that were killed
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Report {
-    /// Directories of runs, which hold result.json and samples.csv; of a directory above, its runs are listed
+    /// Directories of runs, which contain result.json and samples.csv; for a parent directory, its runs are listed
     #[arg(required_unless_present = "example_esrp", value_name = "DIR")]
     directories: Vec<PathBuf>,
-    /// Format of the output [default: text; with --esrp, html, or markdown if FILE ends in .md]
+    /// Output format [default: text; with --esrp, html, or markdown if FILE ends in .md]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Write the ESRP document of the runs of one or several servers, with the vendor's tables and text from this TOML file
+    /// Write the ESRP document for the runs of one or several servers, with the vendor's tables and text from this
+    /// TOML file
     #[arg(long, value_name = "CONFIG", help_heading = "ESRP document")]
     esrp: Option<PathBuf>,
-    /// Write the document to this file, atomically, and what does not fit together in it to standard output
+    /// Write the document to this file, atomically, and print its inconsistencies to standard output
     #[arg(
         long,
         visible_alias = "output",
@@ -103,7 +104,7 @@ impl Report {
             console::show(&listed.text);
             return listed.outcome;
         }
-        // All runs are read before the first output, so that an unreadable run leaves no partial output.
+        // All runs are read before the first output. An unreadable run therefore leaves no partial output.
         let stored: Result<Vec<Stored>, _> = self.directories.iter().map(|dir| Stored::read(dir)).collect();
         let stored = match stored {
             Ok(stored) => stored,

@@ -1,4 +1,4 @@
-//! `jetcell reseed`: brings a copy, or a side that has diverged, back to the active side.
+//! `jetcell reseed`: resynchronizes a copy, or a side that has diverged, with the active side.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,27 +37,27 @@ Examples:
 
 Exit code: 0 reseeded, 2 could not run.";
 
-/// Brings a copy, or a side that has diverged, back to the active side
+/// Resynchronize a copy, or a side that has diverged, with the active side
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReseedCommand {
-    /// Directory with the logs and databases of the active side; may be repeated. It may be on another host, as
-    /// tls://HOST:PORT/NAME of jetcell serve there
+    /// Directory with the logs and databases of the active side, also on another host as tls://HOST:PORT/NAME of
+    /// jetcell serve there; may be repeated
     #[arg(long, required = true, value_name = "DIR|ADDRESS")]
     from: Vec<PathBuf>,
     /// Directory of the copy, or of the logs of the old active side
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Patch only the pages that may differ
+    /// Patch only those pages that may differ
     #[arg(long)]
     incremental: bool,
-    /// Only say how many pages would be patched
+    /// Only show how many pages would be patched
     #[arg(long, requires = "incremental")]
     dry_run: bool,
-    /// Reseed as a whole if an incremental reseed is not possible
+    /// Run a full reseed if an incremental reseed is not possible
     #[arg(long, requires = "incremental")]
     or_full: bool,
-    /// Limit the load on the disks of a full reseed, and what comes from another host
+    /// Limit the rate of disk transfers of a full reseed, and of data from another host
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
     /// Print the result as JSON
@@ -109,7 +109,7 @@ impl ReseedCommand {
         Ok(Outcome::Good)
     }
 
-    /// An incremental reseed is not possible, also if it was interrupted before: everything is copied.
+    /// Runs a full reseed because an incremental reseed, possibly one that was interrupted earlier, is not possible.
     fn fall_back(
         &self,
         vfs: &Arc<dyn Vfs>,

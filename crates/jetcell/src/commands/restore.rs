@@ -30,26 +30,26 @@ Examples:
 
 Exit code: 0 restored, 1 restored except for databases that the backup has with bad pages, 2 not restored.";
 
-/// Restores databases from a full backup and those that continue it
+/// Restore databases from a full backup and the backups that continue it
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Restore {
-    /// Directories of the backups, or a directory with only one backup in it
+    /// Directories of the backups, or a directory that contains only one backup
     #[arg(required = true, value_name = "BACKUP")]
     backups: Vec<PathBuf>,
     /// Directory for databases and logs: empty or new, unless --force is given
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Directory of logs that survived: they are replayed behind those of the backups
+    /// Directory of surviving logs: they are replayed after those of the backups
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// Stop behind a generation, in front of a log position, or at a time
+    /// Stop after a generation, before a log position, or at a time
     #[arg(long, value_name = "GENERATION|POSITION|TIME", value_parser = until)]
     until: Option<Until>,
-    /// Restore over the files in the directory. The logs there are replaced
+    /// Restore over existing files in the directory; existing logs are replaced
     #[arg(long)]
     force: bool,
-    /// Limit the load on the disks
+    /// Limit the rate of disk transfers
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
     /// Print the result as JSON
@@ -90,7 +90,7 @@ impl Restore {
         drop(progress);
         let restored = restored.map_err(|error| {
             if !existed {
-                // Only an empty directory is removed.
+                // The directory is removed only if it is empty.
                 let _ = std::fs::remove_dir(&self.to);
             }
             match self.to.join(RESTORE_MARKER).exists() {

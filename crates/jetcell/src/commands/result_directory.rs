@@ -1,4 +1,4 @@
-//! Directories with a result: a page, Markdown, and the result for programs.
+//! Directories with a result: an HTML page, Markdown, and JSON for programs.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use jetcell_vfs::create_private_directory;
 use crate::outcome::Failure;
 use crate::whole_file;
 
-/// Writes `report.html`, `report.md` and `result.json`. The last is written last, so a directory with a result has everything.
+/// Writes `report.html`, `report.md` and `result.json`. `result.json` is written last, so a directory that contains
+/// it is complete.
 pub fn store(directory: &Path, html: &str, markdown: &str, json: &str) -> Result<(), Failure> {
     let write = || {
         create_private_directory(directory)?;

@@ -1,4 +1,4 @@
-//! The list of the runs below a directory.
+//! List of the runs below a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use jetcell_workload::Verdict;
 use crate::console;
 use crate::outcome::{Outcome, print_error};
 
-/// Runs lie in the directories of databases, so the search need not go deeper.
+/// Maximum search depth. Runs are stored in the directories of databases, so a deeper search is not needed.
 const DEEPEST: usize = 3;
 
-/// A list with the outcome of all its runs.
+/// A list of runs with the combined outcome.
 pub struct Listed {
     /// A table with one line for each run, the oldest first.
     pub text: String,
@@ -20,7 +20,7 @@ pub struct Listed {
     pub outcome: Outcome,
 }
 
-/// The runs below a directory; `None` if there are none.
+/// Lists the runs below a directory. Returns `None` if there are no runs.
 pub fn of(directory: &Path) -> Option<Listed> {
     let mut found = Vec::new();
     search(directory, DEEPEST, &mut found);
@@ -29,7 +29,7 @@ pub fn of(directory: &Path) -> Option<Listed> {
         let name = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
         match Stored::read(&path) {
             Ok(run) => runs.push((name, run.result)),
-            // The result of a disk test may lie beside the runs.
+            // The result of a disk test may be stored among the runs.
             Err(Unreadable::OtherCommand { .. }) => {}
             Err(error) => {
                 print_error(error);

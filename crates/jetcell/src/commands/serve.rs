@@ -1,4 +1,4 @@
-//! `jetcell serve`: gives directories of this host to copies on other hosts.
+//! `jetcell serve`: shares directories of this host with copies on other hosts.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -34,38 +34,38 @@ Examples:
 
 Exit code: 0 stopped by Ctrl-C, 2 could not run.";
 
-/// Gives directories of this host to copies on other hosts, over TLS
+/// Share directories of this host with copies on other hosts, over TLS
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Serve {
-    /// Directory of an instance or of a copy; other hosts know it by NAME, or by the last part of its path
+    /// Directory of an instance or of a copy; other hosts access it as NAME, or by the last part of its path
     #[arg(required = true, value_name = "[NAME=]DIR")]
     directories: Vec<String>,
-    /// Where to listen; without TLS only on a loopback address
+    /// Address to listen on; without TLS only a loopback address
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// Certificate of this host, with those between it and its authority
+    /// Certificate of this host, with the intermediate certificates
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Key of the certificate
+    /// Private key of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Certificates of authorities: clients must have a certificate that one of them signed
+    /// Certificates of the authorities that must have signed the certificate of a client
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// File with the token that clients must know
+    /// File with the token that clients must present
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// Let clients take the role of the active side from a stopped instance
+    /// Let clients take over the role of the active side from a stopped instance
     #[arg(long)]
     allow_handover: bool,
-    /// Limit what all clients together read
+    /// Limit the combined read rate of all clients
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Maximum number of clients with the token at a time
+    /// Maximum number of concurrent clients with the token
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_clients: u16,
-    /// Print the counts of connections at the end as JSON
+    /// Print the connection counts at the end as JSON
     #[arg(long)]
     json: bool,
 }
@@ -124,12 +124,13 @@ impl Serve {
     }
 }
 
-/// Descriptors that the server needs besides those of clients with the token: its own, and those of clients without the token.
+/// Number of descriptors reserved for the server itself and for clients that have not presented the token.
 const OWN_DESCRIPTORS: u64 = 256;
-/// Minimum number of files and of locks that each client can have open.
+/// Minimum number of files, and of locks, that each client must be able to open.
 const MIN_FILES: u64 = 16;
 
-/// Maximum number of files of each client, after the limit of open files was raised as far as the user may.
+/// Returns the maximum number of open files per client. Raises the limit of open files to the maximum that the user
+/// is allowed.
 fn files_per_client(clients: u64) -> Result<usize, Failure> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -144,8 +145,8 @@ fn files_per_client(clients: u64) -> Result<usize, Failure> {
     })
 }
 
-/// The files of one of several clients, each of which has a connection, files, and as many locks. `None`: too few. Without a limit,
-/// [`MAX_FILES`].
+/// Returns the number of files per client. Each client needs one descriptor for its connection, and one for each file
+/// and each lock. Returns `None` if the limit is too low, and [`MAX_FILES`] if there is no limit.
 fn share_of_descriptors(limit: Option<u64>, clients: u64) -> Option<usize> {
     let Some(limit) = limit else { return Some(MAX_FILES) };
     let descriptors = limit.saturating_sub(OWN_DESCRIPTORS) / clients.max(1);
@@ -153,7 +154,7 @@ fn share_of_descriptors(limit: Option<u64>, clients: u64) -> Option<usize> {
     (files >= MIN_FILES).then(|| usize::try_from(files).unwrap_or(MAX_FILES).min(MAX_FILES))
 }
 
-/// Files that a client writes are known by their directory and name, so a directory has one name.
+/// Fails if a directory is served under two names. Files that a client writes are identified by directory and name.
 fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), Failure> {
     let mut known: Vec<((u64, u64), &str)> = Vec::new();
     for (name, directory) in named {
@@ -169,7 +170,7 @@ fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reports the links in a directory: a database or a log to which one leads is missing for clients.
+/// Reports the links in a directory. A database or a log that is a link is not available to clients.
 fn note_links(name: &str, directory: &Path) {
     for link in links_in(directory) {
         console::note(&format!(
@@ -179,7 +180,7 @@ fn note_links(name: &str, directory: &Path) {
     }
 }
 
-/// A directory and the name by which clients know it.
+/// Parses a directory and the name by which clients access it.
 fn named(text: &str) -> Result<(String, PathBuf), Failure> {
     let (name, path) = match text.split_once('=') {
         Some((name, path)) if !name.contains('/') => (Some(name.to_string()), PathBuf::from(path)),

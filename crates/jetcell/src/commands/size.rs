@@ -1,4 +1,5 @@
-//! `jetcell size`: sizes storage from a configuration, as text, JSON, CSV, a page or formulas, and writes the configuration of a test.
+//! `jetcell size`: sizes storage from a configuration. Prints text, JSON, CSV or formulas, and writes a page and the
+//! configuration of a test.
 
 mod page;
 mod risk;
@@ -34,19 +35,19 @@ Examples:
 
 Exit code: 0 sized, 2 could not run.";
 
-/// No real configuration is larger.
+/// Maximum size of a configuration file in bytes.
 const LARGEST_FILE: u64 = 1 << 20;
-/// Highest width of a paragraph.
+/// Maximum width of a paragraph in characters.
 const WIDTH: usize = 120;
 
-/// Sizes storage for mailboxes: I/O, space, memory, network, backup windows, arrays, cost
+/// Size storage for mailboxes: I/O, space, memory, network, backup windows, arrays, cost
 #[derive(Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Size {
-    /// Configuration (TOML); see --example
+    /// Configuration file (TOML); see --example
     #[arg(long, value_name = "FILE", required_unless_present_any = ["example", "list_disks", "list_platforms"])]
     config: Option<PathBuf>,
-    /// Catalogue of further disks; see --list-disks
+    /// Catalogue file with additional disks; see --list-disks
     #[arg(long, value_name = "FILE")]
     disks: Vec<PathBuf>,
     /// Print every formula with its numbers
@@ -58,10 +59,10 @@ pub struct Size {
     /// Print the table of designs as CSV
     #[arg(long, conflicts_with_all = ["json", "explain"])]
     csv: bool,
-    /// Write the result as a page with charts
+    /// Write the result to this HTML page, with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the configuration of a test that proves the design to this file
+    /// Write the configuration of a test that verifies the design to this file
     #[arg(long, value_name = "FILE")]
     test_config: Option<PathBuf>,
     /// Print a complete configuration with comments
@@ -144,14 +145,14 @@ fn read(option: &str, path: &Path) -> Result<String, Failure> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
 }
 
-/// A sizing with the risk of each design.
+/// A sizing with the risk of data loss of each design.
 pub struct Sized {
     sizing: Sizing,
-    /// Probability of a loss of data, in the order of the designs.
+    /// Probability of data loss, in the order of the designs.
     risks: Vec<Option<f64>>,
 }
 
-/// What is sized, in a line.
+/// Describes the subject of the sizing in one line.
 fn subject(sized: &Sized) -> String {
     let inputs = &sized.sizing.inputs;
     format!(

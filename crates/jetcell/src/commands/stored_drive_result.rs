@@ -9,7 +9,8 @@ use jetcell_vfs::read_input_bytes;
 
 use crate::outcome::Failure;
 
-/// The test whose result is in a directory, and the number of the target with this name; without a name, of the only one.
+/// Returns the test result in a directory, and the index of the target with this name. Without a name, the test must
+/// have only one target.
 pub fn stored_drive_test(directory: &Path, target: Option<&str>) -> Result<(DriveTest, usize), Failure> {
     let path = directory.join("result.json");
     let failed = |what: String| Failure::from(format!("{}: {what}", path.display()));

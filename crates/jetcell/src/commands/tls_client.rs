@@ -1,25 +1,25 @@
-//! The options of a client of TLS.
+//! Options of a TLS client.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// What a client of TLS needs.
+/// Certificates of a TLS client.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TlsClient {
-    /// Certificates of the authorities that the server's certificate is checked with
+    /// Certificates of the authorities that verify the server's certificate
     #[arg(long = "tls-ca", value_name = "FILE")]
     pub authorities: Option<PathBuf>,
-    /// Certificate of this client, if the server demands one
+    /// Certificate of this client, if the server requires one
     #[arg(long = "tls-client-cert", value_name = "FILE", requires = "tls_client_key")]
     tls_client_cert: Option<PathBuf>,
-    /// Key of this certificate
+    /// Private key of this certificate
     #[arg(long = "tls-client-key", value_name = "FILE", requires = "tls_client_cert")]
     tls_client_key: Option<PathBuf>,
 }
 
 impl TlsClient {
-    /// The certificate of this client, and its key.
+    /// Returns the certificate of this client and its key.
     pub fn certificate(&self) -> Option<(PathBuf, PathBuf)> {
         self.tls_client_cert.clone().zip(self.tls_client_key.clone())
     }

@@ -1,4 +1,4 @@
-//! Progress of a backup, a restore or the check of a backup: bytes, rate and the time that is left.
+//! Progress of a backup, a restore or the check of a backup: bytes, rate and remaining time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use crate::live::time;
 use crate::outcome::Failure;
 use crate::progress_line::{ProgressLine, share};
 
-/// Time between two states of the line on a terminal.
+/// Interval between updates of the line on a terminal.
 const REDRAW: Duration = Duration::from_millis(100);
-/// Time between two lines without a terminal.
+/// Interval between progress lines if stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 struct Shown {
@@ -22,18 +22,19 @@ struct Shown {
     at: Instant,
 }
 
-/// The line of a transfer. It is removed when this is dropped.
+/// Progress line of a transfer. It is removed when this is dropped.
 pub struct TransferProgress(Arc<Mutex<Shown>>);
 
 impl TransferProgress {
-    /// A line, and the pace of a transfer that it shows: limited to `rate`, and stopped by Ctrl-C.
+    /// Creates a progress line, and the pace of the transfer that it shows. The pace limits the transfer to `rate`,
+    /// and Ctrl-C cancels it.
     pub fn start(title: &'static str, rate: Option<ByteSize>) -> Result<(TransferProgress, Pace), Failure> {
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
         Ok(TransferProgress::with_cancel(title, rate, cancel))
     }
 
-    /// The same, stopped by `cancel`.
+    /// Like [`TransferProgress::start`], but `cancel` cancels the transfer.
     pub fn with_cancel(
         title: &'static str,
         rate: Option<ByteSize>,
@@ -52,7 +53,7 @@ impl TransferProgress {
 
 impl Drop for TransferProgress {
     fn drop(&mut self) {
-        // The pace may outlive this.
+        // The pace may outlive the progress line.
         drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).line.take());
     }
 }
@@ -76,7 +77,7 @@ fn show(shown: &mut Shown, title: &'static str, progress: Progress) {
     console::note(&format!("{title}: {percent} % of {total}, {rate}/s, {left} left"));
 }
 
-/// Reads a rate such as `50MB/s`.
+/// Parses a rate such as `50MB/s`.
 pub fn rate(text: &str) -> Result<ByteSize, String> {
     let rate: ByteSize = text.trim().trim_end_matches("/s").parse().map_err(|_| wrong_rate(text))?;
     if rate.0 == 0 { Err(wrong_rate(text)) } else { Ok(rate) }
@@ -86,7 +87,7 @@ fn wrong_rate(text: &str) -> String {
     format!("`{text}` is not a rate; write for example 50MB/s")
 }
 
-/// The first signal cancels the work; the second one ends the process.
+/// Installs a signal handler. The first signal cancels the work, the second one ends the process.
 pub fn stop_on_signals(cancel: Cancel) -> Result<(), Failure> {
     let handler = move || {
         if cancel.is_cancelled() {

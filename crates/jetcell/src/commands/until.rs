@@ -1,4 +1,4 @@
-//! The value of `--until`: where a replay stops.
+//! Value of `--until`: the end of a replay.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use ese_engine::RecoverySet;
 use ese_format::{LogPosition, LogTime};
 use jetcell_vfs::Vfs;
 
-/// Where the replay stops.
+/// End of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Behind this generation.
+    /// Stop after this generation.
     Generation(u32),
-    /// In front of the record at this position.
+    /// Stop before the record at this position.
     Position(LogPosition),
-    /// In front of the first log segment that was begun after this time.
+    /// Stop before the first log segment that was started after this time.
     Time(LogTime),
 }
 
 impl Until {
-    /// The position in front of which the replay stops.
+    /// Returns the position before which the replay stops.
     pub fn position(self, vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> ese_engine::Result<LogPosition> {
         match self {
             Until::Generation(number) => Ok(LogPosition::new(number.saturating_add(1), 0, 0)),
@@ -28,7 +28,7 @@ impl Until {
     }
 }
 
-/// Reads `5C`, `5C:9:268` or `0000005C,0009,0268`, or `2022-07-03T02:22:47Z`.
+/// Parses `5C`, `5C:9:268` or `0000005C,0009,0268`, or `2022-07-03T02:22:47Z`.
 pub fn until(text: &str) -> Result<Until, String> {
     if text.contains('T') {
         let time = chrono::DateTime::parse_from_rfc3339(text)

@@ -1,4 +1,4 @@
-//! Queues, lag and state of passive copies, as metrics.
+//! Metrics of passive copies: queues, lag and state.
 
 use std::fmt;
 use std::path::Path;
@@ -14,31 +14,31 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// A copy at one time.
+/// Figures of a copy at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyFigures {
-    /// Its directory.
+    /// Directory of the copy.
     pub copy: String,
-    /// The newest generation that it has.
+    /// Newest generation that was copied.
     pub copied: u32,
-    /// The newest one that it has replayed.
+    /// Newest generation that was replayed.
     pub replayed: u32,
-    /// Closed generations that it does not have.
+    /// Number of closed generations that were not copied yet.
     pub copy_queue: u32,
-    /// Generations that it has and has not replayed.
+    /// Number of generations that were copied but not replayed.
     pub replay_queue: u32,
-    /// Bytes of the logs of both queues.
+    /// Size in bytes of the logs in both queues.
     pub lag_bytes: u64,
-    /// Age of what it has replayed; `None` before the first log.
+    /// Age of the newest replayed log in seconds. `None` before the first log.
     pub lag_seconds: Option<u64>,
-    /// The log that is being written comes as it is written.
+    /// True if the current log is streamed while it is written.
     pub block_mode: bool,
-    /// It waits for the active side, for space, or for a backup.
+    /// True if the copy waits for the active side, for space, or for a backup.
     pub waiting: bool,
 }
 
 impl CopyFigures {
-    /// Of a copy that this process keeps up.
+    /// Returns the figures of a copy that this process replays.
     pub fn of(directory: &Path, copy: &Replication, waiting: bool) -> CopyFigures {
         let state = copy.state();
         let lag = Lag::of(state, RealClock::new().unix_ms());
@@ -55,7 +55,7 @@ impl CopyFigures {
         }
     }
 
-    /// Of a copy of a test.
+    /// Returns the figures of a copy in a test.
     pub fn of_test(copy: &CopyCounters) -> CopyFigures {
         CopyFigures {
             copy: copy.directory.display().to_string(),
@@ -71,12 +71,12 @@ impl CopyFigures {
     }
 }
 
-/// The copy that a command keeps up, for metrics. Clones share it.
+/// Figures of the copy that a command replays, for metrics. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct CopyMonitor(Arc<Mutex<Option<CopyFigures>>>);
 
 impl CopyMonitor {
-    /// The copy is like this now.
+    /// Updates the figures.
     pub fn set(&self, figures: CopyFigures) {
         *self.0.lock() = Some(figures);
     }
@@ -91,7 +91,7 @@ impl Collector for CopyMonitor {
 
 type Figure = fn(&CopyFigures) -> Option<u64>;
 
-/// Name, help, unit and value of each metric.
+/// Name, help text, unit and value of each metric.
 const FIGURES: [(&str, &str, &str, Figure); 9] = [
     ("copy_queue", "Closed generations that the copy does not have", "generations", |copy| {
         Some(copy.copy_queue.into())
@@ -118,7 +118,7 @@ const FIGURES: [(&str, &str, &str, Figure); 9] = [
     }),
 ];
 
-/// Encodes the figures of copies; nothing without copies.
+/// Encodes the figures of copies. Writes nothing if there are no copies.
 pub fn encode_copies(encoder: &mut DescriptorEncoder, copies: &[CopyFigures]) -> fmt::Result {
     if copies.is_empty() {
         return Ok(());

@@ -13,10 +13,10 @@ use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::outcome::Failure;
 
-/// Longest wait for a request before the server checks whether it must end.
+/// Maximum wait for a request before the server checks whether it must stop.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Serves until dropped.
+/// A metrics server. It runs until dropped.
 pub struct MetricsServer {
     address: SocketAddr,
     over: Arc<AtomicBool>,
@@ -24,7 +24,8 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Serves metrics at `address`: `9100`, `192.0.2.1:9100`, `[::1]:9100`. A port without an address is on the loopback interface.
+    /// Starts to serve metrics at `address`: `9100`, `192.0.2.1:9100`, `[::1]:9100`. A port without an address uses
+    /// the loopback interface.
     pub fn start(address: &str, metrics: Box<dyn Collector>) -> Result<MetricsServer, Failure> {
         let wanted = resolve(address)?;
         let server = Server::http(wanted).map_err(|error| {
@@ -48,7 +49,7 @@ impl MetricsServer {
         Ok(MetricsServer { address, over, thread: Some(thread) })
     }
 
-    /// The address of the metrics.
+    /// Returns the URL of the metrics.
     pub fn url(&self) -> String {
         format!("http://{}/metrics", self.address)
     }
@@ -198,7 +199,7 @@ mod tests {
             let refusal = serve(nonsense, Monitor::default()).err().unwrap().to_string();
             assert!(refusal.contains("write PORT or ADDRESS:PORT"), "{refusal}");
         }
-        // An address for documentation, which no host has.
+        // An address that is reserved for documentation, which no host has.
         let refusal = serve("192.0.2.1:0", Monitor::default()).err().unwrap().to_string();
         assert!(refusal.contains("cannot listen at 192.0.2.1:0"), "{refusal}");
     }

@@ -11,35 +11,35 @@ use parking_lot::Mutex;
 /// Time span of the charts in the terminal view.
 pub const HISTORY: Duration = Duration::from_secs(300);
 
-/// Lines of the test log that are kept for the terminal view.
+/// Maximum number of retained lines of the test log for the terminal view.
 const LOG_LINES: usize = 50;
 
-/// A handle to the state of a run; clones share the state.
+/// A handle to the state of a run. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor(Arc<Mutex<State>>);
 
 /// The state of a run.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The current phase; `None` before the first one.
+    /// The current phase, or `None` before the first one.
     pub phase: Option<Phase>,
-    /// Begin of the phase.
+    /// Start of the phase.
     pub began: Instant,
-    /// Units of the phase that are done.
+    /// Number of completed units of the phase.
     pub done: u64,
-    /// Units that were done before the phase began, as in a continued creation.
+    /// Number of units that were completed before the phase started, as in a continued creation.
     pub done_before: Option<u64>,
-    /// Units of the whole phase.
+    /// Total number of units in the phase.
     pub total: u64,
     /// A note about the current step.
     pub note: String,
-    /// All counters; `None` until databases are open.
+    /// All counters, or `None` until databases are open.
     pub counters: Option<Snapshot>,
-    /// Rates of the last seconds with open databases, with the time of [`Snapshot::at`].
+    /// Rates of the last seconds with open databases, each with the time of its [`Snapshot::at`].
     pub history: VecDeque<(f64, Rates)>,
-    /// The last lines of the test log.
+    /// Last lines of the test log.
     pub log: VecDeque<String>,
-    /// Whether the end of the run was requested.
+    /// True if the end of the run was requested.
     pub stopping: bool,
 }
 
@@ -60,7 +60,7 @@ impl Default for State {
     }
 }
 
-/// Rates over about a second, of all instances; latencies are means weighted by transfers.
+/// Rates of all instances over about one second. Latencies are means weighted by the number of transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Database reads per second.
@@ -69,11 +69,11 @@ pub struct Rates {
     pub writes: f64,
     /// Log writes per second.
     pub log_writes: f64,
-    /// Milliseconds per database read.
+    /// Mean latency of database reads in milliseconds.
     pub read_ms: f64,
-    /// Milliseconds per database write.
+    /// Mean latency of database writes in milliseconds.
     pub write_ms: f64,
-    /// Milliseconds per log write.
+    /// Mean latency of log writes in milliseconds.
     pub log_write_ms: f64,
     /// Operations of the load per second.
     pub operations: f64,
@@ -84,7 +84,7 @@ pub struct Rates {
 impl Rates {
     fn between(before: &Snapshot, after: &Snapshot) -> Rates {
         let seconds = (after.at - before.at).max(1e-3);
-        // Sums without the histograms, which are not needed here.
+        // Only the totals are needed here, not the histograms.
         let rate = |kind: fn(&jetcell_workload::measurement::InstanceIo) -> &IoTotals| {
             let sum = |snapshot: &Snapshot, figure: fn(&IoTotals) -> u64| {
                 snapshot.io.iter().map(|io| figure(kind(io))).sum::<u64>()
@@ -109,7 +109,7 @@ impl Rates {
         }
     }
 
-    /// Transactional I/O per second.
+    /// Returns the transactional I/O operations per second.
     pub fn iops(&self) -> f64 {
         self.reads + self.writes
     }
@@ -118,7 +118,7 @@ impl Rates {
 impl State {
     pub(super) fn begin(&mut self, phase: Phase, total: u64) {
         if matches!(phase, Phase::Create | Phase::Alone | Phase::Attach | Phase::Verify) {
-            // Databases are opened again, and their counters start at zero.
+            // The databases are opened again, and their counters start at zero.
             (self.counters, self.history) = (None, VecDeque::new());
         }
         (self.phase, self.total, self.done, self.done_before) = (Some(phase), total, 0, None);
@@ -144,22 +144,22 @@ impl State {
         }
     }
 
-    /// Rates of the last second.
+    /// Returns the rates of the last second.
     pub fn rates(&self) -> Option<&Rates> {
         self.history.back().map(|(_, rates)| rates)
     }
 
-    /// Whether the phase has a known length.
+    /// Returns true if the length of the phase is known.
     pub fn measurable(&self) -> bool {
         self.total > 1
     }
 
-    /// Part of the phase that is done, from 0 to 1.
+    /// Returns the completed fraction of the phase, from 0 to 1.
     pub fn fraction(&self) -> f64 {
         if self.total == 0 { 1.0 } else { (self.done as f64 / self.total as f64).min(1.0) }
     }
 
-    /// Estimated time until the end of the phase.
+    /// Returns the estimated time until the end of the phase.
     pub fn remaining(&self) -> Option<Duration> {
         let phase = self.phase.filter(|_| self.measurable())?;
         let left = self.total.saturating_sub(self.done);
@@ -174,7 +174,7 @@ impl State {
         self.done.saturating_sub(self.done_before.unwrap_or(0))
     }
 
-    /// Bytes of the phase per second.
+    /// Returns the bytes per second of the phase.
     pub fn bytes_per_second(&self) -> Option<f64> {
         let phase = self.phase.filter(|_| self.measurable())?;
         (phase.unit() == Unit::Bytes)
@@ -183,12 +183,12 @@ impl State {
 }
 
 impl Monitor {
-    /// A copy of the state.
+    /// Returns a copy of the state.
     pub fn state(&self) -> State {
         self.0.lock().clone()
     }
 
-    /// Changes the state, and gives the new state to `view`.
+    /// Changes the state, and passes the new state to `view`.
     pub(super) fn update(&self, change: impl FnOnce(&mut State), view: impl FnOnce(&State)) {
         let mut state = self.0.lock();
         change(&mut state);

@@ -1,4 +1,4 @@
-//! Progress on stderr: one line if stderr is a terminal, otherwise a line for each phase and each minute.
+//! Progress output on stderr: one line if stderr is a terminal, otherwise a line for each phase and each minute.
 
 use std::time::{Duration, Instant};
 
@@ -9,25 +9,25 @@ use super::{Rates, State};
 use crate::console::note;
 use crate::progress_line::ProgressLine;
 
-/// Shows the phases of a run.
+/// Progress display for the phases of a run.
 pub struct Progress {
-    /// Only on a terminal.
+    /// Progress line, which exists only on a terminal.
     shown: Option<ProgressLine>,
     phase: Option<Phase>,
-    /// When the last plain line was written.
+    /// Time at which the last plain line was written.
     written: Instant,
 }
 
-/// Time between two plain lines of a phase.
+/// Interval between two plain lines of a phase.
 const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Progress {
-    /// A line that shows nothing yet.
+    /// Creates an empty progress display.
     pub fn new() -> Progress {
         Progress { shown: ProgressLine::new(), phase: None, written: Instant::now() }
     }
 
-    /// Removes the line.
+    /// Removes the progress line.
     pub fn finish(&mut self) {
         self.shown = None;
     }
@@ -48,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// The plain line that is due: at the begin of a phase, and each minute.
+    /// Returns the plain line that is due: at the start of a phase, and every minute.
     fn line(&mut self, state: &State, now: Instant) -> Option<String> {
         let phase = state.phase?;
         let began = self.phase != Some(phase);
@@ -67,7 +67,7 @@ impl Progress {
     }
 }
 
-/// Time left, rate and latency, if the phase has them.
+/// Returns the remaining time, rate and latency, if they are known for the phase.
 fn describe(state: &State) -> String {
     let elapsed = || format!("{} so far", time(state.began.elapsed()));
     let mut parts = vec![state.remaining().map_or_else(elapsed, |left| format!("{} left", time(left)))];
@@ -83,7 +83,7 @@ fn describe(state: &State) -> String {
     parts.join(", ")
 }
 
-/// A line of figures.
+/// Formats rates as one line.
 pub fn describe_rates(rates: &Rates) -> String {
     let Rates { read_ms, write_ms, log_write_ms, operations, .. } = rates;
     let mut text = format!("{:.0} IOPS", rates.iops());
@@ -102,7 +102,7 @@ pub fn describe_rates(rates: &Rates) -> String {
     text
 }
 
-/// `45s`, `3m05s`, `2h07m`, `1d03h`.
+/// Formats a time span as `45s`, `3m05s`, `2h07m`, or `1d03h`.
 pub fn time(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {

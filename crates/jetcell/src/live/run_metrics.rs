@@ -1,4 +1,4 @@
-//! The counters of a running test, as metrics.
+//! Metrics of a running test.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use super::copy_metrics::{CopyFigures, encode_copies};
 const BUCKETS_US: [u64; 13] =
     [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 1_000_000];
 
-/// Encodes the state of the run at each request.
+/// Collector that encodes the state of the run at each request.
 #[derive(Debug)]
 pub struct RunMetrics(pub Monitor);
 
@@ -125,7 +125,8 @@ impl Collector for RunMetrics {
     }
 }
 
-/// Transfers by latency. The last bucket has the rest, so that the sum of all buckets is the count.
+/// Returns the number of transfers per latency bucket. The last bucket contains the remaining transfers, so the sum
+/// of all buckets is the total count.
 fn buckets(totals: &IoTotals) -> Vec<(f64, u64)> {
     let mut below = 0;
     let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(BUCKETS_US.len() + 1);

@@ -1,5 +1,5 @@
-//! The terminal of `--live`. It is on stderr, so that stdout is free for results. The terminal is always restored: at the
-//! end, after a panic and on Ctrl-C.
+//! Terminal screen of `--live`. It uses stderr, because stdout is reserved for results. The terminal is always
+//! restored: at the end, after a panic and on Ctrl-C.
 
 use std::io::{self, IsTerminal, Stderr, stderr};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use ratatui::{Frame, Terminal};
 use super::{Monitor, view};
 use crate::outcome::Failure;
 
-/// Time between two frames.
+/// Interval between two frames.
 const FRAME: Duration = Duration::from_millis(250);
 
-/// Whether the terminal is in use by the screen.
+/// True while the screen uses the terminal.
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
 /// Restores the terminal if it is in use. May be called at any time, from any thread.
@@ -33,19 +33,19 @@ pub fn restore_terminal() {
     }
 }
 
-/// Draws until dropped.
+/// A screen that is redrawn until it is dropped.
 pub struct Screen {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Screen {
-    /// Starts to draw a run of this process. `interrupt` is called for q and Ctrl-C.
+    /// Opens a screen for a run of this process. `interrupt` is called for q and Ctrl-C.
     pub fn of_run(monitor: Monitor, interrupt: impl Fn() + Send + 'static) -> Result<Screen, Failure> {
         Screen::open(move |frame| view::draw(frame, &monitor.state()), interrupt)
     }
 
-    /// Starts to draw, four times per second. `interrupt` is called for q and Ctrl-C.
+    /// Opens a screen that is drawn four times per second. `interrupt` is called for q and Ctrl-C.
     pub fn open(
         draw: impl Fn(&mut Frame<'_>) + Send + 'static,
         interrupt: impl Fn() + Send + 'static,
@@ -85,7 +85,8 @@ fn set_up() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
     Terminal::new(CrosstermBackend::new(stderr()))
 }
 
-/// Restores the terminal before the message of a panic is printed, so that the message stays visible.
+/// Installs a panic hook that restores the terminal before the panic message is printed. The message therefore stays
+/// visible.
 fn restore_after_panic() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -100,7 +101,7 @@ fn show(
     over: &AtomicBool,
     interrupt: &dyn Fn(),
 ) {
-    // If keys cannot be read, signals still stop the run.
+    // If keys cannot be read, signals can still stop the run.
     let mut keys = true;
     while !over.load(Ordering::SeqCst) && IN_USE.load(Ordering::SeqCst) {
         // The run continues without its terminal.
@@ -120,7 +121,7 @@ fn show(
     }
 }
 
-/// In raw mode Ctrl-C is a key and not a signal.
+/// Returns true for the key combination Ctrl-C, which is not a signal in raw mode.
 fn is_interrupt(key: &KeyEvent) -> bool {
     let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     key.kind == KeyEventKind::Press && (control_c || key.code == KeyCode::Char('q'))

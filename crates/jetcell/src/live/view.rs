@@ -1,4 +1,4 @@
-//! The view of `--live`: draws a [`State`] in a terminal of any size. With little space, progress and figures have
+//! View of `--live`: draws a [`State`] in a terminal of any size. If space is short, progress and figures have
 //! priority, then the charts in their order, then the log.
 
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::monitor::HISTORY;
 use super::progress::{describe_rates, time};
 use super::{Rates, State};
 
-/// Lines of the test log below the charts.
+/// Number of test log lines below the charts.
 const LOG_ROWS: u16 = 4;
 
-/// Smallest height of a chart: frame, axis, labels and a line.
+/// Minimum height of a chart in rows: frame, axis, labels and a line.
 const CHART_ROWS: u16 = 5;
 
-/// Highest number of rows for the figures.
+/// Maximum number of rows for the figures.
 const FIGURE_ROWS: u16 = 3;
 
 /// One line of a chart.
@@ -59,7 +59,7 @@ const LATENCY: [Series; 3] = [
 const CACHE: [Series; 1] =
     [Series { name: "in use", color: Color::Green, value: |rates| rates.cache_percent }];
 
-/// Draws everything.
+/// Draws the whole view.
 pub fn draw(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
     let rates = state.rates().map(describe_rates).unwrap_or_default();
@@ -144,7 +144,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &Picture, state: &Stat
     frame.render_widget(chart, area);
 }
 
-/// Number of rows of a text that is wrapped between words.
+/// Returns the number of rows of a text that is wrapped between words.
 fn rows_of(text: &str, width: u16) -> u16 {
     let (mut rows, mut used) = (1, 0);
     for length in text.split_whitespace().map(|word| word.chars().count()) {
@@ -157,7 +157,7 @@ fn rows_of(text: &str, width: u16) -> u16 {
     rows
 }
 
-/// The next of 1, 2, 5, 10, 20, 50 and so on, so that the scale does not jump with every point.
+/// Returns the next of 1, 2, 5, 10, 20, 50 and so on. The scale therefore does not change with every point.
 fn round_up(value: f64) -> f64 {
     if !value.is_finite() || value <= 0.0 {
         return 1.0;
@@ -230,7 +230,7 @@ mod tests {
         let mut state = monitor.state();
         state.stopping = true;
         assert!(picture(&state, 40, 10).contains("stopping; once more ends at once"));
-        // With more rows come the other charts, each whole, and then the log.
+        // With more rows, the other charts appear, each complete, and then the log.
         let frames = |height| picture(&monitor.state(), 80, height).matches('┌').count();
         assert_eq!([3, 7, 8, 13, 18, 24].map(frames), [0, 0, 1, 2, 3, 3]);
         let log = |height| picture(&monitor.state(), 80, height).matches("Measuring").count() == 2;

@@ -1,4 +1,4 @@
-//! The observer of a run: keeps the shared state up to date, and draws the progress line.
+//! Observer of a run that updates the shared state and draws the progress line.
 
 use jetcell_workload::measurement::Snapshot;
 use jetcell_workload::{Observer, Phase};
@@ -13,7 +13,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// An observer; without `progress` it draws nothing.
+    /// Creates an observer. Without `progress`, it draws nothing.
     pub fn new(monitor: Monitor, progress: Option<Progress>) -> Watcher {
         Watcher { monitor, progress }
     }
@@ -66,7 +66,7 @@ pub mod tests {
 
     use super::*;
 
-    /// Counters after `at` seconds of a steady load on two instances.
+    /// Returns the counters after `at` seconds of a steady load on two instances.
     pub fn snapshot(at: u64) -> Snapshot {
         let mut io = InstanceIo::default();
         for _ in 0..at * 10 {
@@ -84,7 +84,7 @@ pub mod tests {
         }
     }
 
-    /// A run in its measurement, `seconds` after databases were opened.
+    /// Returns a run in its measurement phase, `seconds` after the databases were opened.
     pub fn measuring(seconds: u64) -> Monitor {
         let monitor = Monitor::default();
         let mut watcher = Watcher::new(monitor.clone(), None);
@@ -122,7 +122,7 @@ pub mod tests {
         let mut watcher = Watcher::new(monitor.clone(), None);
         watcher.begin(Phase::Create, 400);
         assert_eq!(monitor.state().remaining(), None);
-        // Units that were done before do not count for the speed.
+        // Units that were completed earlier are not included in the rate.
         watcher.advance(0, "");
         monitor.update(|state| state.began = Instant::now() - Duration::from_secs(10), |_| ());
         watcher.advance(100, "");

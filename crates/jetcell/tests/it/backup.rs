@@ -1,4 +1,4 @@
-//! `jetcell backup`, `restore` and `check` of backups, on a dirty database of Windows with its logs.
+//! Tests of `jetcell backup`, `restore` and `check` of backups, on a dirty database of Windows with its logs.
 
 use std::fs;
 
@@ -9,14 +9,14 @@ use testkit::corpus::Corpus;
 use crate::cell::Cell;
 use crate::recover::{checked, dirty_set, header, scramble};
 
-/// Runs the command, and returns its exit code and what it printed.
+/// Runs the command. Returns its exit code and its output.
 fn run(cell: &Cell, words: &[&str]) -> (i32, String) {
     let output = cell.program(words).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
 
-/// A cell with the set in `dirty` and its backup in `backup`.
+/// Creates a cell with the set in `dirty` and its backup in `backup`.
 fn backed_up() -> Option<Cell> {
     let corpus = Corpus::locate()?;
     let cell = Cell::new();
@@ -43,11 +43,11 @@ fn a_backup_is_whole_and_is_restored_clean() {
     assert_eq!(header(&cell.path("restored/SRUDB.dat")).state, DatabaseState::CleanShutdown);
     checked(&cell, "restored");
     assert!(fs::read(cell.path("dirty/SRUDB.dat")).unwrap() == source);
-    // An instance would not know that the pages need these logs.
+    // The header must record the backup. Otherwise an instance could not detect that the pages need these logs.
     let copy = header(&cell.path("backup/SRUDB.dat"));
     assert!(copy.current_full_backup.gen_low.0 > 0);
     assert_eq!(header(&cell.path("restored/SRUDB.dat")).current_full_backup, Default::default());
-    // Over the old files, what is right stays.
+    // A restore over the old files reuses those that are already correct.
     let (code, text) = run(&cell, &["restore", "backup", "--to", "restored", "--force", "--json"]);
     let report: Value = serde_json::from_str(&text).unwrap();
     assert!(code == 0 && report["databases"][0] == "restored/SRUDB.dat", "{text}");
@@ -111,7 +111,7 @@ fn an_incremental_backup_continues_the_one_beside_it() {
     assert!(text.contains("-615"), "{text}");
 }
 
-/// Makes a snapshot of the set with a command.
+/// Makes a snapshot of the set with an external command.
 fn snapshot(cell: &Cell, to: &str, command: &str) -> (i32, String) {
     let words =
         ["backup", "--from", "dirty", "--to", to, "--snapshot", "command", "--snapshot-command", command];
@@ -212,7 +212,7 @@ fn bad_input_is_refused_and_nothing_changes() {
     }
     cell.write("file", "not a directory");
     assert_eq!(run(&cell, &["backup", "--from", "dirty", "--to", "file"]).0, 2);
-    // A backup that was cut off.
+    // An interrupted backup.
     fs::rename(cell.path("backup/manifest.json"), cell.path("backup/manifest.partial.json")).unwrap();
     let text = cell.program_refused(&["restore", "backup", "--to", "x"]);
     assert!(text.contains("not whole") && text.contains("-615"), "{text}");
@@ -250,14 +250,14 @@ fn a_damaged_source_gives_no_backup() {
     assert!(code == 2 && text.contains("bad pages: 99") && text.contains("-1018"), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(!cell.path("backup").exists() && fs::read(cell.path("dirty/SRUDB.dat")).unwrap() == database);
-    // A log that the database needs is missing.
+    // Remove a log that the database needs.
     fs::remove_file(cell.path("dirty/SRU.log")).unwrap();
     fs::remove_file(cell.path("dirty/SRUtmp.log")).unwrap();
     let text = cell.program_refused(&["backup", "--from", "dirty", "--to", "backup"]);
     assert!(text.contains("-543") || text.contains("-528"), "{text}");
 }
 
-/// The manifest of a backup takes little more memory than its text.
+/// Reading the manifest of a backup uses little more memory than the size of its text.
 #[test]
 fn a_large_manifest_is_read_in_bounded_memory() {
     const SIZE: usize = 100 << 20;
@@ -276,7 +276,7 @@ fn a_large_manifest_is_read_in_bounded_memory() {
     });
     cell.write("backup/manifest.json", manifest.to_string());
     let mut shell = std::process::Command::new("sh");
-    // Enough for the program itself and four times the manifest.
+    // The limit suffices for the program itself and four times the manifest.
     shell.arg("-c").arg("ulimit -v 1000000 && exec \"$0\" check backup").arg(env!("CARGO_BIN_EXE_jetcell"));
     let output = shell.current_dir(cell.path("")).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();

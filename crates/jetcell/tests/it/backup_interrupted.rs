@@ -1,4 +1,4 @@
-//! `jetcell backup` and `restore` that are killed or stopped in the middle.
+//! Tests in which `jetcell backup` and `restore` are killed or stopped before they complete.
 
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
@@ -13,7 +13,7 @@ use crate::cell::Cell;
 use crate::recover::{checked, dirty_set};
 use crate::runs::wait_until;
 
-/// Size of the database: six ranges. What is behind its last page was never written.
+/// Size of the database in bytes: six ranges. The space after its last page was never written.
 const BYTES: u64 = 24 << 20;
 
 fn large_set() -> Option<Cell> {
@@ -43,7 +43,7 @@ fn half_done(cell: &Cell) -> Child {
     child
 }
 
-/// One line on stderr, and exit code 2.
+/// Checks that the child prints one line on stderr and exits with code 2.
 #[track_caller]
 fn stopped(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
@@ -69,7 +69,7 @@ fn partial_is_refused_and_continued(cell: &Cell) {
     checked(cell, "restored");
 }
 
-/// The bytes that a check of `backup` verified.
+/// Returns the number of bytes that a check of `backup` verified.
 #[track_caller]
 fn verified(cell: &Cell, words: &[&str]) -> u64 {
     let output = cell.program(&[&["check", "--json", "backup"], words].concat()).output().unwrap();
@@ -94,7 +94,8 @@ fn parts_of_a_backup_are_verified_in_turn_until_nothing_is_new() {
     assert!(parts.iter().all(|part| *part > bytes / 6), "{parts:?}");
     assert_eq!(verified(&cell, &["--new"]), 0, "all of it was verified");
 
-    // A size takes what was verified least recently; a range that begins within it is verified whole.
+    // A size selects the data that was verified least recently. A range that starts within the size is verified
+    // completely.
     let size = verified(&cell, &["--subset", "5MiB"]);
     assert!((5 << 20..bytes / 2).contains(&size), "{size}");
 }
@@ -136,7 +137,7 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing_in_a_new_directory() {
         assert_eq!(text, "jetcell: stopped\n");
         assert!(!cell.path("restored").exists());
     }
-    // Over existing files, the user is told that they are not whole.
+    // After an interrupted restore over existing files, the message says that they are incomplete.
     cell.make_dir("over");
     fs::copy(cell.path("dirty/SRUDB.dat"), cell.path("over/SRUDB.dat")).unwrap();
     let over = ["restore", "backup", "--to", "over", "--force", "--rate", "1MB/s"];
@@ -154,7 +155,7 @@ fn a_restore_that_is_stopped_by_a_signal_leaves_nothing_in_a_new_directory() {
 #[test]
 fn destinations_that_cannot_be_written_get_nothing() {
     let Some(cell) = large_set() else { return };
-    // Writes behind this size fail as those on a full disk do.
+    // Writes beyond this size fail like those on a full disk.
     let program = env!("CARGO_BIN_EXE_jetcell");
     let limited = |words: &str| {
         let line = format!("ulimit -f 12288; exec {program} {words}");

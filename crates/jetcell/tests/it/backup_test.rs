@@ -1,4 +1,4 @@
-//! `jetcell test backup` with the real engine.
+//! Tests of `jetcell test backup` with the real engine.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -34,7 +34,7 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
         .map(|name| fs::metadata(cell.path(name)).unwrap().len())
         .iter()
         .sum();
-    // The header and its copy are no pages.
+    // The header and its shadow do not count as pages.
     assert_eq!((pages(&created) + 4) * 32768, length);
     let row = &created["backup"]["databases"][0]["io"];
     let bytes = row["I/O Database Reads Average Bytes"].as_f64().unwrap();
@@ -67,7 +67,7 @@ fn all_pages_are_read_and_a_written_backup_is_whole_and_restored() {
     assert_eq!(restored.status.code(), Some(0), "{}", String::from_utf8_lossy(&restored.stderr));
     let checked = said(&cell, &["check", "--structure", "again/Jetstress002001.edb"]);
     assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
-    // The databases themselves are used further.
+    // The databases can still be used after the test.
     cell.run("performance", 0, &["--dir", "d", "--open", "--duration", "1s"]);
     let listed = String::from_utf8(said(&cell, &["report", "."]).stdout).unwrap();
     assert_eq!((listed.matches("  backup  ").count(), listed.matches(" MiB/s").count()), (2, 2), "{listed}");
@@ -95,7 +95,8 @@ fn a_bad_page_fails_the_backup_and_is_named() {
     let cell = Cell::with_limits();
     backup(&cell, 0, "good", &["--dir", "d"]);
     let database = File::options().read(true).write(true).open(cell.path("d/Jetstress001001.edb")).unwrap();
-    // The beginning of page 700, with its checksum: equal bytes in a run of zeros need not change a checksum.
+    // Overwrite the beginning of page 700 including its checksum. Equal bytes in a run of zeros might not change the
+    // checksum.
     database.write_all_at(&[0xA5; 512], 701 * 32768).unwrap();
     drop(database);
     let written = backup(&cell, 1, "unusable", &["--dir", "d", "--open", "--to", "kept"]);

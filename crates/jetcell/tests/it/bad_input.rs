@@ -1,4 +1,4 @@
-//! Bad input: one clear line that says what is wrong and what to do, exit code 2, and no change on disk.
+//! Tests of bad input: one clear line with the problem and the remedy, exit code 2, and no change on disk.
 
 use std::os::unix::fs::PermissionsExt;
 use testkit::{Need, skip};
@@ -98,7 +98,7 @@ fn a_wrong_configuration_names_the_place() {
     assert!(cell.refused(&["--config", "absent.toml"]).starts_with("--config absent.toml: cannot be read"));
 }
 
-/// A message quotes keys and values of a file, which another user may have made as long as the file may be.
+/// A message quotes keys and values of a file that another user may have made. They may be as long as the file.
 #[test]
 fn a_long_key_or_value_does_not_make_a_long_line() {
     let cell = Cell::new();
@@ -239,7 +239,7 @@ fn the_example_configuration_is_valid() {
     let output = cell.jetcell(&["--example-config"]);
     assert_eq!(output.status.code(), Some(0));
     cell.write("example.toml", output.stdout);
-    // Only the space is refused, which is checked after the file.
+    // Only the space is refused. It is checked after the file, so the file is valid.
     let text = cell.refused(&["--config", "example.toml", "--dir", "d", "--size", "60TiB"]);
     assert!(text.contains("the run needs 75.00 TiB"), "{text}");
 }
@@ -258,7 +258,7 @@ fn invalid_options_for_views_are_refused_before_the_run() {
     assert_eq!(text, "--live needs a terminal on stderr; run it in a terminal, or leave out --live");
 }
 
-/// Runs the command under a limit of its address space in KiB.
+/// Runs the command with its address space limited to this number of KiB.
 fn under_limit(cell: &Cell, kibibytes: u64, arguments: &[&str]) -> (Option<i32>, String) {
     let mut shell = std::process::Command::new("sh");
     shell.arg("-c").arg(format!("ulimit -v {kibibytes} && exec \"$0\" \"$@\""));
@@ -278,7 +278,7 @@ fn a_limit_of_memory_is_one_line_and_not_an_abort() {
     assert_eq!((exit, text.lines().count()), (Some(2), 1), "{text}");
     assert!(text.contains("address space with --cache 512MiB") && text.contains("ulimit -v"), "{text}");
     assert!(!cell.path("refused").exists(), "nothing was changed");
-    // Enough for the run, though not for what the allocators would reserve.
+    // The limit suffices for the run, but not for the default reservations of the allocators.
     let (exit, text) = run(700_000, "64MiB", "good");
     assert_eq!(exit, Some(0), "{text}");
 }

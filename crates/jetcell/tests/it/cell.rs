@@ -1,4 +1,4 @@
-//! A working directory, and the command in it.
+//! A temporary working directory for tests, and the command that runs in it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use std::time::SystemTime;
 
 pub struct Cell(tempfile::TempDir);
 
-/// Every path below the cell with its length and time of change.
+/// Length and modification time of every path below the cell.
 pub type Listing = BTreeMap<PathBuf, (u64, SystemTime)>;
 
 impl Cell {
     pub fn new() -> Cell {
-        // In the target directory, because the temporary directory of the system may be a tmpfs.
+        // Created in the target directory, because the temporary directory of the system may be a tmpfs.
         Cell(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
 
@@ -33,7 +33,7 @@ impl Cell {
         path
     }
 
-    /// Writes a file that only its user may read.
+    /// Writes a file that only its owner can read.
     pub fn secret(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = self.write(name, content);
@@ -41,7 +41,7 @@ impl Cell {
         path
     }
 
-    /// The program with these words after its name.
+    /// Returns the program with these arguments.
     pub fn program(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
         command.current_dir(self.0.path()).args(words);
@@ -62,13 +62,13 @@ impl Cell {
         found
     }
 
-    /// A performance test is refused with one line on stderr, which is returned, and changes nothing.
+    /// Checks that a performance test is refused with one line on stderr and changes nothing. Returns the line.
     #[track_caller]
     pub fn refused(&self, arguments: &[&str]) -> String {
         self.program_refused(&[&["test", "performance"], arguments].concat())
     }
 
-    /// The same for any command.
+    /// Checks that a command is refused with one line on stderr and changes nothing. Returns the line.
     #[track_caller]
     pub fn program_refused(&self, words: &[&str]) -> String {
         let before = self.listing();

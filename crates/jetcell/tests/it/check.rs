@@ -1,4 +1,4 @@
-//! `jetcell check` on real files and on damaged copies of them.
+//! Tests of `jetcell check` on real files and on damaged copies of them.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -17,7 +17,7 @@ fn check(cell: &Cell, arguments: &[&str]) -> Output {
     command.current_dir(cell.path("")).arg("check").args(arguments).output().unwrap()
 }
 
-/// All lines of a check with `--json`, and its exit code.
+/// Returns all lines of a check with `--json`, and its exit code.
 fn json(cell: &Cell, arguments: &[&str]) -> (Vec<Value>, i32) {
     let output = check(cell, &[&["--json"], arguments].concat());
     let text = String::from_utf8(output.stdout).unwrap();
@@ -29,7 +29,7 @@ fn of_type<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Va
     lines.iter().filter(move |line| line["type"] == kind)
 }
 
-/// Unpacks corpus files, in their directories.
+/// Unpacks corpus files with their directories.
 fn unpack(cell: &Cell, corpus: &Corpus, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let names = corpus.files.iter().map(|file| file.name.as_str()).filter(|name| wanted(name));
     names
@@ -40,7 +40,7 @@ fn unpack(cell: &Cell, corpus: &Corpus, wanted: impl Fn(&str) -> bool) -> Vec<Pa
         .collect()
 }
 
-/// The whole manifest, for what [`Corpus`] does not know.
+/// Returns the whole manifest, including fields that [`Corpus`] does not contain.
 fn manifest(corpus: &Corpus) -> Vec<Value> {
     let text = fs::read_to_string(corpus.root().join("manifest.json")).unwrap();
     serde_json::from_str::<Value>(&text).unwrap()["files"].as_array().unwrap().clone()
@@ -55,13 +55,14 @@ fn every_real_file_matches_the_manifest_and_is_not_changed() {
         let data = fs::metadata(path).unwrap();
         (fs::read(path).unwrap(), data.atime_nsec(), data.mtime_nsec(), data.ctime_nsec(), data.atime())
     };
-    // Reading for the comparison may itself set the time of access, once.
+    // The first read for the comparison may itself update the access time.
     files.iter().for_each(|path| drop(state(path)));
     let before: Vec<_> = files.iter().map(state).collect();
     let (lines, code) = json(&cell, &["--structure", "."]);
     let after: Vec<_> = files.iter().map(state).collect();
     assert!(before == after, "a check changed bytes or times");
-    // A truncated database, one repaired by Microsoft's tool, one without shadow catalog, and dirty ones without their logs.
+    // A truncated database, a database repaired by Microsoft's tool, a database without shadow catalog, and dirty
+    // databases without their logs.
     assert_eq!(code, 1);
     for known in manifest(&corpus) {
         let name = known["name"].as_str().unwrap();
@@ -165,7 +166,7 @@ fn a_directory_gives_one_screen_with_advice() {
     assert!(String::from_utf8(output.stderr).unwrap().is_empty());
 }
 
-/// A damaged copy of a file gives this finding, and exit code 1.
+/// Checks that a damaged copy of a file causes this finding and exit code 1.
 #[track_caller]
 fn must_find(cell: &Cell, arguments: &[&str], kind: &str, page: Option<u32>, table: Option<&str>) -> Value {
     let (lines, code) = json(cell, arguments);
@@ -234,7 +235,7 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
         (database["needs_logs"].clone(), code)
     };
     assert_eq!(needs().1, 0);
-    // A segment in the middle.
+    // Damage a segment in the middle of the log.
     let mut log = whole.clone();
     scribble(segment(&mut log, 4));
     cell.write(&current, &log);
@@ -242,16 +243,16 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     assert_eq!(found["offset"], 4 * 4096);
     must_find(&cell, &[set], "logs-incomplete", None, None);
     assert_eq!(needs().0["missing"], serde_json::json!([0x5c]));
-    // The file is cut off.
+    // Truncate the file.
     cell.write(&current, &whole[..6 * 4096]);
     must_find(&cell, &[set], "log-length", None, None);
-    // The needed log is gone.
+    // Remove the log that is needed.
     fs::remove_file(cell.path(&current)).unwrap();
     assert_eq!(needs().0["complete"], false);
     must_find(&cell, &[set], "checkpoint-mismatch", None, None);
     let found = must_find(&cell, &[set], "logs-incomplete", None, None);
     assert!(!found["message"].as_str().unwrap().contains("no log of its stream"), "{found}");
-    // A gap in the chain, and a broken one.
+    // Create a gap in the chain, and a broken chain.
     cell.write(&current, &whole);
     let middle = format!("{set}/SRU0005B.log");
     let log = fs::read(cell.path(&middle)).unwrap();
@@ -261,7 +262,7 @@ fn damaged_log_sets_are_distinguished_from_dirty_and_torn_ones() {
     scribble(segment(&mut damaged, 3));
     cell.write(&middle, damaged);
     must_find(&cell, &[set], "log-chain", None, None);
-    // A header.
+    // Damage a header.
     let mut damaged = log;
     damaged[100] ^= 1;
     cell.write(&middle, damaged);
@@ -300,17 +301,17 @@ fn a_foreign_log_beside_the_database_is_mentioned() {
     let foreign = corpus.read(&format!("{other}/a/SRU00001.log"));
     cell.write(&format!("{dirty}/SRU00001.log"), &foreign);
     let database = format!("{dirty}/SRUDB.dat");
-    // The directory, the database alone, and both given.
+    // Check the directory, the database alone, and both a log and the database.
     for arguments in [&[dirty][..], &[&database], &[&format!("{dirty}/SRU00001.log"), &database]] {
         let found = must_find(&cell, arguments, "log-foreign", None, None);
         let said = "the log SRU00001.log beside the database belongs to another log stream";
         assert_eq!((&found["message"], &found["severity"]), (&said.into(), &"warning".into()));
         assert!(found["path"].as_str().unwrap().ends_with("SRUDB.dat"), "{found}");
     }
-    // Its own database explains the log.
+    // With the database to which the log belongs, the log is no longer a finding.
     cell.write(&format!("{dirty}/other.dat"), corpus.read(&format!("{other}/a/SRUDB.dat")));
     assert_eq!(json(&cell, &[&database]).1, 0);
-    // A clean database, with several logs of another stream and none of its own.
+    // A clean database with several logs of another stream and no logs of its stream.
     cell.make_dir("clean");
     cell.write("clean/SRUDB.dat", corpus.read(&format!("{other}/a/SRUDB.dat")));
     for log in ["SRU00059.log", "SRU0005A.log", "SRU0005B.log", "SRU.log"] {
@@ -354,7 +355,7 @@ fn temporary_databases_are_recognised() {
     assert_eq!(code, 0);
 }
 
-/// Offset of the state in a header of a database.
+/// Offset of the state in a database header.
 const STATE_AT: usize = 52;
 
 #[test]
@@ -436,7 +437,7 @@ fn a_file_that_cannot_be_checked_gives_one_line() {
     }
 }
 
-/// The superuser may read every file, so that the program runs as another user then.
+/// The superuser can read every file, so the program runs as another user in that case.
 #[test]
 fn a_file_that_cannot_be_read_is_not_passed_over() {
     let cell = Cell::new();
@@ -480,7 +481,7 @@ fn a_directory_without_any_file_of_ese_is_an_error() {
     assert!(said.starts_with("none of the 2 files is an ESE database") && said.ends_with(remedy), "{said}");
     let output = check(&cell, &["--json", "others"]);
     assert_eq!(output.status.code(), Some(2));
-    // Beside a file that was checked, other files are only counted.
+    // If at least one file was checked, other files are only counted.
     let Some(corpus) = Corpus::locate() else { return };
     cell.write("others/basic.edb", corpus.read("db/4k/basic.edb"));
     let output = check(&cell, &["others"]);

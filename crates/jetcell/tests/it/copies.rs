@@ -1,4 +1,4 @@
-//! `jetcell replicate` and `jetcell copies`, on a small store.
+//! Tests of `jetcell replicate` and `jetcell copies` on a small store.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
-/// The table `t`.
+/// Returns the definition of the table `t`.
 pub fn table() -> TableDefinition {
     TableDefinition {
         name: "t".to_string(),
@@ -25,7 +25,7 @@ pub fn table() -> TableDefinition {
     }
 }
 
-/// Opens the instance in a directory; creates its database if there is none.
+/// Opens the instance in a directory. Creates its database if it does not exist.
 pub fn store(directory: &Path) -> (Arc<Instance>, Arc<Database>) {
     fs::create_dir_all(directory).unwrap();
     let mut options = InstanceOptions::new(directory).unwrap();
@@ -44,7 +44,7 @@ pub fn store(directory: &Path) -> (Arc<Instance>, Arc<Database>) {
     (instance, database)
 }
 
-/// Inserts rows with these numbers, each in a durable transaction.
+/// Inserts rows with these ids, each in a durable transaction.
 pub fn insert(instance: &Arc<Instance>, database: &Arc<Database>, ids: std::ops::Range<i32>) {
     let mut session = instance.session();
     let mut table = session.open_table(database, "t").unwrap();
@@ -57,7 +57,7 @@ pub fn insert(instance: &Arc<Instance>, database: &Arc<Database>, ids: std::ops:
     }
 }
 
-/// Opens the store, inserts rows, ends the generation, and shuts down.
+/// Opens the store, inserts rows, closes the generation, and shuts down.
 pub fn grow(directory: &Path, ids: std::ops::Range<i32>) {
     let (instance, database) = store(directory);
     insert(&instance, &database, ids);
@@ -66,7 +66,7 @@ pub fn grow(directory: &Path, ids: std::ops::Range<i32>) {
     instance.shutdown().unwrap();
 }
 
-/// Runs the command, which must end with this exit code, and returns what it printed.
+/// Runs the command, checks its exit code, and returns its output.
 #[track_caller]
 pub fn run(cell: &Cell, code: i32, words: &[&str]) -> String {
     let output = cell.program(words).output().unwrap();
@@ -88,7 +88,7 @@ fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
     grow(&cell.path("app"), 0..100);
     let first = json(&cell, 0, &ONCE);
     assert_eq!((&first["health"], &first["copy_queue"]), (&"healthy".into(), &0.into()), "{first}");
-    // The instance runs while its copy follows.
+    // The instance runs while its copy follows it.
     let (instance, database) = store(&cell.path("app"));
     insert(&instance, &database, 100..300);
     let second = json(&cell, 0, &[&ONCE[..], &["--keep-instance=false"]].concat());
@@ -107,7 +107,7 @@ fn a_copy_is_seeded_follows_and_says_how_far_it_is() {
     assert!(Instance::open(InstanceOptions::new(cell.path("copy")).unwrap()).is_err());
 }
 
-/// A clean database needs no closed log, so the copy has none until the instance closes the first one.
+/// A clean database needs no closed log. The copy therefore has no log until the instance closes its first one.
 #[test]
 fn a_copy_that_was_just_seeded_is_backed_up_and_compared() {
     let cell = Cell::new();
@@ -128,7 +128,7 @@ fn a_copy_that_was_just_seeded_is_backed_up_and_compared() {
         run(&cell, 0, &["restore", to, "--to", &restored]);
         assert_eq!(rows(&cell.path(&restored)), (0..100).collect::<Vec<i32>>());
     }
-    // The chain goes on when the copy has logs.
+    // The chain of backups continues when the copy has logs.
     grow(&cell.path("app"), 100..200);
     run(&cell, 0, &ONCE);
     run(&cell, 0, &["backup", "--from", "copy", "--to", "later", "--incremental", "--base", "full-2"]);
@@ -168,7 +168,7 @@ fn a_seed_from_two_directories_is_repeated_by_the_same_command() {
     assert!(said.contains("no directory in --from has the logs"), "{said}");
 }
 
-/// A failover may lose the log that says which pages were given back.
+/// A failover may lose the log that records which pages were returned to the file system.
 #[test]
 fn space_is_not_given_back_while_copies_follow() {
     let cell = Cell::new();
@@ -180,7 +180,7 @@ fn space_is_not_given_back_while_copies_follow() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && said.contains("while copies follow the log"), "{said}");
     }
-    // Other tasks go on.
+    // Other tasks can still run.
     run(&cell, 0, &["maintain", "app", "--tasks", "scan,zero,defrag,layout"]);
 }
 
@@ -214,7 +214,7 @@ fn bad_input_is_refused_and_nothing_changes() {
     assert!(output.status.code() == Some(2) && text.lines().count() == 1 && text.contains("-530"), "{text}");
     let state = json(&cell, 1, &["copies", "copy"]);
     assert_eq!((&state["health"], &state["unfit"]["reason"]), (&"unfit".into(), &"diverged".into()));
-    // The instance is in use, so that no copy can be seeded.
+    // The instance is in use, so its copy cannot be seeded.
     let (instance, database) = store(&cell.path("app"));
     let output = cell.program(&["replicate", "--from", "app", "--to", "third"]).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
@@ -270,7 +270,7 @@ fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
     grow(&cell.path("app"), 50..100);
     run(&cell, 0, &ONCE);
     grow(&cell.path("app"), 100..150);
-    // The volume of the instance is gone for a while.
+    // The volume of the instance is temporarily unavailable.
     fs::rename(cell.path("app"), cell.path("away")).unwrap();
     let text = cell.program_refused(&["activate", "copy", "--lossy", "six"]);
     assert!(text.contains("six"), "{text}");
@@ -301,7 +301,7 @@ fn after_a_failover_with_loss_the_old_side_is_told_and_brought_back() {
     assert_eq!(json(&cell, 0, &reseed)["pages"], planned["pages"]);
     assert!(fs::read_dir(cell.path("app/diverged")).unwrap().count() > 2);
     run(&cell, 0, &["replicate", "--from", "copy", "--to", "app", "--once"]);
-    // The whole reseed does the same.
+    // A full reseed has the same result.
     run(&cell, 0, &["reseed", "--from", "copy", "--to", "app"]);
     run(&cell, 0, &["replicate", "--from", "copy", "--to", "app", "--once"]);
     run(&cell, 0, &["activate", "app"]);
@@ -330,7 +330,7 @@ fn what_is_no_copy_is_not_activated_or_reseeded() {
     }
 }
 
-/// The numbers of the rows of a store, each of which has the right body.
+/// Returns the ids of the rows of a store, and checks the body of each row.
 fn rows(directory: &Path) -> Vec<i32> {
     let (instance, database) = store(directory);
     let mut session = instance.session();
@@ -418,10 +418,10 @@ fn the_best_of_several_copies_is_activated_by_policy() {
     let activated = json(&cell, 1, &[&words[..], &["good-availability"]].concat());
     assert!(activated["path"].as_str().unwrap().ends_with("two"), "{activated}");
     assert_eq!(rows(&cell.path("two")), (0..100).collect::<Vec<_>>());
-    // What was left behind can only be reseeded as a whole when its logs are damaged.
+    // After its logs are damaged, the old side requires a full reseed.
     fs::rename(cell.path("away"), cell.path("app")).unwrap();
     for file in fs::read_dir(cell.path("app")).unwrap().map(|file| file.unwrap().path()) {
-        // Those that are closed.
+        // Damage the closed logs.
         if file.file_name().unwrap().to_string_lossy().starts_with("E000") {
             let mut bytes = fs::read(&file).unwrap();
             bytes[9000..9300].iter_mut().for_each(|byte| *byte ^= 0x5A);

@@ -1,4 +1,4 @@
-//! `jetcell replicate` beside a load: its scan, its metrics, and repairs for which sessions wait.
+//! Tests of `jetcell replicate` under load: its scan, its metrics, and repairs that sessions wait for.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,7 @@ use crate::cell::Cell;
 use crate::copies::{grow, insert, json, run, store};
 use crate::watching::{check_open_metrics, fetch, value};
 
-/// A process that follows, and the address of its metrics. It ends with this.
+/// A process that follows an instance, and the address of its metrics. Dropping this ends the process.
 struct Replicate {
     child: Child,
     metrics: String,
@@ -35,12 +35,12 @@ impl Replicate {
         let address =
             line.trim().strip_prefix("Metrics: http://").and_then(|url| url.strip_suffix("/metrics"));
         let metrics = address.unwrap_or_else(|| panic!("{line}")).to_string();
-        // A pipe that is not read must not hold up the process.
+        // Drain the pipe, because a full pipe would block the process.
         std::thread::spawn(move || while stderr.read_line(&mut String::new()).is_ok_and(|len| len > 0) {});
         Replicate { child, metrics }
     }
 
-    /// A metric of the copy; `None`: the copy is not open yet.
+    /// Returns a metric of the copy, or `None` if the copy is not open yet.
     fn metric(&self, name: &str) -> Option<f64> {
         value(&fetch(&self.metrics)?, &format!("jetcell_copy_{name}{{copy=\"copy\"}}"))
     }
@@ -53,7 +53,7 @@ impl Drop for Replicate {
     }
 }
 
-/// Waits until something is so, within a time that a busy machine does not need.
+/// Waits until a condition is true. The timeout is long enough for a busy machine.
 #[track_caller]
 fn wait(what: &str, is: impl Fn() -> bool) {
     let began = Instant::now();
@@ -82,7 +82,7 @@ fn queues_and_lag_are_metrics_and_the_copy_is_scanned_beside_its_replay() {
         assert_eq!(replicate.metric(name), Some(0.0), "{name}: {text}");
     }
     assert_eq!(replicate.metric("copied_generation"), Some(closed));
-    // The scan is one of the copy alone, and is not repeated at once.
+    // The scan covers only the copy, and does not start again immediately.
     let scan = || json(&cell, 0, &["copies", "copy"])["scan"].clone();
     wait("the scan does not end", || scan()[0]["passes"] == 1);
     assert_eq!((&scan()[0]["bad"], &scan()[0]["next_page"]), (&0.into(), &Value::Null));
@@ -93,7 +93,7 @@ fn queues_and_lag_are_metrics_and_the_copy_is_scanned_beside_its_replay() {
     drop(replicate);
     drop(database);
     instance.shutdown().unwrap();
-    // With --once, a pass is made at once, and its result is part of the state.
+    // With --once, a pass starts immediately, and its result is part of the state.
     let once = ["replicate", "--from", "app", "--to", "copy", "--once", "--scan", "--scan-pause", "0ms"];
     let state = json(&cell, 0, &once);
     assert!(state["scan"][0]["passes"].as_u64() >= Some(2) && state["health"] == "healthy", "{state}");
@@ -108,7 +108,7 @@ impl EventSink for Heard {
     }
 }
 
-/// Damages leaves of the database at different places. Returns how many.
+/// Damages leaves of the database at different positions. Returns the number of damaged leaves.
 fn damage_leaves(path: &Path) -> usize {
     let (content, size) = (fs::read(path).unwrap(), PageSize::KIB_4);
     let file = File::options().write(true).open(path).unwrap();
@@ -125,7 +125,7 @@ fn damage_leaves(path: &Path) -> usize {
     damaged.len()
 }
 
-/// Opens the store with a limit for repairs.
+/// Opens the store with a time limit for repairs.
 fn open(directory: &Path, wait: Duration, heard: &Arc<Heard>) -> (Arc<Instance>, Arc<Database>) {
     let mut options = InstanceOptions::new(directory).unwrap();
     (options.page_size, options.cache_bytes, options.page_repair_wait) = (PageSize::KIB_4, 1 << 20, wait);
@@ -135,7 +135,7 @@ fn open(directory: &Path, wait: Duration, heard: &Arc<Heard>) -> (Arc<Instance>,
     (instance, database)
 }
 
-/// Reads all rows, and returns their numbers.
+/// Reads all rows, and returns their ids.
 fn read(instance: &Arc<Instance>, database: &Arc<Database>) -> Result<Vec<i32>> {
     let mut session = instance.session();
     let mut table = session.open_table(database, "t")?;
@@ -160,7 +160,7 @@ fn sessions_wait_until_copies_have_repaired_damaged_pages() {
     let damaged = damage_leaves(&app.join("data.edb"));
     assert!(damaged >= 3);
     let heard = Arc::new(Heard::default());
-    // As ESE: sessions do not wait. Nothing repairs the pages either, because the copy is not there.
+    // As in ESE, sessions do not wait. The pages are not repaired, because no copy is running.
     let (instance, database) = open(&app, Duration::ZERO, &heard);
     assert_eq!(read(&instance, &database).unwrap_err().jet_code(), -1018);
     drop(database);

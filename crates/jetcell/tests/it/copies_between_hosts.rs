@@ -1,4 +1,4 @@
-//! `jetcell serve`, and copies that follow over TLS.
+//! Tests of `jetcell serve`, and of copies that follow over TLS.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use testkit::certificates::{make_authority, make_certificate};
 use crate::cell::Cell;
 use crate::copies::{grow, insert, run, store};
 
-/// A server, and its address. It ends with this.
+/// A server, and its address. Dropping this ends the server.
 struct Serve {
     child: Child,
     port: u16,
@@ -51,7 +51,7 @@ impl Drop for Serve {
 
 const REMOTE: [&str; 4] = ["--tls-ca", "ca.pem", "--token-file", "token"];
 
-/// A cell with certificates, a token and the directory of an instance.
+/// Creates a cell with certificates, a token and the directory of an instance.
 fn site() -> Cell {
     let cell = Cell::new();
     for ca in ["ca", "stranger"] {
@@ -91,7 +91,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
     let state = remote_json(&cell, 0, &once);
     assert_eq!((&state["health"], &state["source"]), (&"healthy".into(), &db1.url("app").into()), "{state}");
 
-    // In block mode, beside a load.
+    // Follow in block mode while a load runs.
     let (instance, database) = store(&cell.path("app"));
     let follow =
         ["replicate", "--from", &db1.url("app"), "--to", "copy", "--mode", "block", "--rate", "50MB/s"];
@@ -107,7 +107,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
     let host = jetcell_vfs::host_name();
     assert_eq!(copies()[0]["host"], host.as_str());
 
-    // One table of several sides; one that is gone does not hide the others.
+    // One table lists several sides. An unreachable side does not hide the others.
     let gone = "tls://localhost:1/app";
     let table = remote(&cell, 2, &["copies", &db1.url("app"), "copy", gone]);
     let lines: Vec<&str> = table.lines().collect();
@@ -118,7 +118,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
     );
     assert!(lines[3].contains("CANNOT BE ASKED"), "{table}");
 
-    // While the instance runs, its role is not taken.
+    // A running instance does not hand over its role.
     replicate.kill().unwrap();
     replicate.wait().unwrap();
     let refused = cell.program(&[&["activate", "copy"], &REMOTE[..]].concat()).output().unwrap();
@@ -135,7 +135,7 @@ fn a_copy_follows_another_host_takes_its_role_and_gives_it_back() {
     let old: Value = serde_json::from_str(&fs::read_to_string(cell.path("app/copy.json")).unwrap()).unwrap();
     assert_eq!(old["source"], db2.url("copy"));
 
-    // The other way round, by what the old side was told.
+    // Replicate in the opposite direction, using the address that the old side has stored.
     let back = ["replicate", "--from", old["source"].as_str().unwrap(), "--to", "app", "--once"];
     grow(&cell.path("copy"), 95..120);
     assert_eq!(remote_json(&cell, 0, &back)["health"], "healthy");
@@ -185,7 +185,7 @@ fn a_mistake_is_one_line_and_changes_nothing() {
     let said = cell.program_refused(&["replicate", "--from", "app", "--to", &url]);
     assert!(said.contains("on the host of the copy"), "{said}");
 
-    // An active side that answers and refuses is not out of reach.
+    // An active side that answers and refuses is not treated as unreachable.
     remote(&cell, 0, &["replicate", "--from", &url, "--to", "copy", "--once"]);
     for lossy in ["1", "any"] {
         let words = [&["activate", "copy", "--lossy", lossy], &REMOTE[..]].concat();

@@ -1,4 +1,4 @@
-//! `jetcell disk`: what is shown of drives and file systems, and what is refused.
+//! Tests of `jetcell disk`: its output for drives and file systems, and the targets that it refuses.
 
 use std::os::unix::fs::FileExt;
 use testkit::{Need, skip};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
-/// Whether the file system of the cells reports extents.
+/// Returns true if the file system of the cells reports extents.
 fn extents_known(cell: &Cell) -> bool {
     cell.write("probe", "text");
     cell.program(&["disk", "fragmentation", "probe"]).status().unwrap().success()
@@ -62,16 +62,16 @@ fn what_has_no_extents_is_refused() {
     let path = memory.path().join("a.edb");
     std::fs::write(&path, "text").unwrap();
     let path = path.to_str().unwrap();
-    // A container may have a file system with extents there.
+    // In a container, this path may be on a file system with extents.
     if !cell.program(&["disk", "fragmentation", path]).status().unwrap().success() {
         assert!(refused(&[path]).contains("does not tell where a file is (FIEMAP)"));
     }
 }
 
-/// A test of a directory with tiny steps.
+/// Options for a test of a directory with very short steps.
 const QUICK: [&str; 8] = ["disk", "test", "--size", "16MiB", "--seconds", "0.01", "--zones", "4"];
 
-/// Whether files of the cells can bypass the kernel's cache.
+/// Returns true if files of the cells can bypass the kernel's cache.
 fn direct(cell: &Cell) -> bool {
     jetcell_vfs::direct_io_available(&cell.path("."))
 }
@@ -186,7 +186,7 @@ fn memory_and_file_systems_without_direct_io_are_refused() {
         }
         _ => skip(Need::Kernel, "/dev/shm is no memory"),
     }
-    // An overlay over ramfs, which has no direct I/O.
+    // An overlay on ramfs, which does not support direct I/O.
     let overlay = "mount -t ramfs none m && mkdir m/u m/w m/l && head -c 16777216 /dev/zero > m/u/a \
                    && mount -t overlay none -o lowerdir=m/l,upperdir=m/u,workdir=m/w o || exit 99; exec \"$0\" disk test o/a";
     cell.make_dir("m");
@@ -216,7 +216,7 @@ fn files_are_overwritten_only_with_write_and_force() {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    // A new file is written, and removed.
+    // A new file is created, written, and removed.
     let new = tested(&["new.bin", "--write"]);
     assert_eq!(
         (&new["targets"][0]["kind"], &new["targets"][0]["written"]),
@@ -224,7 +224,7 @@ fn files_are_overwritten_only_with_write_and_force() {
     );
     assert_eq!(new["steps"].as_array().unwrap().len(), 3);
     assert!(!cell.path("new.bin").exists() && std::fs::read(&path).unwrap() == before);
-    // An existing one is only read, and refused with --write.
+    // An existing file is only read. With --write, it is refused.
     assert_eq!(tested(&["old.bin"])["targets"][0]["kind"], "file");
     cell.program_refused(&["disk", "test", "old.bin", "--write"]);
     assert!(std::fs::read(&path).unwrap() == before);
@@ -232,7 +232,7 @@ fn files_are_overwritten_only_with_write_and_force() {
     assert_eq!(old["targets"][0]["kind"], "overwritten_file");
     let after = std::fs::read(&path).unwrap();
     assert_eq!(after.len(), before.len(), "the file stays as long as it was");
-    // All of it but what is no whole block was filled with other bytes.
+    // The whole file was overwritten, except for the incomplete block at its end.
     let same = after.chunks(4096).filter(|block| block.iter().all(|byte| *byte == 7)).count();
     assert_eq!((same, &after[16 << 20..]), (1, &[7; 5][..]));
 }
@@ -258,7 +258,7 @@ fn prices_power_and_preconditioning_are_in_every_form() {
     let (page, markdown) = (read("report.html"), read("report.md"));
     let result: Value = serde_json::from_str(&read("result.json")).unwrap();
     for form in [&text, &page, &markdown] {
-        // 8 W are 70.08 kWh a year.
+        // 8 W correspond to 70.08 kWh a year.
         for said in [
             "Price (EUR)",
             "249.00",
@@ -290,7 +290,7 @@ fn a_whole_test_has_a_longest_time() {
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let count = |name: &str| found[name].as_array().unwrap().len();
     assert!(count("steps") + count("left_out") > 50, "{found}");
-    // Without it more than 50 steps of 3 s.
+    // Without the limit, the test would have more than 50 steps of 3 s.
     assert!(found["seconds"].as_f64().unwrap() < 60.0 && found["options"]["longest_seconds"] == 1.0);
 }
 
@@ -336,7 +336,7 @@ fn a_test_that_is_killed_leaves_nothing() {
     cell.make_dir("data");
     let words = ["disk", "test", "--size", "16MiB", "--seconds", "60", "data"];
     let mut child = cell.program(&words).stderr(std::process::Stdio::null()).spawn().unwrap();
-    // The file is open once the process has a descriptor without a name in the directory.
+    // The file is open once the process has a descriptor for the unnamed file in the directory.
     let descriptors = format!("/proc/{}/fd", child.id());
     let opened = || {
         let entries = std::fs::read_dir(&descriptors).ok()?;
@@ -349,7 +349,7 @@ fn a_test_that_is_killed_leaves_nothing() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // Killed before the file had lost its name, which the next test removes, or after.
+    // If the process was killed before the file lost its name, the next test removes the file.
     let left: Vec<_> =
         std::fs::read_dir(cell.path("data")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name.to_string_lossy().starts_with(".jetcell-disk-test-")), "{left:?}");
@@ -395,7 +395,7 @@ fn what_fragmentation_costs_is_measured() {
             assert!(form.contains(said), "{said}: {form}");
         }
     }
-    // The report of a run has the pieces before and after its load.
+    // The report of a run lists the pieces before and after its load.
     let run = cell.program(&["report", "out/runs/scattered-1", "--format", "markdown"]).output().unwrap();
     let report = String::from_utf8(run.stdout).unwrap();
     let stored = std::fs::read(cell.path("out/runs/scattered-1/result.json")).unwrap();
@@ -406,7 +406,7 @@ fn what_fragmentation_costs_is_measured() {
         let row = report.lines().find(|line| line.contains(&format!("| {when} |"))).unwrap_or(&report);
         assert!(row.replace(',', "").contains(&format!("| {count} |")), "{when}: {row}");
     }
-    // The scattered database is the same: it is sound.
+    // The scattered database passes the check.
     let checked = cell.program(&["check", "x/scattered/Jetstress001001.edb"]).output().unwrap();
     assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
     for (more, said) in [

@@ -1,4 +1,4 @@
-//! `jetcell doctor`: what is observed, and that nothing is left behind.
+//! Tests of `jetcell doctor`: its observations, and that it leaves no files.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `jetcell dump`: exit codes, both forms of output, refusals, and that no file is touched.
+//! Tests of `jetcell dump`: exit codes, both output formats, refusals, and that files are not changed.
 
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use testkit::corpus::Corpus;
 
 use crate::cell::Cell;
 
-/// A cell with one real file of each format, under the names that the help uses.
+/// Creates a cell with one real file of each format, with the names that the help uses.
 fn cell_with_files() -> Option<Cell> {
     let corpus = Corpus::locate()?;
     let cell = Cell::new();
@@ -35,7 +35,7 @@ fn run(cell: &Cell, arguments: &[&str]) -> Output {
 
 const KINDS: [&str; 8] = ["header", "pages", "tree", "schema", "space", "log", "checkpoint", "flushmap"];
 
-/// Every example of every help text runs on real files, in both forms, and leaves them as they were.
+/// Runs every example of every help text on real files, in both output formats. The files must not change.
 #[test]
 fn the_examples_of_the_help_run() {
     let Some(cell) = cell_with_files() else { return };

@@ -1,4 +1,4 @@
-//! `jetcell test durability`: writers that are killed, storage that forgets, and what is refused.
+//! Tests of `jetcell test durability`: killed writers, storage that loses writes, and input that is refused.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
-/// Lines of the journal that a writer must have before it is killed.
+/// Minimum number of journal lines before the writer is killed.
 const ENOUGH: usize = 300;
 
 fn lines(path: &Path) -> usize {
     fs::read_to_string(path).map_or(0, |text| text.lines().count())
 }
 
-/// Waits until the journal is long enough, and kills the writer.
+/// Waits until the journal has enough lines, and kills the writer.
 fn kill(mut writer: Child, journal: &Path) {
     while lines(journal) < ENOUGH {
         assert!(writer.try_wait().unwrap().is_none(), "the writer ended by itself");
@@ -65,7 +65,7 @@ fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
     assert_eq!(again["last_acknowledged"], found["last_acknowledged"]);
     assert!(cell.program_refused(&stored).starts_with("verdict is not empty"));
 
-    // A sector of the log gets other bytes.
+    // Overwrite a sector of the log.
     let log = fs::OpenOptions::new().write(true).open(cell.path("tested/log/current")).unwrap();
     log.write_all_at(&[0xFF; 512], 512).unwrap();
     let (code, found) = verification(verify());
@@ -73,7 +73,7 @@ fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
     assert_eq!((code, &finding["path"]), (Some(1), &"log/current".into()), "{found}");
     assert_eq!(found["first_missing"], finding["operation"]);
 
-    // The engine loses its logs.
+    // Remove the logs of the engine.
     for entry in fs::read_dir(cell.path("tested/engine")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "log") {
@@ -85,7 +85,7 @@ fn a_killed_writer_is_verified_and_what_is_taken_away_is_found() {
     assert!(code == Some(1) && findings.iter().any(|finding| finding["kind"] == "transaction"), "{found}");
 }
 
-/// A witness in another process, which keeps the journal, and its address.
+/// Starts a witness in another process, which stores the journal. Returns the process and its address.
 fn listening(cell: &Cell) -> (Child, String) {
     let listen = ["test", "durability", "--listen", "0", "--journal", "journal"];
     let mut witness = cell.program(&listen).stderr(Stdio::piped()).spawn().unwrap();
@@ -161,7 +161,7 @@ fn what_cannot_be_tested_is_refused() {
             .starts_with("journal: File exists")
     );
     assert!(refused(&["new", "--witness", "none/journal"]).starts_with("none/journal: No such file"));
-    // Nothing listens at port 1.
+    // No program listens on port 1.
     assert!(refused(&["new", "--witness", "tcp:127.0.0.1:1"]).contains("the witness cannot be reached"));
     assert!(refused(&["new", "--witness", "tcp:127.0.0.1"]).contains("the witness cannot be reached"));
     assert!(refused(&["new"]).contains("--witness"));

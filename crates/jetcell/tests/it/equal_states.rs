@@ -1,4 +1,4 @@
-//! Runs that begin from equal states: `--reset` keeps prepared databases and puts them back.
+//! Tests of runs that start from equal states: `--reset` saves prepared databases and restores them.
 
 use std::fs;
 use testkit::{Need, skip};
@@ -9,7 +9,7 @@ use crate::cell::Cell;
 use crate::loop_devices::{LoopDevice, MountPoint, can_mount, run};
 use crate::runs::rows;
 
-/// The phases of a run.
+/// Returns the names of the phases of a run.
 fn phases(result: &Value) -> Vec<&str> {
     result["phases"].as_array().unwrap().iter().map(|phase| phase["phase"].as_str().unwrap()).collect()
 }
@@ -33,7 +33,7 @@ fn runs_begin_from_the_state_that_was_kept() {
         assert!(database("d/prepared") == kept, "the kept state does not change");
     }
 
-    // A crash while databases were put back.
+    // A crash while databases were restored.
     let state = cell.path("d/jetcell-prepared.json");
     let text =
         fs::read_to_string(&state).unwrap().replace("\"putting_back\": false", "\"putting_back\": true");
@@ -48,12 +48,12 @@ fn runs_begin_from_the_state_that_was_kept() {
     let other = ["--config", "wide.toml", "--dir", "d", "--databases", "1", "--open", "--reset", "copy"];
     let refused = cell.refused(&[&other[..], &["--output", "out6"]].concat());
     assert!(refused.contains("the prepared state is of 2 databases"), "{refused}");
-    // New databases have no earlier state.
+    // A run that creates new databases removes the saved state.
     run("out7", &["--force"]);
     assert!(!state.exists() && !cell.path("d/prepared/Jetstress001001.edb").exists());
 }
 
-/// On a file system that can share blocks between files, which root makes in a loop device.
+/// Runs on a file system that can share blocks between files. Root creates it on a loop device.
 #[test]
 fn blocks_are_shared_with_the_state_that_was_kept() {
     let cell = Cell::with_limits();
@@ -74,8 +74,8 @@ fn blocks_are_shared_with_the_state_that_was_kept() {
     let reset = ["--dir", "v", "--size", "64MiB", "--reset", "snapshot", "--duration", "1s"];
     let changing = fs::read_to_string(cell.path("wide.toml")).unwrap();
     let reading = format!("mix = {{ insert = 0, delete = 0, replace = 0, read = 100 }}\n{changing}");
-    // A load that changes the database takes blocks of its own, as many as it has changed, also
-    // while it warms the cache. So how much is shared shows after loads that only read.
+    // A load that changes the database allocates new blocks for its changes, even while it warms the cache. Loads
+    // that only read therefore show how many blocks are shared.
     cell.write("wide.toml", &reading);
     let before = free();
     let created = cell.run("out1", 0, &reset);

@@ -1,4 +1,4 @@
-//! `jetcell report --esrp`: the document of real runs, and refusals of what cannot be one.
+//! Tests of `jetcell report --esrp`: the document of real runs, and runs that are refused.
 
 use std::fs;
 use std::process::Output;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::cell::Cell;
 
-/// `result.json` and `samples.csv` of a short run, made once.
+/// `result.json` and `samples.csv` of a short run that is made once.
 static RUN: LazyLock<(Value, Vec<u8>)> = LazyLock::new(|| {
     let cell = Cell::with_limits();
     let result = cell.run("out", 0, &["--dir", "d", "--duration", "1s", "--sample-interval", "200ms"]);
     (result, fs::read(cell.path("out/samples.csv")).unwrap())
 });
 
-/// The run in a directory of its own, as that of another server.
+/// Stores the run in a separate directory, as the run of another server.
 fn store(cell: &Cell, name: &str, change: impl Fn(&mut Value)) {
     let mut result = RUN.0.clone();
     result["machine"]["host"] = json!(name);
@@ -66,7 +66,7 @@ fn runs_of_two_servers_become_a_document() {
     let row = format!("| Achieved Transactional I/O per Second | {both} |");
     assert!(paper.contains(&row), "{row}: {paper}");
 
-    // Without --out the document is on standard output, and the findings are on standard error.
+    // Without --out, the document is written to standard output, and the findings to standard error.
     let output =
         cell.program(&["report", "--esrp", "solution.toml", "one", "two/result.json"]).output().unwrap();
     ended(&output, 1);

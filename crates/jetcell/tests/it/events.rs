@@ -1,4 +1,4 @@
-//! `jetcell events`.
+//! Tests of `jetcell events`.
 
 use crate::cell::Cell;
 
@@ -23,7 +23,7 @@ fn events_are_shown_by_number_and_severity() {
     };
     let all = shown(&[], 0);
     assert_eq!(all.lines().count(), 3, "{all}");
-    // An event of an earlier version has no text, and text from a file cannot control the terminal.
+    // An event of an earlier version has no text. Text from a file cannot control the terminal.
     assert!(all.contains("run started") && !all.contains('\u{1b}'), "{all}");
     assert!(shown(&["--id", "721"], 0).contains("721  Done."));
     assert_eq!(shown(&["--id", "721", "--id", "474"], 0).lines().count(), 2);
@@ -31,7 +31,7 @@ fn events_are_shown_by_number_and_severity() {
     assert_eq!(shown(&["--json", "--id", "474"], 0), format!("{}\n", LINES.lines().nth(1).unwrap()));
     assert_eq!(shown(&["--id", "300"], 0), "");
 
-    // A process that was killed leaves half a line.
+    // A process that was killed leaves an incomplete line.
     cell.write("out/events.jsonl", format!("{LINES}{{\"at\":\"2026"));
     assert_eq!(shown(&[], 1).lines().count(), 3);
     cell.write("out/events.jsonl", vec![b'x'; 3 << 20]);

@@ -1,4 +1,4 @@
-//! `jetcell export`: options about the form of values, and what it says of values that it cannot show.
+//! Tests of `jetcell export`: options for the format of values, and reports of values that cannot be exported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use testkit::corpus::Corpus;
 use crate::cell::Cell;
 use crate::copies::run;
 
-/// Texts of the table, in the order of their rows. Numbers are no formulas.
+/// Texts of the table, in row order. Numbers are not treated as formulas.
 const TEXTS: [&str; 8] = ["=1+1", "+1", "-x", "@a", "plain", "-3.5", "\tx", "a=b"];
-/// The last integer that a double holds, and the next one.
+/// The first integer that a double cannot represent exactly.
 const WIDE: i64 = (1 << 53) + 1;
 
-/// A clean database whose content is made in one transaction.
+/// Creates a clean database whose content is inserted in one transaction.
 fn made(directory: &Path, content: impl FnOnce(&mut Session, &Arc<Database>)) -> PathBuf {
     fs::create_dir_all(directory).unwrap();
     let mut options = InstanceOptions::new(directory).unwrap();
@@ -38,7 +38,7 @@ fn made(directory: &Path, content: impl FnOnce(&mut Session, &Arc<Database>)) ->
     path
 }
 
-/// A clean database with a table `t` of these texts, each with an integer.
+/// Creates a clean database with a table `t` of these texts, each with an integer.
 fn database(directory: &Path, texts: &[&str]) -> PathBuf {
     let text = ColumnDefinition::new("=Text", ColumnType::Text);
     let definition = TableDefinition {
@@ -95,7 +95,8 @@ fn integers_beyond_doubles_are_strings_in_json_if_they_are_asked_for() {
 #[test]
 fn a_lone_surrogate_costs_one_character_a_line_and_exit_code_1() {
     let cell = Cell::new();
-    // The engine takes no such text, so that the file is changed: a private character becomes half of a pair.
+    // The engine does not accept such text, so the file is modified: a private-use character is replaced by one half
+    // of a surrogate pair.
     let path = database(&cell.path("app"), &["before\u{e000}after", "whole"]);
     let mut bytes = fs::read(&path).unwrap();
     let text: Vec<u8> = "e\u{e000}a".encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -123,9 +124,11 @@ fn a_lone_surrogate_costs_one_character_a_line_and_exit_code_1() {
     }
 }
 
-/// A directory: the account 500 of a domain, in the column of `objectSid` and in one of another table.
+/// Exports a directory with the account 500 of a domain, whose identifier is in the column `objectSid` and in a
+/// column of another table.
 ///
-/// The directories of the corpus are those of an installation before its first domain, so that no object in them has an identifier.
+/// The directories in the corpus are from installations before their first domain, so no object in them has an
+/// identifier.
 #[test]
 fn the_last_part_of_an_identifier_is_big_endian_in_the_table_of_objects() {
     const SID: [u8; 28] =

@@ -1,4 +1,4 @@
-//! `jetcell test filesystems`: two directories in turns, and what is refused.
+//! Tests of `jetcell test filesystems`: two directories in alternation, and input that is refused.
 
 use serde_json::Value;
 
@@ -40,7 +40,7 @@ fn two_directories_are_compared_in_turns() {
         rows[0]["means"][0].as_f64().unwrap() > 0.0 && rows[0]["differences"][1]["half_width"].is_number()
     );
     assert!(found["directories"][0]["allocated_bytes"].as_u64().unwrap() >= 64 << 20);
-    // Each run can be shown by itself.
+    // Each run can be shown separately.
     let run = cell.program(&["report", "out/runs/2-2", "--format", "json"]).output().unwrap();
     assert!(!run.stdout.is_empty(), "{}", String::from_utf8_lossy(&run.stderr));
     let page = std::fs::read_to_string(cell.path("out/report.html")).unwrap();

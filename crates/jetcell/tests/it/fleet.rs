@@ -1,7 +1,7 @@
-//! Fleets of three processes with a real NATS server on the loopback interface: one result, and what happens when a host, the
-//! coordinator, the network or the server fails.
+//! Tests of fleets of three processes with a real NATS server on the loopback interface: one combined result, and the
+//! failure of a host, the coordinator, the network or the server.
 //!
-//! Without `nats-server` these tests say so and are skipped.
+//! Without `nats-server`, these tests print a message and are skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,10 +19,10 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
-/// Longer than any of these fleets takes on a busy machine.
+/// Timeout that is longer than any of these fleets needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// Limits are wide, and the load is small, because these tests do not judge the storage of the test machine.
+/// Options with wide limits and a small load, because these tests do not judge the storage of the test machine.
 const OPTIONS: &str = "
 [options]
 size = '32MiB'
@@ -45,7 +45,7 @@ fn server_program() -> Option<PathBuf> {
     directories.map(|directory| directory.join("nats-server")).find(|file| file.is_file())
 }
 
-/// Whether the server is installed.
+/// Returns true if the server is installed.
 fn has_server() -> bool {
     let found = server_program().is_some();
     if !found {
@@ -58,7 +58,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// A process that ends with the test.
+/// A process that is killed when the test ends.
 struct Process(Child);
 
 impl Drop for Process {
@@ -89,7 +89,7 @@ impl Process {
         Output { status: self.0.wait().unwrap(), stdout, stderr }
     }
 
-    /// The exit code, and what it said on stderr.
+    /// Waits for the exit. Returns the exit code and the text on stderr.
     fn end(self, what: &str) -> (Option<i32>, String) {
         let output = self.output(what);
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -153,7 +153,7 @@ impl Fleet {
         }
     }
 
-    /// Waits until hosts measure.
+    /// Waits until the hosts are measuring.
     fn wait_for_window(&self, ranks: &[u32]) {
         for rank in ranks {
             let samples = self.cell.path(&format!("host{rank}/db/run/samples.csv"));
@@ -178,7 +178,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// The buckets of a stored histogram, added to those before.
+/// Adds the buckets of a stored histogram to `all`.
 fn add_buckets(all: &mut BTreeMap<u64, u64>, text: &str) {
     for bucket in text.split_ascii_whitespace() {
         let (us, count) = bucket.split_once(':').unwrap();
@@ -186,7 +186,7 @@ fn add_buckets(all: &mut BTreeMap<u64, u64>, text: &str) {
     }
 }
 
-/// The histograms and sums of a fleet are those of its hosts.
+/// Checks that the histograms and totals of a fleet equal the sums over its hosts.
 fn check_sums(fleet: &Value, hosts: &[Value]) {
     for (name, merged) in fleet["histograms"].as_object().unwrap() {
         let (mut found, mut expected) = (BTreeMap::new(), BTreeMap::new());
@@ -205,7 +205,7 @@ fn check_sums(fleet: &Value, hosts: &[Value]) {
     assert!((found - iops).abs() < 1e-6 * iops.max(1.0), "{found} {iops}");
 }
 
-/// A stored result keeps to the schema, as an independent validator judges it.
+/// Checks a stored result against the schema with an independent validator.
 #[track_caller]
 fn check_schema(result: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -241,7 +241,7 @@ fn start_server_with(port: u16, more: &[&str]) -> Process {
     server
 }
 
-/// A connection that can be cut: forwards bytes between clients and a server.
+/// A proxy that forwards bytes between clients and a server, and can cut the connections.
 struct Proxy {
     port: u16,
     cut: Arc<AtomicBool>,
@@ -266,7 +266,8 @@ impl Proxy {
     }
 }
 
-/// A cut connection swallows bytes, as a network without a route does, and neither side gets an error.
+/// Forwards bytes. A cut connection discards them, as a network without a route does, and neither side receives an
+/// error.
 fn forward(mut from: TcpStream, mut to: TcpStream, is_cut: &AtomicBool) {
     let mut buffer = [0; 16 << 10];
     while let Ok(read) = from.read(&mut buffer) {
@@ -312,7 +313,7 @@ fn three_hosts_give_one_result_although_the_server_is_lost_meanwhile() {
     let directory = fleet.directory();
     assert_eq!(json(&directory.join("fleet.json")), printed);
     check_schema(&directory.join("fleet.json"));
-    // What the hosts have themselves, not what they sent.
+    // Results that are stored on the hosts, not those that the hosts sent.
     let own: Vec<Value> =
         (0..3).map(|rank| json(&fleet.cell.path(&format!("host{rank}/db/run/result.json")))).collect();
     check_sums(&printed, &own);
@@ -322,7 +323,7 @@ fn three_hosts_give_one_result_although_the_server_is_lost_meanwhile() {
     }
     let page = fs::read_to_string(directory.join("report.html")).unwrap();
     assert!(page.contains("All hosts over time") && page.contains("<svg"), "{page}");
-    // Other commands read all hosts as one run, and each host as its own.
+    // Other commands read the fleet as one run, and each host as a separate run.
     for run in [directory.clone(), directory.join("host-2")] {
         let shown = fleet.cell.program(&["report", run.to_str().unwrap()]).output().unwrap();
         assert!(!shown.stdout.is_empty(), "{}", String::from_utf8_lossy(&shown.stderr));
@@ -359,7 +360,7 @@ fn each_host_measures_alone_before_all_measure_together() {
         let alone = &row["alone"];
         assert!(alone["measured_seconds"].as_f64().unwrap() >= 2.0, "{alone}");
         assert!(alone["operations_per_second"].as_f64().unwrap() > 0.0, "{alone}");
-        // In the order of ranks, and never two at a time.
+        // The hosts measure in rank order, and never two at the same time.
         let (started, ended) = (time(&alone["started"]), time(&alone["ended"]));
         assert!(started < ended && before.is_none_or(|before| before <= started), "{rank}: {rows:?}");
         before = Some(ended);
@@ -403,7 +404,7 @@ fn lost_hosts_are_named_and_a_killed_coordinator_is_taken_up() {
     check_sums(&printed, &[json(&fleet.cell.path("host0/db/run/result.json"))]);
     let (code, said) = whole.end("the host that is left");
     assert!(matches!(code, Some(0 | 1)), "{said}");
-    // Its lease ends the host that was cut off, and its result is whole.
+    // The host that was cut off stops when its lease expires. Its result is complete.
     let (code, said) = cut.end("the host that is cut off");
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("the result is on this host"), "{said}");
@@ -436,11 +437,11 @@ fn ctrl_c_ends_every_host_and_a_frozen_one_is_lost() {
         let (code, said) = host.end("a host");
         assert_eq!(code, Some(1), "host {rank}: {said}");
     }
-    // No server is left.
+    // The server has exited.
     assert!(TcpStream::connect(("127.0.0.1", fleet.port)).is_err());
 }
 
-/// Starts a coordinator and two hosts, and returns what the coordinator said when it refused the fleet.
+/// Starts a coordinator and two hosts. Returns the message with which the coordinator refused the fleet.
 fn refused(fleet: &Fleet, hosts: Vec<Process>) -> String {
     let listening = fleet.listening();
     let (code, said) = fleet.coordinator(&strings(&listening)).end("the coordinator");
@@ -515,7 +516,7 @@ fn hosts_are_started_by_ssh() {
     }
     let fleet = Fleet::new(2, "[options]\nduration = '2s'");
     let secret = fleet.cell.secret("token", "s3cret'{}\n");
-    // Runs the command as a shell on another machine would, and notes it.
+    // This script runs the command as a shell on another machine would, and records it.
     let program = Path::new(env!("CARGO_BIN_EXE_jetcell")).parent().unwrap().display().to_string();
     let seen = fleet.cell.path("seen");
     let script = format!(

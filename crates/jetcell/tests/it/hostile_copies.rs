@@ -1,4 +1,4 @@
-//! What others put into the way of copies: links, secrets that other users can read, registrations that cannot be read.
+//! Tests of hostile conditions for copies: links, secrets that other users can read, and unreadable registrations.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -19,7 +19,7 @@ fn site() -> Cell {
     cell
 }
 
-/// A server without TLS, and the lines that it has printed. It ends with this.
+/// A server without TLS, its port, and the lines that it has printed. Dropping this ends the server.
 struct Serve(Child, u16, Vec<String>);
 
 impl Serve {
@@ -67,7 +67,7 @@ fn a_server_reports_links_and_does_not_follow_them() {
         "{:?}",
         server.2
     );
-    // The copy asks for what is in incoming there, and gets nothing through the link.
+    // The copy requests the content of `incoming`, and receives nothing through the link.
     let url = server.url();
     let words = ["replicate", "--from", url.as_str(), "--to", "copy", "--once"];
     run(&cell, 0, &[&words[..], &TOKEN[..]].concat());

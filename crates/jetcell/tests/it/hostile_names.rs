@@ -1,4 +1,5 @@
-//! Names from files of others: no command sends their control characters to a terminal, a page or another program.
+//! Tests with names from files of other users: no command sends their control characters to a terminal, a page or
+//! another program.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -8,10 +9,11 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
-/// Clears the screen and changes the colour with the controls of ESC and C1, reverses text, and has a DEL and a line end.
+/// Text that clears the screen and changes the colour with ESC and C1 controls, reverses the text direction, and
+/// contains a DEL and a line end.
 const HOSTILE: &str = "x\u{1b}[2J\u{9b}31m\u{202e}\u{7f}\r\nFORGED";
 
-/// Characters that no output may have.
+/// Returns true for characters that must not occur in output.
 fn is_hostile(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -24,14 +26,15 @@ fn assert_harmless(what: &str, text: &str) {
     assert_eq!(found, None, "{what}: {:?}", found.map(shown));
 }
 
-/// The output of a command, which has no hostile character, and shows the name as escapes if `names`.
+/// Runs a command and checks that its output has no hostile character. If `names` is true, the output must contain
+/// the escaped name.
 #[track_caller]
 fn ran(cell: &Cell, words: &[&str], names: bool) -> Output {
     let output = cell.program(words).output().unwrap();
     let streams = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
     for text in &streams {
         assert_harmless(&format!("{words:?}"), text);
-        // A line end in HTML is a space, and one in a quoted field of CSV belongs to the field.
+        // A line end in HTML is equivalent to a space, and in a quoted CSV field it is part of the value.
         let is_exempt = text.starts_with("<!DOCTYPE html>") || words.contains(&"csv");
         let forged = text.lines().find(|line| line.trim_start().starts_with("FORGED"));
         assert!(is_exempt || forged.is_none(), "{words:?}: a name has a line of its own: {text}");
@@ -45,7 +48,7 @@ fn ran(cell: &Cell, words: &[&str], names: bool) -> Output {
     output
 }
 
-/// The commands that have no subcommands, as words.
+/// Collects the commands that have no subcommands, each as a list of words.
 fn leaves(cell: &Cell, words: &[&str], found: &mut Vec<Vec<String>>) {
     let output = cell.program(&[words, &["--help"]].concat()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -68,7 +71,7 @@ fn leaves(cell: &Cell, words: &[&str], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Every command with a hostile name in the place of its files. `@` stands for the name.
+/// Commands in which a hostile name replaces the file names. `@` stands for the name.
 const MISSING: &[&str] = &[
     "check @",
     "check @ --json",
@@ -160,7 +163,7 @@ fn every_command_shows_the_name_of_a_missing_file_harmlessly() {
     }
 }
 
-/// A database whose table, column and index names have control characters.
+/// Reads a database whose table, column and index names contain control characters.
 
 #[test]
 fn names_in_a_database_are_shown_harmlessly() {
@@ -200,7 +203,7 @@ fn names_in_a_database_are_shown_harmlessly() {
     }
 }
 
-/// An instance in a directory with a hostile name goes through backup, copies and maintenance.
+/// Runs backup, copies and maintenance for an instance in a directory with a hostile name.
 #[test]
 fn names_of_directories_are_shown_harmlessly() {
     let cell = Cell::with_limits();
@@ -257,7 +260,7 @@ fn names_in_stored_results_are_shown_harmlessly() {
     let mut result = cell.run("out", 0, &["--dir", "d", "--duration", "1s"]);
     hostile_text(&mut result, &["host", "kernel", "model", "file_system", "device", "note", "name"]);
     for name in ["a", "b"] {
-        // Comparisons show what differs.
+        // Comparisons show the differences.
         result["machine"]["kernel"] = format!("{HOSTILE}{name}").into();
         let text = serde_json::to_string_pretty(&result).unwrap();
         assert!(text.contains("[2J"), "a text was replaced");
@@ -285,7 +288,7 @@ fn names_in_stored_results_are_shown_harmlessly() {
     }
 }
 
-/// Adds the hostile text to every text of a result under one of these names.
+/// Appends the hostile text to every text in a result under one of these names.
 fn hostile_text(value: &mut Value, names: &[&str]) {
     match value {
         Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| match field {
@@ -335,7 +338,7 @@ fn names_of_arrays_are_shown_harmlessly() {
     }
 }
 
-/// A document of runs in a directory with a hostile name, from a configuration with hostile texts.
+/// Creates a document of runs in a directory with a hostile name, from a configuration with hostile texts.
 #[test]
 fn names_in_an_esrp_document_are_shown_harmlessly() {
     let cell = Cell::with_limits();

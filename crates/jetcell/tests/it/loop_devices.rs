@@ -1,5 +1,5 @@
-//! File systems that the command makes, and devices that it overwrites: with loop devices, which root may make. Elsewhere these
-//! tests say that they are skipped.
+//! Tests with loop devices, for file systems that the command creates and devices that it overwrites. They need root
+//! and are skipped with a message otherwise.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
-/// A loop device over an image, detached when it is dropped.
+/// A loop device on an image. It is detached when it is dropped.
 pub struct LoopDevice(pub String);
 
 impl LoopDevice {
-    /// `None` where there are none.
+    /// Attaches a loop device to an image. Returns `None` where loop devices are not available.
     pub fn over(image: &Path, bytes: u64) -> Option<LoopDevice> {
         let made = fs::File::create(image).and_then(|file| file.set_len(bytes));
         made.unwrap();
@@ -28,7 +28,8 @@ impl LoopDevice {
         (!name.is_empty()).then_some(LoopDevice(name))
     }
 
-    /// The device of a new partition, without a table; `None` where the kernel makes none.
+    /// Returns the device of a new partition that is not in a partition table. Returns `None` if the kernel cannot
+    /// create it.
     pub fn partition(&self, number: u64, from_mib: u64, mib: u64) -> Option<String> {
         let sectors = |mib: u64| (mib << 11).to_string();
         let words = [&self.0, &number.to_string(), &sectors(from_mib), &sectors(mib)];
@@ -41,7 +42,7 @@ impl LoopDevice {
     }
 }
 
-/// The device file of a partition comes a moment after it.
+/// Waits for the device file of a partition, which appears a moment after the partition.
 fn appears(path: &str) -> bool {
     let began = Instant::now();
     while !Path::new(path).exists() && began.elapsed() < Duration::from_secs(10) {
@@ -61,7 +62,7 @@ pub fn run(program: &str, words: &[&str]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Whether file systems can be made and mounted here.
+/// Returns true if file systems can be created and mounted.
 pub fn can_mount(cell: &Cell) -> bool {
     let Some(device) = LoopDevice::over(&cell.path("probe"), 16 << 20) else { return false };
     let point = cell.make_dir("probed");
@@ -75,7 +76,7 @@ pub fn can_mount(cell: &Cell) -> bool {
     mounted
 }
 
-/// Mount points, and images of loop devices, below a directory.
+/// Counts mount points, and images of loop devices, below a directory.
 pub fn attached_below(directory: &Path) -> usize {
     let below = |path: &str| Path::new(path).starts_with(directory);
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -103,7 +104,7 @@ kind = "zfs"
 name = "pool"
 "#;
 
-/// A test of the file systems in `list.toml`, on small images.
+/// Command that tests the file systems in `list.toml` on small images.
 const MAKE: [&str; 10] = [
     "test",
     "filesystems",
@@ -182,7 +183,7 @@ fn what_a_killed_test_left_is_found_and_removed() {
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("is left of a test that was killed; remove it with --clean-up"), "{stderr}");
     assert!(mounted() && !cell.path("out2").exists());
-    // From another place it is only named, with what removes it.
+    // For another directory of images, the leftover is only reported, with the command that removes it.
     cell.make_dir("elsewhere");
     let output =
         cell.program(&["test", "filesystems", "--images", "elsewhere", "--clean-up"]).output().unwrap();
@@ -195,7 +196,7 @@ fn what_a_killed_test_left_is_found_and_removed() {
     assert_eq!((attached_below(&images), fs::read_dir(&images).unwrap().count()), (0, 0), "{stderr}");
 }
 
-/// A mounted file system, unmounted when it is dropped.
+/// A mounted file system. It is unmounted when it is dropped.
 pub struct MountPoint(PathBuf);
 
 impl MountPoint {
@@ -211,7 +212,8 @@ impl Drop for MountPoint {
     }
 }
 
-/// Lets the kernel find an error in the file system of a device, so that it makes it read-only as mounted. False if it cannot.
+/// Makes the kernel detect an error in the file system of a device and remount it read-only. Returns false if this is
+/// not possible.
 fn trigger_error(device: &LoopDevice) -> bool {
     let name = device.0.trim_start_matches("/dev/");
     fs::write(format!("/sys/fs/ext4/{name}/trigger_fs_error"), "a test").is_ok()
@@ -252,7 +254,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
     let one_line = |text: &[u8], status: Option<i32>, expected: i32| {
         let text = String::from_utf8(text.to_vec()).unwrap();
         assert_eq!((status, text.lines().count()), (Some(expected), 1), "{text}");
-        // The call that waited for the journal when it ended gets the other answer.
+        // A call that was waiting for the journal when it was aborted fails with the other error.
         assert!(text.contains("Read-only file system") || text.contains("Input/output error"), "{text}");
         text
     };
@@ -264,7 +266,7 @@ fn a_volume_that_becomes_read_only_under_load_loses_nothing_and_recovers() {
             .ends_with("; make the volume writable, or use another one\n")
     );
     drop(mounted);
-    // The file system has an error on record. Nothing of the page cache is left now.
+    // The repair clears the recorded error of the file system. The page cache is empty now.
     let _ = run("e2fsck", &["-f", "-y", &device.0]);
     let _mounted = MountPoint::of("ext4", &device, point, "errors=remount-ro");
     let verify = ["test", "durability", "point/promised", "--verify", "journal", "--same-boot", "--json"];
@@ -330,7 +332,7 @@ fn devices_are_erased_only_if_nothing_needs_them() {
         (&found["targets"][0]["kind"], &found["targets"][0]["written"]),
         (&"erased_device".into(), &true.into())
     );
-    // Without --erase a device is only read.
+    // Without --erase, a device is only read.
     let before = fs::read(&image).unwrap();
     let output = cell.program(&["disk", "test", "--json", "--seconds", "0.02", device]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,5 @@
-//! Kinds of file systems that the command makes, what it does when it is stopped, and durability on such devices. Root only;
-//! elsewhere these tests say that they are skipped.
+//! Tests of the kinds of file systems that the command creates, of stopping it, and of durability on such devices.
+//! They need root and are skipped with a message otherwise.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use serde_json::Value;
 use crate::cell::Cell;
 use crate::loop_devices::{LoopDevice, attached_below, can_mount, run};
 
-/// A short load.
+/// Options of a short load.
 const LOAD: [&str; 6] = ["--size", "32MiB", "--turns", "1", "--fewest-turns", "1"];
 
-/// What a kind is mounted as.
+/// Returns the types as which a kind of file system is mounted.
 fn mounted_as(kind: &str) -> &[&str] {
     match kind {
         "ext4" | "ext4-fscrypt" | "luks" => &["ext4"],
@@ -73,7 +73,7 @@ fn every_kind_is_made_on_a_partition_that_may_be_erased() {
         let file_system = one.pointer("/storage/mount/file_system").unwrap().as_str().unwrap();
         assert!(mounted_as(kind).contains(&file_system), "{kind}: {file_system}");
         assert!(found["rows"][0]["means"][at].as_f64().unwrap() > 0.0, "{kind}");
-        // Whatever a file system does to data that cannot be compressed, it needs space for it.
+        // Every file system needs space for data that cannot be compressed.
         let used = one["allocated_bytes"].as_u64().unwrap();
         assert!((16 << 20..400 << 20).contains(&used), "{kind} uses {used} bytes");
     }
@@ -82,7 +82,7 @@ fn every_kind_is_made_on_a_partition_that_may_be_erased() {
     assert!(!mounts.contains(&format!(" {} ", device.display())), "{mounts}");
 }
 
-/// A test of ext4 on images that goes on until it is stopped.
+/// Starts a test of ext4 on images that runs until it is stopped.
 fn started(cell: &Cell, images: &Path) -> Child {
     let two = "[[filesystem]]\nkind = \"ext4\"\n[[filesystem]]\nkind = \"ext4\"\nname = \"other\"\n";
     cell.write("list.toml", two);
@@ -102,13 +102,13 @@ fn started(cell: &Cell, images: &Path) -> Child {
     child
 }
 
-/// The directory of the databases on the file system that is mounted now.
+/// Returns the directory of the databases on the file system that is currently mounted.
 fn databases(images: &Path) -> Option<PathBuf> {
     let work = fs::read_dir(images).ok()?.flatten().next()?.path();
     Some(work.join("0/databases")).filter(|path| path.is_dir())
 }
 
-/// Sends a signal, and waits for the end: exit code and stderr.
+/// Sends a signal and waits for the process to exit. Returns its exit code and stderr.
 fn stopped(child: Child, signal: &str) -> (Option<i32>, String) {
     assert!(run("kill", &["-s", signal, &child.id().to_string()]));
     let output = child.wait_with_output().unwrap();
@@ -216,6 +216,6 @@ fn durability_refuses_devices_and_a_witness_on_the_same_disk() {
         said(&near)
     );
     assert!(said(&same).contains("the witness is on the storage that is tested"), "{}", said(&same));
-    // The witness is far enough, and the partition is too small for the test.
+    // The witness is on another disk and is accepted. The partition is too small for the test.
     assert!(said(&far).contains("and the test may need 128.00 MiB"), "{}", said(&far));
 }

@@ -1,4 +1,5 @@
-//! The built command as a user runs it: its output, its exit codes, and that a refusal changes nothing.
+//! Tests of the built command as a user runs it: its output, its exit codes, and that a refused command changes
+//! nothing.
 
 mod backup;
 mod backup_interrupted;

@@ -1,4 +1,4 @@
-//! `jetcell maintain`, on the databases of a test.
+//! Tests of `jetcell maintain` on the databases of a test.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -21,7 +21,7 @@ fn store() -> Cell {
     cell
 }
 
-/// The result of a pass.
+/// Runs a pass. Returns its result.
 #[track_caller]
 fn maintained(cell: &Cell, exit: i32, options: &[&str]) -> Value {
     let output = cell.program(&[&["maintain"], &STORE[..], &["--json"], options].concat()).output().unwrap();
@@ -36,7 +36,7 @@ fn a_stopped_store_is_scanned_and_zeroed_and_a_damaged_page_is_named() {
     let count = |result: &Value, name: &str| result["databases"][0][name].as_u64().unwrap();
     assert!(first["complete"] == true && count(&first, "used") > 100, "{first}");
     assert_eq!((count(&first, "bad"), count(&first, "remainder")), (0, 0), "{first}");
-    // What has not changed since is not written again.
+    // Pages that have not changed since the first pass are not written again.
     let second = maintained(&cell, 0, &["--tasks", "scan,zero", "--batch", "320KiB"]);
     assert!(count(&second, "unchanged") > 100 && count(&second, "used") < count(&first, "used"), "{second}");
     let checked = cell.program(&["check", "--structure", STORE[1]]).output().unwrap();
@@ -49,7 +49,7 @@ fn a_stopped_store_is_scanned_and_zeroed_and_a_damaged_page_is_named() {
     let file = fs::File::options().read(true).write(true).open(cell.path(STORE[1])).unwrap();
     let (place, mut bytes) = ((60 + 1) * page_bytes + 2000, [0; 300]);
     file.read_exact_at(&mut bytes, place).unwrap();
-    // Other bytes than there are: zeroing fills unused ones with a letter.
+    // Write bytes that differ from the existing ones. Zeroing fills unused bytes with a letter.
     bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte ^= 1 + (at % 251) as u8);
     file.write_all_at(&bytes, place).unwrap();
     drop(file);
@@ -73,7 +73,7 @@ fn a_stopped_store_is_defragmented() {
         (defragmentation["passes_since_creation"].as_u64(), &database["bad"]),
         (Some(1), &Value::from(0))
     );
-    // Without the scan, there are no figures of one.
+    // Without the scan, the result contains no scan figures.
     let again = maintained(&cell, 0, &["--tasks", "defrag", "--latency-target", "50ms"]);
     let database = &again["databases"][0];
     assert_eq!(database["defragmentation"]["passes_since_creation"], 2, "{again}");
@@ -126,7 +126,7 @@ fn free_space_of_a_stopped_store_goes_back_to_the_file_system() {
     assert_eq!(len - file.len(), of("shrink", "bytes_returned"), "{result}");
     assert_eq!(of("shrink", "pages_after"), file.len() / (32 << 10) - 2, "{result}");
     assert!(file.blocks() <= blocks, "{result}");
-    // The scan stores its progress in the database, which may grow for that.
+    // The scan stores its progress in the database, which may grow as a result.
     let scanned = maintained(&cell, 0, &["--tasks", "scan"]);
     assert_eq!(scanned["databases"][0]["bad"], 0, "{scanned}");
     let again = maintained(&cell, 0, &["--tasks", "shrink"]);
@@ -173,7 +173,8 @@ fn a_pass_that_was_killed_resumes() {
     assert!(database["pages"].as_u64().unwrap() <= bytes / (32 << 10), "{resumed}");
 }
 
-/// A window of an hour that begins in three hours, or began half an hour ago, in UTC.
+/// Returns a maintenance window of one hour in UTC. It started half an hour ago if `open`, otherwise it starts in
+/// three hours.
 pub fn window(open: bool) -> String {
     let from = chrono::Utc::now() + chrono::Duration::minutes(if open { -30 } else { 180 });
     from.format("daily %H:%M 1h +00:00").to_string()
@@ -203,7 +204,7 @@ fn a_pass_runs_in_its_window_and_waits_outside() {
     assert!(interrupted["complete"] == false && interrupted["databases"][0]["pages"] == 0, "{interrupted}");
 }
 
-/// A database that was zeroed when it was created is zeroed faster than one that was not.
+/// The first pass is faster on a database that was zeroed when it was created.
 #[test]
 fn the_first_pass_after_zeroing_at_creation_is_short() {
     let used = [false, true].map(|at_creation| {
@@ -232,7 +233,7 @@ fn maintenance_beside_the_load_keeps_to_its_window() {
     assert_eq!(closed["defragmentation"][0]["pages_read"], 0, "{}", closed["defragmentation"]);
     assert!(closed["configuration"]["maintenance_window"].as_str().unwrap().ends_with(" 1h"));
     assert_eq!(closed["configuration"]["event_profile"], "sp1");
-    // The scan has the first half of the window.
+    // The scan is assigned the first half of the window.
     let in_first_half = chrono::Utc::now() - chrono::Duration::minutes(15);
     let first = in_first_half.format("daily %H:%M 2h").to_string();
     let open = cell.run("open", 0, &[&load[..], &[&first, "--force", "--event-profile", "modern"]].concat());
@@ -275,7 +276,7 @@ fn impossible_requests_change_nothing() {
     }
 }
 
-/// An instance of two databases, each with rows that were inserted in another order than that of their keys.
+/// Creates an instance with two databases, each with rows that were inserted in an order other than key order.
 fn two_databases(cell: &Cell) {
     let mut options = InstanceOptions::new(cell.make_dir("two")).unwrap();
     (options.page_size, options.log_file_size, options.cache_bytes) = (PageSize::KIB_4, 256 << 10, 4 << 20);
@@ -299,7 +300,7 @@ fn two_databases(cell: &Cell) {
 
 const DATABASES: [&str; 2] = ["two/a.edb", "two/b.edb"];
 
-/// Share of leaves of a table that are not followed by the next page, in percent, as `dump space` says.
+/// Returns the percentage of leaves of a table that are not followed by the next page, as reported by `dump space`.
 fn fragmentation(cell: &Cell, database: &str) -> f64 {
     let output = cell.program(&["dump", "space", "--json", database]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
@@ -344,7 +345,7 @@ fn a_database_that_cannot_be_worked_on_leaves_the_others_their_turn() {
     }
 }
 
-/// Where the kernel gives no mount namespace to this user, this is skipped.
+/// Skipped if this user cannot create a mount namespace.
 #[test]
 fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
     let cell = Cell::new();
@@ -365,7 +366,7 @@ fn a_read_only_file_system_is_refused_in_one_line_and_nothing_changes() {
     }
 }
 
-/// ramfs cannot punch holes. Skipped without a mount namespace.
+/// Uses ramfs, which cannot punch holes. Skipped without a mount namespace.
 #[test]
 fn a_task_that_fails_ends_for_its_database_only() {
     let cell = Cell::new();

@@ -1,5 +1,5 @@
-//! What users and scripts expect of any command: closed pipes, full devices, special files, signals, and one shape of
-//! errors.
+//! Tests of behaviour that users and scripts expect of any command: closed pipes, full devices, special files,
+//! signals, and a uniform format of errors.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +14,7 @@ use testkit::corpus::Corpus;
 
 use crate::cell::Cell;
 
-/// Commands that print something without any file.
+/// Commands that print output without reading any file.
 const PRINTERS: [&[&str]; 6] = [
     &["completions", "bash"],
     &["man"],
@@ -24,7 +24,7 @@ const PRINTERS: [&[&str]; 6] = [
     &["--help"],
 ];
 
-/// The output of a command, which must end within the time that a person waits.
+/// Returns the output of a command, which must finish within a time that a user would wait.
 pub fn finished(mut command: std::process::Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
@@ -81,7 +81,7 @@ fn a_full_output_device_is_one_line() {
         assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{words:?} {stderr}");
         assert!(stderr.starts_with("jetcell: standard output cannot be written: No space left"), "{stderr}");
     }
-    // Nothing is left to report to.
+    // Both outputs are full, so the error cannot be reported.
     let output = cell.program(&["check", "none"]).stderr(full()).output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
 }
@@ -327,7 +327,7 @@ fn colour_is_for_terminals_unless_it_is_asked_for() {
     let plain = run(&["--output", "runs/a"]);
     assert!(plain.starts_with("PASS: ") && plain.lines().count() == 1, "{plain}");
     assert!(run(&["--output", "runs/b", "--color", "always"]).starts_with("\u{1b}[32mPASS\u{1b}[0m: "));
-    // Commands that show stored runs.
+    // These commands show stored runs.
     for (words, coloured) in [
         (&["report", "runs"][..], "  \u{1b}[32mPASS\u{1b}[0m"),
         (&["report", "runs/a"], "\u{1b}[32mPASS\u{1b}[0m: "),
@@ -447,7 +447,7 @@ fn a_limit_of_the_file_size_is_an_error_and_not_the_end_of_the_process() {
     assert!(stderr.lines().count() == 1 && stderr.contains("File too large"), "{stderr}");
 }
 
-/// The limit does not apply to the superuser, so that the program runs as another user then.
+/// The limit does not apply to the superuser, so the program runs as another user in that case.
 #[test]
 fn a_limit_of_threads_is_an_error_and_no_panic() {
     let cell = Cell::new();
@@ -504,7 +504,7 @@ fn every_level_of_help_has_examples() {
         let below = text.split("\nCommands:\n").nth(1).unwrap_or_default();
         for line in below.lines().take_while(|line| line.starts_with("  ")) {
             let name = line.split_whitespace().next().unwrap().to_string();
-            // The text of this one is clap's.
+            // The text of the help command comes from clap.
             if name != "help" {
                 left.push([&command[..], &[name]].concat());
             }

@@ -1,4 +1,5 @@
-//! One process with many databases: neither its threads nor the bound of its memory grow with them.
+//! Tests of one process with many databases: neither the number of its threads nor its memory limit grows with the
+//! databases.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::cell::Cell;
 use crate::runs::wait_until;
 
-/// Threads of the process at most: four of the load, eight for all databases, those of the I/O backend and of views.
+/// Maximum number of threads of the process: four for the load, eight for all databases, and those of the I/O backend
+/// and of views.
 const THREADS: usize = 40;
 
 #[test]
@@ -21,9 +23,10 @@ fn threads_do_not_grow_with_databases_and_memory_stays_within_one_bound() {
         let tasks = fs::read_dir(&tasks).into_iter().flatten().flatten();
         let names: Vec<String> =
             tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok()).collect();
-        // Before its first worker, the process tries for a moment how many threads it may start.
+        // Before it starts its first worker, the process briefly tests how many threads it can start.
         at_work.fetch_or(names.iter().any(|name| name.starts_with("jetcell-work-")), Ordering::Relaxed);
-        // The kernel adds workers of its own to a process that uses io_uring, as many as a slow disk makes it want.
+        // The kernel adds worker threads to a process that uses io_uring. Their number depends on the speed of the
+        // disk.
         let own = names.iter().filter(|name| !name.starts_with("iou-")).count();
         let own = if at_work.load(Ordering::Relaxed) { own } else { 0 };
         most.fetch_max(own, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! `jetcell power` and `jetcell compare --drives`, with a plug that is a thread.
+//! Tests of `jetcell power` and `jetcell compare --drives` with a power plug that a thread simulates.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
-/// A Tasmota plug on this machine; it ends when this is dropped.
+/// A simulated Tasmota plug on this machine. It stops when this is dropped.
 struct Plug {
     server: Arc<tiny_http::Server>,
     serving: Option<thread::JoinHandle<()>>,
@@ -21,7 +21,7 @@ impl Plug {
         Plug::answering(move |_| format!("{{\"StatusSNS\":{{\"ENERGY\":{{\"Power\":{watts}}}}}}}"))
     }
 
-    /// A plug whose answer depends on how often it was asked before.
+    /// Creates a plug whose answer depends on the number of earlier requests.
     fn answering(answer: impl Fn(u32) -> String + Send + 'static) -> Plug {
         let server = Arc::new(tiny_http::Server::http("127.0.0.1:0").unwrap());
         let own = server.clone();
@@ -65,7 +65,8 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
         let record =
             ["power", "record", "--meter", &plug.meter(), "--scope", "server", "--interval", "100ms"];
         let test = [env!("CARGO_BIN_EXE_jetcell"), "test", "performance", "--config", "wide.toml", "--quiet"];
-        // A meter that says nothing for a tenth of the time, as a thread that must wait on a busy machine, gives no figure.
+        // A meter that is silent for a tenth of the time gives no result. A thread that has to wait on a busy machine
+        // can cause that.
         let load = ["--dir", &dir, "--output", &run_dir, "--size", "32MiB", "--duration", "8s"];
         cell.make_dir(&dir);
         if name == "green" {
@@ -108,7 +109,7 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
     let entry = |name: &str, price: u32| {
         format!("[[drive]]\nname = \"{name}\"\nrun = \"{name}-run\"\nprice = {price}\n")
     };
-    // The other run has measured its power itself.
+    // The other run has measured its power during the test.
     let of_log = "power = { log = \"green.csv\" }\n";
     cell.write(
         "drives.toml",
@@ -141,7 +142,7 @@ fn drives_are_compared_by_mail_load_price_and_energy() {
 #[test]
 fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
     let cell = Cell::new();
-    // It tells 4 W, and counts 0.5 Wh each time it is asked: watt-minutes, of which each answer has 30 more.
+    // The plug reports 4 W. Its counter advances by 0.5 Wh, which is 30 watt-minutes, with each request.
     let plug = Plug::answering(|asked| format!("{{\"power\":4,\"is_valid\":true,\"total\":{}}}", asked * 30));
     let meter = plug.meter().replace("tasmota", "shelly1");
     let record = [
@@ -166,7 +167,7 @@ fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
     let counter = |line: &str| line.split(',').nth(2).unwrap().parse::<f64>().unwrap();
     let counted: Vec<f64> = log.lines().skip(1).map(counter).collect();
     assert!(counted.len() >= 3 && counted.windows(2).all(|pair| pair[1] - pair[0] == 1800.0), "{log}");
-    // So few steps are no figure: the power is integrated.
+    // The counter has too few steps for a result, so the power is integrated.
     let rows: String = (0..60).map(|at| format!("{},4,{},drive\n", at * 1000, at / 10 * 1800)).collect();
     cell.write("few.csv", format!("unix_ms,watts,joules,scope\n{rows}"));
     let few = run(&cell, 0, &["power", "energy", "few.csv", "--json"]);
@@ -175,7 +176,7 @@ fn the_counter_of_a_plug_counts_and_energy_can_be_typed_in() {
     cell.write("long.csv", format!("unix_ms,watts,joules,scope\n{rows}"));
     let many = run(&cell, 0, &["power", "energy", "long.csv", "--json"]);
     assert!(many.contains("counter of the meter") && number(&many, "/energy/watts") == 1800.0, "{many}");
-    // As the author of a comparison typed it from a display.
+    // Values that a user reads from a display and types in.
     let typed = ["power", "energy", "--kwh", "1.10", "--hours", "27.5", "--scope", "server"];
     let more = ["--price-per-kwh", "0.185", "--currency", "USD", "--output", "out"];
     let text = run(&cell, 0, &[&typed[..], &more].concat());
@@ -245,7 +246,7 @@ fn a_board_controller_is_asked_by_ipmitool() {
     }
 }
 
-/// The list in the documentation, beside what was computed from the source again.
+/// Runs the list in the documentation, and compares the result with values that were recomputed from the source.
 #[test]
 fn a_published_comparison_comes_out_to_the_digit_with_its_errors() {
     let cell = Cell::new();
@@ -302,7 +303,7 @@ fn a_published_comparison_comes_out_to_the_digit_with_its_errors() {
             "wrong base",
             "the whole server",
         ] {
-            // Programs read +36.2 as 36.240.
+            // Programs read the exact value, for example 36.240 instead of +36.2.
             let exact = said.trim_start_matches('+');
             assert!(form.contains(if format == "csv" { exact } else { said }), "{format}: {said}: {form}");
         }
@@ -376,7 +377,7 @@ fn a_meter_without_a_figure_is_refused_before_the_command_starts() {
     assert!(cell.refused(&["--dir", "db", "--power-scope", "server"]).contains("needs --power-meter"));
     assert!(cell.program_refused(&["power", "energy", "old.csv"]).contains("no column unix_ms"));
     assert!(cell.program_refused(&["compare", "--drives", "old.csv"]).starts_with("old.csv: "));
-    // The status of the command is that of the recording.
+    // The exit status is that of the recording.
     let words =
         ["power", "record", "--meter", &plug.meter(), "--scope", "drive", "--output", "p.csv", "--", "false"];
     run(&cell, 1, &words);

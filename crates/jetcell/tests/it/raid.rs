@@ -1,4 +1,5 @@
-//! `jetcell raid create`, `status`, `fail`, `replace`, `rebuild`, `scrub`, `grow` and `destroy` as a user calls them.
+//! Tests of `jetcell raid create`, `status`, `fail`, `replace`, `rebuild`, `scrub`, `grow` and `destroy` as a user
+//! calls them.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -16,7 +17,7 @@ fn run(cell: &Cell, words: &[&str]) -> Output {
     cell.program(&[&["raid"], words].concat()).output().unwrap()
 }
 
-/// Runs a command that must end with this code, and returns what it prints.
+/// Runs a command, checks its exit code, and returns its output.
 #[track_caller]
 fn ended(cell: &Cell, code: i32, words: &[&str]) -> String {
     let output = run(cell, words);
@@ -30,7 +31,7 @@ fn json(cell: &Cell, code: i32, words: &[&str]) -> Value {
     serde_json::from_str(&ended(cell, code, &[words, &["--json"]].concat())).unwrap()
 }
 
-/// An array of six members with RAID-DP.
+/// Creates a RAID-DP array of six members.
 fn created(cell: &Cell) {
     let words = [
         "create",
@@ -77,7 +78,7 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
     assert_eq!(json(&cell, 1, &["status", "a"])["slots"][3]["state"], "rebuilding");
     assert_eq!(json(&cell, 0, &["rebuild", "a"])["state"], "optimal");
     assert_eq!(json(&cell, 0, &["rebuild", "a"])["bytes"], 0);
-    // A member that works is copied.
+    // The data of a working member is copied.
     assert!(ended(&cell, 0, &["replace", "a", "m0", "m8", "--size", SIZE]).contains("optimal"));
     assert_eq!(json(&cell, 0, &["scrub", "a"])["complete"], true);
 
@@ -94,7 +95,8 @@ fn an_array_loses_members_is_rebuilt_scrubbed_grown_and_destroyed() {
     assert!(cell.program_refused(&["raid", "destroy", "a"]).ends_with("add --force if that is intended"));
     assert!(ended(&cell, 0, &["destroy", "a", "--force"]).contains("7 files are no members any more"));
     assert!(cell.program_refused(&["raid", "status", "a"]).contains("jetcell raid create makes one"));
-    // The directory and the files can be used again. Those that left the array before its end still have superblocks.
+    // The directory and the files can be used again. Members that left the array before it was destroyed still have
+    // superblocks.
     ended(&cell, 0, &["create", "a", "--level", "raid5", "--force", "--members", "m0", "m1", "m2"]);
 }
 
@@ -134,7 +136,7 @@ fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
     let lock = RealVfs::new(RealOptions::default()).unwrap().lock(&cell.path("m2")).unwrap();
     assert!(refused("raid5", &["m1", "m2", "m3"]).contains("m2 is in use by another process"));
     drop(lock);
-    // Files that were made for a refused array are removed.
+    // Files that were created for a refused array are removed.
     let words = ["create", "a", "--level", "raid5", "--size", SIZE, "--members", "n1", "n2", "longer"];
     let text = String::from_utf8(run(&cell, &words).stderr).unwrap();
     assert!(text.contains("members must have the same size") && !cell.path("n1").exists(), "{text}");
@@ -150,7 +152,7 @@ fn what_cannot_be_a_member_is_refused_with_one_line_and_stays_as_it_is() {
     let text =
         cell.program_refused(&["raid", "create", "b", "--level", "raid5", "--members", "m1", "m2", "m3"]);
     assert!(text.contains("m1 holds a member of an array"), "{text}");
-    // Nor may they become members of this array a second time, or other files with data.
+    // Files that are already members of this array, or that contain other data, are refused too.
     let text = String::from_utf8(run(&cell, &["replace", "a", "0", "m2"]).stderr).unwrap();
     assert!(text.contains("m2 is in use") || text.contains("m2 is given twice"), "{text}");
     for (file, what) in
@@ -174,7 +176,7 @@ fn damaged_superblocks_leave_a_member_out_and_too_many_of_them_are_refused() {
         let file = std::fs::OpenOptions::new().write(true).open(cell.path(name)).unwrap();
         file.write_all_at(&vec![0xAA; end as usize], 0).unwrap();
     };
-    // The second superblock is enough.
+    // The second superblock suffices.
     wipe("m0", 4096);
     assert_eq!(json(&cell, 0, &["status", "a"])["state"], "optimal");
     wipe("m1", 8 << 20);
@@ -194,7 +196,7 @@ fn damaged_superblocks_leave_a_member_out_and_too_many_of_them_are_refused() {
     assert_eq!(json(&cell, 0, &["destroy", "a", "--force"])["members"], 3);
 }
 
-/// A slow rebuild of slot 1 that is under way, and the status of the array meanwhile.
+/// Starts a slow rebuild of slot 1. Returns its process, and the status of the array during the rebuild.
 fn rebuilding(cell: &Cell) -> (Child, Value) {
     created(cell);
     ended(cell, 0, &["fail", "a", "m1"]);
@@ -251,7 +253,7 @@ fn an_array_that_was_killed_and_misses_a_member_starts_only_on_demand() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text.contains("m4: left out: there is no such file"), "{text}");
     assert!(text.contains("or add --start-degraded"), "{text}");
-    // Nothing was changed: with the member back, all is well.
+    // Nothing was changed. When the member is back, the array is complete.
     std::fs::rename(cell.path("away"), cell.path("m4")).unwrap();
     assert_eq!(json(&cell, 0, &["rebuild", "a"])["state"], "optimal");
 }
@@ -278,11 +280,11 @@ fn an_array_is_measured_beside_plain_files() {
         .map(|target| target["name"].as_str().unwrap())
         .collect();
     assert!(names.len() == 2 && names[0].ends_with("/a"), "{names:?}");
-    // Every step has figures of both.
+    // Every step has figures for both the array and the files.
     for step in measured["steps"].as_array().unwrap() {
         assert!(step["figures"].as_array().unwrap().iter().all(|figure| !figure.is_null()), "{step}");
     }
-    // Nothing is left on the array.
+    // The array is empty again.
     let scrubbed = json(&cell, 0, &["scrub", "a"]);
     assert_eq!(scrubbed["unrecoverable_rows"], Value::Array(vec![]));
     let refused = cell.program_refused(&["raid", "bench", "nowhere"]);
@@ -296,7 +298,7 @@ fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     let words = ["create", "a", "--level", "raid-dp", "--size", "80MiB", "--members"];
     ended(&cell, 0, &[&words[..], &members].concat());
-    // The array is started to see what is on it, so that a refusal changes its superblocks.
+    // The array is started to examine its content, so a refusal still changes its superblocks.
     let refused = |directory: &str| {
         let output = cell.jetcell(&["--dir", directory]);
         assert_eq!(output.status.code(), Some(2));
@@ -324,11 +326,12 @@ fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
         let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         events.filter(|event| event["event"] == "test_ended").collect::<Vec<_>>()
     };
-    // Many blocks are one command.
+    // Many blocks are written in one command.
     let first = ends().pop().unwrap();
     let ratio = |event: &Value, what: &str| event[what].as_f64().unwrap();
     assert!(ratio(&first, "member_writes_per_host_write") < 1.0, "{first}");
-    // Four data members and two with parity: no block is written in place, so that each that leaves the memory takes half a block more.
+    // Four data members and two parity members: no block is written in place, so each block that leaves memory causes
+    // half a block of additional writes.
     assert!(ratio(&first, "data_and_parity_written_per_stored_block") >= 1.5, "{first}");
     let stored = ratio(&first, "stored_blocks");
     let blocks = first["members"]["data_and_parity"]["blocks_written"].as_f64().unwrap();
@@ -345,7 +348,7 @@ fn a_test_runs_on_luns_and_goes_back_to_a_snapshot() {
     assert_eq!(json(&cell, 0, &["snapshot", "create", "a", "mail", "full"])["snapshot"], "full");
     ended(&cell, 0, &["snapshot", "create", "a", "logs", "full"]);
     ended(&cell, 0, &["fail", "a", "1"]);
-    // Every page is verified before and after the load, by the way of two members that are lost.
+    // Every page is verified before and after the load, with two members lost.
     ended(&cell, 0, &["fail", "a", "m3"]);
     test(&["--output", "second", "--open"]);
     for lun in ["mail", "logs"] {
@@ -423,7 +426,7 @@ fn the_risk_of_an_array_is_calculated_from_its_own_rebuilds_and_scrubs() {
     let words = ["reliability", "--array", "a", "--latent-rate", "1e-4/h", "--afr", "2%"];
     let after = json(&cell, 0, &words);
     assert_eq!(defaults(&after), "[\"groups\",\"years\"]", "{after}");
-    // Rebuilt and scrubbed within seconds, so the risk is smaller than with the published times.
+    // The array was rebuilt and scrubbed within seconds, so the risk is lower than with the published times.
     let loss = |value: &Value| value["probability_of_loss"].as_f64().unwrap();
     assert!(loss(&after) > 0.0 && loss(&after) < loss(&before), "{after}");
     let given = json(&cell, 0, &[&words[..], &["--restore", "12h", "--scrub", "168h"]].concat());
@@ -472,7 +475,7 @@ fn links_do_not_lead_an_array_to_other_files() {
     }
     assert!(mirror("a", &["m0", "m1"], &[]).status.success());
 
-    // The write log is not made in a file that a link leads to.
+    // The write log is not created in a file that a link refers to.
     let zeros = vec![0; 2 << 20];
     std::fs::write(cell.path("zeros"), &zeros).unwrap();
     symlink(cell.path("zeros"), cell.path("a/write-log")).unwrap();
@@ -481,7 +484,7 @@ fn links_do_not_lead_an_array_to_other_files() {
     assert!(refused.status.code() == Some(2) && stderr.contains("write-log is a link"), "{stderr}");
     assert!(std::fs::read(cell.path("zeros")).unwrap() == zeros);
 
-    // A backup of a member, to which the name of the member leads, is no member that ends.
+    // A backup of a member, to which the path of the member is a link, is not erased with the array.
     std::fs::rename(cell.path("m0"), cell.path("backup")).unwrap();
     symlink(cell.path("backup"), cell.path("m0")).unwrap();
     let backup = std::fs::read(cell.path("backup")).unwrap();

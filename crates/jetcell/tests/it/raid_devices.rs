@@ -1,4 +1,4 @@
-//! Arrays on block devices: loop devices, which root may make. Elsewhere these tests say that they are skipped.
+//! Tests of arrays on block devices. They use loop devices, need root, and are skipped with a message otherwise.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -38,7 +38,7 @@ fn state(cell: &Cell) -> (Option<i32>, Value) {
     (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap()["state"].clone())
 }
 
-/// A command on arrays is refused with one line.
+/// Checks that a command on arrays is refused with one line. Returns the line.
 #[track_caller]
 fn refused(cell: &Cell, words: &[&str]) -> String {
     let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
@@ -134,10 +134,10 @@ fn devices_that_are_mounted_or_held_are_refused() {
     let text = refused(&cell, &create);
     assert!(text.contains("is in use by another process"), "{text}");
     drop(lock);
-    // It is free now, but not empty.
+    // The device is free now, but not empty.
     assert!(refused(&cell, &create).contains("holds data"));
     ended(&cell, &[&create[..], &["--force"]].concat());
-    // A running array holds its members.
+    // A running array claims its members.
     let array = assembled(&names);
     let text = refused(&cell, &["spare", "files", names[0], "--force"]);
     assert!(text.contains("is in use by another process"), "{text}");
@@ -145,13 +145,13 @@ fn devices_that_are_mounted_or_held_are_refused() {
     assert_eq!(claim().map(drop).unwrap_err().kind(), ErrorKind::ResourceBusy);
     assert!(!run("mount", &["-t", "ext4", names[0], point]), "mounted while the array ran");
     drop(array);
-    // A claim of a member keeps the array from starting.
+    // While another program claims a member, the array cannot start.
     let claimed = claim().unwrap();
     let members: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     let refused = Array::assemble(real(), &members, AssembleOptions::default()).map(drop);
     let Err(ArrayError::Refused(Refusal::InUse(path))) = refused else { panic!("{refused:?}") };
     assert_eq!(path, members[0]);
-    // One that ends soon, as that of udev, only delays it.
+    // A short claim, such as that of udev, only delays the start.
     thread::scope(|scope| {
         scope.spawn(move || {
             thread::sleep(Duration::from_millis(100));

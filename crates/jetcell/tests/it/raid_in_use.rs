@@ -1,4 +1,5 @@
-//! Commands on arrays that `jetcell raid serve` or a test uses: they run in that process, beside its load.
+//! Tests of commands on arrays that `jetcell raid serve` or a test uses. The commands run in that process,
+//! concurrently with its load.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use crate::cell::Cell;
 use crate::raid_serve::{Served, created, ended, has, tool};
 
-/// Waits for something to become true.
+/// Waits until a condition is true.
 #[track_caller]
 fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -23,7 +24,7 @@ fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// Runs a command that must end with this code. Returns standard output and standard error.
+/// Runs a command and checks its exit code. Returns standard output and standard error.
 #[track_caller]
 fn said(cell: &Cell, code: i32, words: &[&str]) -> (String, String) {
     let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
@@ -47,7 +48,7 @@ fn count(cell: &Cell, event: &str) -> usize {
     events(cell).iter().filter(|one| one["event"] == event).count()
 }
 
-/// Clients that write and verify until they are stopped.
+/// Starts clients that write and verify until they are stopped.
 fn clients(cell: &Cell, uri: &str) -> Child {
     let stop = cell.path("stop");
     let script = format!(
@@ -74,7 +75,8 @@ fn stopped(cell: &Cell, mut clients: Child) {
     assert!(clients.wait().unwrap().success(), "a client read something else than it wrote");
 }
 
-/// A scrub that would take hours, in progress. The event shows that it has begun; another scrub, to find out, could take its place.
+/// Starts a scrub that would take hours, and waits until it runs. The event proves that it has started. A second
+/// scrub as a probe could run in its place.
 fn slow_scrub(cell: &Cell) -> Child {
     let earlier = count(cell, "scrub_started");
     let mut scrub = cell.program(&["raid", "scrub", "a", "--rate", "1kB/s", "--json"]);
@@ -110,7 +112,7 @@ fn members_of_a_served_array_fail_and_are_replaced_and_scrubbed_under_its_client
     assert_eq!(json(&cell, &["grow", "a", "m8", "--size", "24MiB"])["slots"], 7);
     let scrubbed = json(&cell, &["scrub", "a"]);
     assert_eq!((&scrubbed["complete"], &scrubbed["damaged"]), (&true.into(), &Value::Array(vec![])));
-    // Refusals are those of an array that is not in use.
+    // The command is refused with the same messages as for an array that is not in use.
     for (words, what) in [
         (&["fail", "a", "9"][..], "9 is neither a member of the array nor a slot (0 to 6)"),
         (&["replace", "a", "0", "none"], "none does not exist; give --size"),
@@ -124,7 +126,7 @@ fn members_of_a_served_array_fail_and_are_replaced_and_scrubbed_under_its_client
     }
     assert!(!cell.path("n1").exists());
 
-    // A client that is killed, and one that is interrupted.
+    // One client is killed, and one is interrupted.
     let mut killed = slow_scrub(&cell);
     let (stdout, stderr) = said(&cell, 2, &["scrub", "a"]);
     assert!(stderr.contains("goes on already"), "{stdout}{stderr}");
@@ -154,7 +156,7 @@ fn path(cell: &Cell, name: &str) -> Value {
     cell.path(name).to_str().unwrap().into()
 }
 
-/// Sends what is no request.
+/// Sends data that is not a valid request.
 #[track_caller]
 fn garbage(socket: &Path) {
     let answer = |sent: &[u8]| {
@@ -172,7 +174,7 @@ fn garbage(socket: &Path) {
     }
     let deep = [vec![b'['; 100_000], b"\n".to_vec()].concat();
     assert!(answer(&deep).contains("the request is not understood"));
-    // A line without end, and a client that leaves within one.
+    // A line without an end, and a client that disconnects within a line.
     assert_eq!(answer(&vec![b'x'; 3 << 20]), "");
     drop(UnixStream::connect(socket).unwrap().write_all(b"{\"array\""));
     let crowd: Vec<_> = (0..40).map(|_| UnixStream::connect(socket)).collect();
@@ -238,7 +240,7 @@ fn a_socket_that_was_left_behind_is_replaced_and_a_long_path_is_no_obstacle() {
     assert_eq!(json(&cell, &["scrub", &array])["complete"], true);
     served.kill();
     assert!(socket.exists());
-    // No process has the array, whatever is there.
+    // No process uses the array, so an existing socket file does not matter.
     assert_eq!(json(&cell, &["scrub", "a"])["complete"], true);
     let served = Served::start(&cell, &["--listen", "127.0.0.1:0"]);
     wait_for("an answer", || cell.program(&["raid", "scrub", "a"]).output().unwrap().status.success());

@@ -1,4 +1,4 @@
-//! `jetcell raid lun` and `jetcell raid snapshot`, with LUNs that clients of network block devices write.
+//! Tests of `jetcell raid lun` and `jetcell raid snapshot`, with LUNs that NBD clients write to.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ fn luns(cell: &Cell) -> Value {
     serde_json::from_str(&ended(cell, &["lun", "list", "a", "--json"])).unwrap()
 }
 
-/// Runs statements of nbdsh on a LUN that is served for this time only.
+/// Serves a LUN while the nbdsh statements of `script` run on it.
 #[track_caller]
 fn shell(cell: &Cell, lun: &str, script: &str) {
     let served = Served::start(cell, &["--listen", "127.0.0.1:0"]);

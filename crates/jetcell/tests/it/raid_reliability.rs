@@ -1,4 +1,4 @@
-//! `jetcell raid reliability` as a user calls it.
+//! Tests of `jetcell raid reliability` as a user calls it.
 
 use std::process::{Command, Output};
 use testkit::{Need, skip};
@@ -151,7 +151,7 @@ fn invalid_values_are_refused_with_one_line() {
     }
 }
 
-/// The example of `docs/models.md` is what the command prints.
+/// Checks that the command prints the example in `docs/models.md`.
 #[test]
 fn the_worked_example_of_the_documentation() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md");
@@ -174,7 +174,7 @@ fn a_simulation_agrees_with_the_general_chain_and_repeats_itself() {
     let (low, high) = (value["interval"][0].as_f64().unwrap(), value["interval"][1].as_f64().unwrap());
     let loss = value["probability_of_loss"].as_f64().unwrap();
     assert!(low < loss && loss < high && (high - low) / loss <= 0.2, "{value}");
-    // Three times the interval of 95 %: one in a billion runs would fail, and the seed is fixed.
+    // Three times the 95 % interval: one run in a billion would fail, and the seed is fixed.
     let exact = value["general_group_probability_of_loss"].as_f64().unwrap();
     assert!((loss - exact).abs() < 1.5 * (high - low), "{loss} {exact}");
     assert_eq!(value["model"], "monte-carlo");
@@ -223,7 +223,7 @@ fn a_chart_is_complete() {
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
         assert!(svg.contains("raid5"), "{name}");
         assert!(svg.contains("prefers-color-scheme: dark"), "{name}");
-        // The own value is marked, or its bar stands out.
+        // The array's own value is marked, or its bar is highlighted.
         assert!(svg.contains("this array, 168 with") || svg.contains("your choice"), "{name}: {svg}");
     }
     let page = directory.path().join("page.html");

@@ -1,6 +1,7 @@
-//! `jetcell raid serve`, judged by clients of other projects: libnbd, QEMU, fio, and a file system made on the device.
+//! Tests of `jetcell raid serve` with clients of other projects: libnbd, QEMU, fio, and a file system on the device.
 //!
-//! Tests whose tools are not installed say so and pass; with `JETCELL_REQUIRE_NBD=1` they fail instead.
+//! If the tools are not installed, the tests print a message and pass. With `JETCELL_REQUIRE_NBD=1` they fail
+//! instead.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,7 +19,7 @@ use crate::cell::Cell;
 
 const MEBIBYTE: usize = 1 << 20;
 
-/// Whether the tools are installed.
+/// Returns true if the tools are installed.
 pub fn has(tools: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |tool: &&str| std::env::split_paths(&path).any(|dir| dir.join(tool).is_file());
@@ -27,7 +28,7 @@ pub fn has(tools: &[&str]) -> bool {
     false
 }
 
-/// Bytes that no compression and no shift leaves alike.
+/// Returns bytes that are not compressible and differ from shifted copies of themselves.
 fn content(bytes: usize) -> Vec<u8> {
     (0..bytes as u64 / 8).flat_map(|word| (word.wrapping_mul(0x9E37_79B9_7F4A_7C15)).to_le_bytes()).collect()
 }
@@ -35,7 +36,7 @@ fn content(bytes: usize) -> Vec<u8> {
 /// A running server.
 pub struct Served {
     child: Child,
-    /// Of the first device.
+    /// URI of the first device.
     pub uri: String,
 }
 
@@ -51,7 +52,7 @@ impl Served {
         Served { child, uri: begun["uri"].as_str().unwrap().into() }
     }
 
-    /// Ends it by a signal. Returns what it said on stderr.
+    /// Ends the server with a signal. Returns its output on stderr.
     pub fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
@@ -63,7 +64,7 @@ impl Served {
         self.child.wait().unwrap();
     }
 
-    /// The address of another device of the same server.
+    /// Returns the URI of another device of the same server.
     pub fn uri_of(&self, name: &str) -> String {
         format!("{}/{name}", self.uri.rsplit_once('/').unwrap().0)
     }
@@ -79,7 +80,7 @@ fn errors(child: &mut Child) -> String {
     text
 }
 
-/// An array of `members` files.
+/// Creates an array of `members` files.
 pub fn created(cell: &Cell, level: &str, members: usize) {
     let names: Vec<String> = (0..members).map(|member| format!("m{member}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -93,10 +94,10 @@ pub fn ended(cell: &Cell, words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a tool that must succeed.
+/// Runs a tool that must succeed. Returns its output.
 #[track_caller]
 pub fn tool(name: &str, words: &[impl AsRef<OsStr>]) -> String {
-    // nbdsh runs the first Python of the path, and the distribution's has the module.
+    // nbdsh runs the first Python in the PATH. The module is installed for the Python of the distribution.
     let mut path = OsString::from("/usr/bin:");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let output = Command::new(name).args(words).env("PATH", path).output().unwrap();
@@ -137,7 +138,7 @@ fn libnbd_describes_copies_and_maps_an_array_also_when_it_is_degraded() {
     assert_eq!(served.stop(), "");
     assert!(!socket.exists());
 
-    // What it holds survives the loss of two members, and a rebuild beside a client.
+    // The content survives the loss of two members, and a rebuild while a client is connected.
     ended(&cell, &["fail", "a", "m0"]);
     ended(&cell, &["fail", "a", "m3"]);
     ended(&cell, &["spare", "a", "m6", "--size", "24MiB"]);
@@ -222,7 +223,7 @@ for call in (lambda: h.pread(10, h.get_size() - 5), lambda: h.pread(10, 1 << 62)
 assert h.pread(7, 50000) == b'flushed'
 ";
     tool("nbdsh", &["-u", &served.uri, "-c", script]);
-    // Garbage, and a client that vanishes within a write.
+    // Send garbage, and disconnect in the middle of a write.
     let port = served.port();
     TcpStream::connect(("127.0.0.1", port)).unwrap().write_all(&[0xA5; 5000]).unwrap();
     let mut half = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -277,7 +278,7 @@ fn fio_reads_what_it_wrote() {
     served.stop();
 }
 
-/// Waits for something to become true.
+/// Waits until a condition is true.
 #[track_caller]
 fn wait_for(what: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
@@ -322,7 +323,7 @@ fn a_file_system_on_it_is_sound() {
     fuse.wait().unwrap();
     served.stop();
 
-    // The same without two members.
+    // Repeat the test with two members missing.
     ended(&cell, &["fail", "a", "m1"]);
     ended(&cell, &["fail", "a", "m4"]);
     let served = Served::start(&cell, &["--socket", socket.to_str().unwrap(), "--read-only"]);
@@ -375,7 +376,7 @@ fn what_cannot_be_served_is_refused_with_one_line() {
     let stderr = String::from_utf8(taken.stderr).unwrap();
     assert_eq!(taken.status.code(), Some(2));
     assert!(stderr.lines().count() == 1 && stderr.contains("cannot listen"), "{stderr}");
-    // It was shut down: it can be used at once.
+    // The array was shut down, so it can be used immediately.
     assert!(ended(&cell, &["scrub", "b"]).contains("0 rows verified"));
     served.stop();
 }

@@ -1,4 +1,4 @@
-//! `jetcell raid simulate`, what `jetcell raid reliability` makes of it, and arrays of simulated drives.
+//! Tests of `jetcell raid simulate`, of its results in `jetcell raid reliability`, and of arrays of simulated drives.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::cell::Cell;
 
-/// Runs a command of `jetcell raid` that must end with 0, and returns what it prints.
+/// Runs a command of `jetcell raid` that must exit with 0. Returns its output.
 #[track_caller]
 fn ended(cell: &Cell, words: &[&str]) -> String {
     let output = cell.program(&[&["raid"], words].concat()).output().unwrap();
@@ -20,7 +20,7 @@ fn json(cell: &Cell, words: &[&str]) -> Value {
     serde_json::from_str(&ended(cell, &[words, &["--json"]].concat())).unwrap()
 }
 
-/// A short experiment with three of the five layouts of the example.
+/// Writes a short experiment with three of the five layouts of the example.
 fn short(cell: &Cell) -> String {
     let example = ended(cell, &["simulate", "--example-config"]);
     let layouts: Vec<&str> = example.split("[[layouts]]").collect();
@@ -138,16 +138,17 @@ fn an_array_of_simulated_drives_takes_their_time() {
     assert!(text.contains("simulated drives: 15k, 146 GB, 50 times as fast as real ones"), "{text}");
     let status = json(&cell, &["status", "a"]);
     assert_eq!(status["simulated_drive"]["time_scale"], 50.0);
-    // Sparse files: 16 of 16 MiB would be 256 MiB.
+    // The files are sparse. Fully allocated, 16 files of 16 MiB would use 256 MiB.
     use std::os::unix::fs::MetadataExt;
     let blocks = std::fs::metadata(cell.path("m3")).unwrap().blocks();
     assert!(blocks * 512 < 8 << 20, "{blocks}");
 
-    // A scrub reads all records: on each member at least as many accesses as there are zones.
+    // A scrub reads all records: each member needs at least as many accesses as there are zones.
     let began = Instant::now();
     let scrubbed = json(&cell, &["scrub", "a"]);
     assert_eq!(scrubbed["unrecoverable_rows"], Value::Array(vec![]));
-    // Each start reads superblocks and journals of each member, one after the other: 3 accesses of 0.1 ms and more.
+    // Each start reads the superblocks and journals of all members one after the other: 3 accesses of at least 0.1 ms
+    // each.
     assert!(began.elapsed().as_secs_f64() * 50.0 > 16.0 * 3.0 * 1e-4);
     ended(&cell, &["fail", "a", "m2"]);
     ended(&cell, &["replace", "a", "2", "m16", "--size", "16MiB"]);

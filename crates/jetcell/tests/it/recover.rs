@@ -1,4 +1,4 @@
-//! `jetcell recover` on real logs of Windows, and on sets of files that lack something or are damaged.
+//! Tests of `jetcell recover` on real logs of Windows, and on incomplete or damaged sets of files.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use testkit::corpus::Corpus;
 
 use crate::cell::Cell;
 
-/// The generations of srum-server2022, by the names that they have in a stream.
+/// Generations of srum-server2022, with their file names in a stream.
 const SERVER: [(&str, &str); 5] = [
     ("SRU00001.log", "a/SRU00001.log"),
     ("SRU00002.log", "b/SRUtmp.log"),
@@ -35,7 +35,7 @@ pub fn dirty_set(cell: &Cell, corpus: &Corpus) {
     }
 }
 
-/// Runs the command with `--json`, and returns its exit code and its report.
+/// Runs the command with `--json`. Returns its exit code and its report.
 pub fn recovered(cell: &Cell, words: &[&str]) -> (i32, Value) {
     let output = cell.program(&[&["recover", "--json"], words].concat()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -44,7 +44,7 @@ pub fn recovered(cell: &Cell, words: &[&str]) -> (i32, Value) {
     (code, serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Changes bytes so that the checksum sees it: ESE's checksum is linear, and misses repeated patterns.
+/// Changes bytes in a way that the checksum detects. ESE's checksum is linear and misses repeated patterns.
 pub fn scramble(bytes: &mut [u8]) {
     bytes.iter_mut().zip(0u8..).for_each(|(byte, number)| *byte ^= number.wrapping_mul(37) | 1);
 }
@@ -53,7 +53,8 @@ pub fn header(path: &Path) -> DatabaseHeader {
     DatabaseHeader::read_from_start(&fs::read(path).unwrap()[..8192]).unwrap().0
 }
 
-/// Nothing is found but space that Windows lost: it logs an allocation in several steps, and a log can end between them.
+/// Checks a database. The only accepted findings are space that Windows lost: it logs an allocation in several steps,
+/// and a log can end between them.
 pub fn checked(cell: &Cell, path: &str) -> String {
     let output = cell.program(&["check", "--structure", path]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -92,14 +93,14 @@ fn logs_alone_give_the_database_at_their_end_and_at_earlier_times() {
         let text = checked(&cell, into);
         assert!(text.contains(rows), "{until}: {text}");
     }
-    // A database that is left dirty takes more logs.
+    // More logs can be replayed on a database that was left dirty.
     recovered(&cell, &["logs", "--until", "3", "--keep-dirty", "--into", "dirty"]);
     let database = cell.path("dirty/SRUDB.dat");
     assert_eq!(header(&database).state, DatabaseState::DirtyShutdown);
     let (_, report) = recovered(&cell, &["logs", "dirty/SRUDB.dat", "--into", "more"]);
     assert!(report["databases"][0]["before"].as_str().unwrap().starts_with("dirty"), "{report}");
     assert!(checked(&cell, "more").contains("12 tables, 620 rows"));
-    // Nothing was changed where the evidence is.
+    // The original files were not changed.
     let evidence = |path: &&std::path::PathBuf| path.starts_with(cell.path("logs"));
     let after = cell.listing();
     assert!(before.keys().filter(evidence).all(|path| before[path] == after[path]));
@@ -114,7 +115,7 @@ fn a_dirty_database_becomes_clean_in_a_copy_and_in_place() {
     let dry = cell.program(&["recover", "--dry-run", "dirty"]).output().unwrap();
     let text = String::from_utf8(dry.stdout).unwrap();
     assert!(dry.status.success() && text.contains("would replay log generations 5C to 5C"), "{text}");
-    // The default is a copy beside the directory.
+    // By default, the copy is next to the directory.
     let (code, report) = recovered(&cell, &["dirty"]);
     assert_eq!((code, report["databases"][0]["after"].as_str()), (0, Some("clean")));
     assert!(fs::read(cell.path("dirty/SRUDB.dat")).unwrap() == original);
@@ -126,7 +127,7 @@ fn a_dirty_database_becomes_clean_in_a_copy_and_in_place() {
     assert_eq!((code, report["databases"][0]["after"].as_str()), (0, Some("clean")));
     assert!(fs::read(cell.path("dirty/SRUDB.dat")).unwrap()[8192..] == original[8192..]);
     checked(&cell, "dirty");
-    // Nothing is left to do.
+    // Nothing remains to be done.
     let (code, report) = recovered(&cell, &["--in-place", "dirty"]);
     assert_eq!((code, report["undone"].as_u64()), (0, Some(0)));
 }
@@ -200,7 +201,7 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
         cell.write(path, good);
     };
     let remove = |path: &'static str| move |cell: &Cell| fs::remove_file(cell.path(path)).unwrap();
-    // Missing logs: in the middle, the newest, one that the database needs.
+    // Missing logs: one in the middle, the newest one, and one that the database needs.
     with(
         "logs/SRU00003.log",
         &|| remove("logs/SRU00003.log")(&cell),
@@ -219,7 +220,7 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
         &["dirty"],
         &["dirty/SRUDB.dat", "5C to 5C", "JET_errRequiredLogFilesMissing -543"],
     );
-    // Another stream, another history, another content.
+    // A log of another stream, of another history, and with other content.
     with(
         "logs/SRU00003.log",
         &|| edit("logs/SRU00003.log", &|header| header.signature.random ^= 1),
@@ -238,7 +239,7 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
         &["logs"],
         &["logs/SRU00004.log", "JET_errLogChecksumMismatch -590"],
     );
-    // Damage in the middle of a log, and a file that is cut off.
+    // Damage in the middle of a log, and a truncated file.
     let damage = |path: &str, at: usize| {
         let mut bytes = fs::read(cell.path(path)).unwrap();
         scramble(&mut bytes[at..at + 64]);
@@ -259,7 +260,7 @@ fn bad_sets_of_logs_are_named_and_nothing_is_changed() {
         &["logs/SRU00002.log", "JET_err"],
     );
     refused(&["dirty/SRUDB.dat"], &["there are no logs beside it"]);
-    // The logs are whole again.
+    // The logs are intact again.
     assert_eq!(recovered(&cell, &["logs", "--into", "out"]).0, 0);
 }
 
@@ -282,7 +283,7 @@ fn loss_is_accepted_only_if_the_databases_are_consistent_without_the_logs() {
     fs::remove_file(cell.path("logs/SRU00004.log")).unwrap();
     let (code, report) = recovered(&cell, &["logs", "--allow-loss", "--into", "lost"]);
     assert_eq!((code, report["lost"][0]["first"].as_u64()), (1, Some(4)));
-    // A transaction that had not ended was rolled back, and the stream continues.
+    // An unfinished transaction was rolled back, and the stream continues.
     assert_eq!(report["undone"].as_u64(), Some(1));
     checked(&cell, "lost");
     dirty_set(&cell, &corpus);

@@ -1,5 +1,5 @@
-//! `jetcell recover` on sets that lack their first log, on logs that a power cut ended, and on databases that do not fit
-//! the logs.
+//! Tests of `jetcell recover` on sets without their first log, on logs that a power failure truncated, and on
+//! databases that do not match the logs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,18 +18,18 @@ use crate::recover::{checked, dirty_set, header, recovered, scramble, server_log
 const SEGMENT: usize = 4096;
 const PAGE: usize = 4096;
 
-/// Every file of a directory with its content.
+/// Returns every file of a directory with its content.
 fn contents(cell: &Cell, directory: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(cell.path(directory)).unwrap().map(|entry| entry.unwrap().path());
     entries.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// The command refuses a directory, as a copy and in place, and changes nothing.
+/// Checks that the command refuses a directory, both as a copy and in place, and changes nothing.
 #[track_caller]
 fn refused(cell: &Cell, directory: &str, expected: &[&str]) {
     let before = contents(cell, directory);
     for words in [&["--into", "out"][..], &["--into", "out", "--json"], &["--in-place"]] {
-        // A copy may have been made and removed again.
+        // A copy may have been created and removed again.
         let output = cell.program(&[&["recover", directory], words].concat()).output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{text}");
@@ -48,7 +48,7 @@ fn edit(cell: &Cell, path: &str, change: impl Fn(&mut DatabaseHeader)) {
     cell.write(path, [&page[..], &page, &bytes[2 * PAGE..]].concat());
 }
 
-/// Removes the segments of a log from this one on.
+/// Truncates a log before this segment.
 fn cut(cell: &Cell, path: &str, segment: usize) {
     let mut bytes = fs::read(cell.path(path)).unwrap();
     bytes[segment * SEGMENT..].fill(0);
@@ -82,7 +82,7 @@ fn a_log_that_a_power_cut_ended_is_replayed_up_to_its_end() {
     let cell = Cell::new();
     server_logs(&cell, &corpus);
     let whole = fs::read(cell.path("logs/SRU.log")).unwrap();
-    // The last segment is torn, and its copy is behind it.
+    // The last segment is torn, and its copy follows it.
     let mut torn = whole.clone();
     scramble(&mut torn[6 * SEGMENT + 20..][..200]);
     cell.write("logs/SRU.log", &torn);
@@ -115,7 +115,8 @@ fn a_log_that_a_power_cut_ended_is_replayed_up_to_its_end() {
 #[test]
 fn a_macro_that_the_end_of_the_log_cuts_off_is_not_replayed() {
     let Some(corpus) = Corpus::locate() else { return };
-    // Splits from 3:5:F56 to 3:6:125 and from 3:6:5CB to 3:7:1A2, and one from the end of generation 2 to 3:1:D7.
+    // Splits extend from 3:5:F56 to 3:6:125 and from 3:6:5CB to 3:7:1A2, and one from the end of generation 2 to
+    // 3:1:D7.
     for (newest, segment, macros) in [(3, 6, 1), (3, 7, 1), (3, 8, 0), (2, 16, 1)] {
         let cell = Cell::new();
         server_logs(&cell, &corpus);
@@ -151,7 +152,7 @@ fn a_database_of_another_moment_is_refused() {
     refused(&cell, "logs", &expected);
 }
 
-/// Redo meets the page after it has changed others.
+/// Damages a page that redo reaches only after it has changed other pages.
 #[test]
 fn a_damaged_page_stops_the_recovery_before_anything_is_changed() {
     let Some(corpus) = Corpus::locate() else { return };
@@ -159,7 +160,7 @@ fn a_damaged_page_stops_the_recovery_before_anything_is_changed() {
     server_logs(&cell, &corpus);
     fs::remove_file(cell.path("logs/SRU00001.log")).unwrap();
     let mut database = corpus.read("logsets/srum-server2022/a/SRUDB.dat");
-    // The last page that the logs change.
+    // The last page that the logs modify.
     let newer = corpus.read("logsets/srum-server2022/b/SRUDB.dat");
     let pages = database.len() / PAGE;
     let time = |bytes: &[u8], page: usize| bytes[page * PAGE + 8..][..8].to_vec();
@@ -184,7 +185,7 @@ fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_us
     assert!(text.contains("SRUDB.dat: in use by another process"), "{text}");
     database.unlock().unwrap();
     assert!(contents(&cell, "logs") == before);
-    // The newest log that is left has to be called SRU.log.
+    // The newest remaining log must be renamed to SRU.log.
     cell.write("logs/SRU.log", corpus.read("logsets/srum-win11-dirty/SRU.log"));
     let before = contents(&cell, "logs");
     let text = cell.program_refused(&["recover", "logs", "--in-place", "--allow-loss"]);
@@ -192,7 +193,7 @@ fn a_recovery_in_place_replaces_no_file_of_another_stream_and_changes_none_in_us
     assert!(contents(&cell, "logs") == before);
 }
 
-/// A recovery that was allowed to give up logs was killed after it had moved them out of the way.
+/// Kills a recovery that was allowed to discard logs after it has renamed them.
 #[test]
 fn logs_that_an_interrupted_recovery_gave_up_are_not_forgotten() {
     let Some(corpus) = Corpus::locate() else { return };
@@ -209,7 +210,7 @@ fn logs_that_an_interrupted_recovery_gave_up_are_not_forgotten() {
     let (code, report) = recovered(&cell, &["--in-place", "--allow-loss", "logs"]);
     assert_eq!((code, &report["lost"][0]["first"], &report["lost"][0]["last"]), (1, &4.into(), &5.into()));
     assert_eq!(header(&cell.path("logs/SRUDB.dat")).state, DatabaseState::CleanShutdown);
-    // The database is clean now, and nothing more is lost.
+    // The database is clean now, and no further logs are lost.
     assert_eq!(recovered(&cell, &["--in-place", "logs"]).0, 0);
 }
 
@@ -234,7 +235,7 @@ fn logs_with_committed_transactions_may_be_given_up() {
     assert!(contents(&cell, "dirty") == before);
 }
 
-/// The command is killed at many moments and started again, until it ends by itself.
+/// Kills the command at many points and restarts it until it completes.
 #[test]
 fn a_recovery_in_place_that_is_killed_continues() {
     let Some(corpus) = Corpus::locate() else { return };

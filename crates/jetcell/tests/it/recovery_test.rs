@@ -1,4 +1,4 @@
-//! `jetcell test recovery` with the real engine.
+//! Tests of `jetcell test recovery` with the real engine.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn small() -> Cell {
 }
 
 impl Cell {
-    /// Runs a recovery test, and returns its result; the exit code must be 0.
+    /// Runs a recovery test, which must exit with 0. Returns its result.
     #[track_caller]
     fn recovery(&self, output: &str, arguments: &[&str]) -> Value {
         let words = ["test", "recovery", "--config", "small.toml", "--output", output, "--json", "--quiet"];
@@ -44,14 +44,14 @@ fn both_modes_replay_all_logs_and_only_one_redoes_the_changes() {
         fs::read_dir(cell.path("d")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".before")), "{left:?}");
 
-    // The same databases again; what a killed test left behind is removed.
+    // Use the same databases again. Files that a killed test left are removed.
     cell.write("d/Jetstress001001.edb.before", "left behind");
     let compared = cell.recovery("compatible", &["--dir", "d", "--open", "--mode", "compatible"]);
     assert!(sum(&compared, "logs") >= 12 && sum(&compared, "records") > 1000, "{}", compared["recovery"]);
     assert!(sum(&compared, "changes") * 50 < sum(&redone, "changes"), "{}", compared["recovery"]);
     assert!(!cell.path("d/Jetstress001001.edb.before").exists());
 
-    // Other commands know these runs.
+    // Other commands accept these runs.
     let said = |words: &[&str]| {
         let output = cell.program(words).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())

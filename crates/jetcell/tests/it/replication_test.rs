@@ -1,4 +1,4 @@
-//! `jetcell test replication` with the real engine.
+//! Tests of `jetcell test replication` with the real engine.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::cell::Cell;
 const SMALL: &str =
     "size = '32MiB'\ncache = '16MiB'\nthreads = 2\nsample_interval = '200ms'\nrate = 60.0\nduration = '3s'\n";
 
-/// Runs a replication test. On a machine that is busy, copies may not catch up; then the run is incomplete.
+/// Runs a replication test. On a busy machine the copies may not catch up; the run is then incomplete.
 #[track_caller]
 fn replicated(cell: &Cell, output: &str, arguments: &[&str]) -> Value {
     let words = ["test", "replication", "--config", "small.toml", "--output", output, "--json", "--quiet"];
@@ -44,7 +44,7 @@ fn both_kinds_of_copies_follow_a_load_and_leave_nothing() {
     assert!(number(&steady["active"]["log_writes"]) > 0 && steady["copies"].as_array().unwrap().len() == 2);
     let samples = replication["samples"].as_array().unwrap();
     assert!(samples.len() > 5 && samples[0]["at_seconds"].as_f64().unwrap() < 1.0, "{samples:?}");
-    // The copies, and what the databases kept for them, are gone.
+    // The copies, and the files that the databases retained for them, were removed.
     assert_eq!(fs::read_dir(cell.path("other")).unwrap().count(), 0);
     let names = fs::read_dir(cell.path("d/log001")).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = names.filter(|name| name.to_string_lossy().ends_with(".copy")).collect();
@@ -55,7 +55,7 @@ fn both_kinds_of_copies_follow_a_load_and_leave_nothing() {
     {
         assert!(page.contains(text), "{text}");
     }
-    // One kind of copies in block mode, beside a load whose newest logs may be lost.
+    // One set of copies in block mode, under a load whose newest logs may be lost.
     let only = ["--dir", "d", "--open", "--keep-instance=false", "--copies", "2", "--mode", "block"];
     let only = [&only[..], &["--waypoint-latency", "2"]].concat();
     let thrown = replicated(&cell, "thrown", &only);

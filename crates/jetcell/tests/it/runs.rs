@@ -1,5 +1,5 @@
-//! Complete runs with the real engine: verdicts, files, interruption, recovery. Limits are wide, because these tests do
-//! not judge the storage of the test machine.
+//! Tests of complete runs with the real engine: verdicts, files, interruption, recovery. Limits are wide, because
+//! these tests do not judge the storage of the test machine.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -33,7 +33,7 @@ impl Cell {
         cell
     }
 
-    /// Runs with wide limits and returns the result; the exit code is checked.
+    /// Runs a test with wide limits and checks its exit code. Returns its result.
     #[track_caller]
     pub fn run(&self, output: &str, exit: i32, arguments: &[&str]) -> Value {
         let arguments =
@@ -121,7 +121,7 @@ fn a_short_run_passes_and_leaves_all_files() {
             .contains("Achieved Transactional I/O per Second")
     );
 
-    // The same database again, and then replaced.
+    // The same database is used again, and then replaced.
     let again = cell.run("out2", 0, &["--dir", "d", "--open", "--duration", "1s"]);
     assert_eq!(
         (&again["phases"][0]["phase"], &again["phases"][1]["phase"]),
@@ -250,8 +250,8 @@ fn the_scan_finds_damage_and_its_reads_are_not_part_of_the_load() {
     let cell = Cell::with_limits();
     let child = cell.start(&["--dir", "d", "--output", "out", "--duration", "5s", "--scan-pause", "0ms"]);
     wait_until("the first sample", || has_samples(&cell.path("out/samples.csv")));
-    // Flips one bit in each of many pages; pages that the load does not write again stay damaged. The process is stopped
-    // meanwhile, because direct writes that meet dirty pages of the kernel's cache would make syncs fail.
+    // Flip one bit in each of many pages. Pages that the load does not write again stay damaged. The process is
+    // stopped for this time, because syncs would fail if direct writes met dirty pages in the kernel's cache.
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
     std::thread::sleep(Duration::from_millis(500));
     let file =
@@ -277,7 +277,8 @@ fn the_scan_finds_damage_and_its_reads_are_not_part_of_the_load() {
     let rate = row["Database Maintenance IO Reads/sec"].as_f64().unwrap();
     let bytes = row["Database Maintenance IO Reads Average Bytes"].as_f64().unwrap();
     assert!(rate > 10.0 && bytes > 200_000.0 && bytes <= 262_144.0, "{rate} {bytes}");
-    // Sessions read single pages of 32 KiB or prereads. With the reads of the scan the average would be higher.
+    // Sessions read single 32 KiB pages or prereads. If the reads of the scan were included, the average would be
+    // higher.
     assert!(row["I/O Database Reads Average Bytes"].as_f64().unwrap() < 100_000.0);
 
     let off = cell.run("off", 0, &["--dir", "d", "--force", "--duration", "1s", "--scan=false"]);
@@ -302,7 +303,7 @@ fn a_damaged_page_is_named_and_the_database_is_not_changed() {
     assert!(fs::read(&path).unwrap() == bytes && !cell.path("after").exists());
 }
 
-/// Exported rows of a table of the load, in key order.
+/// Returns the exported rows of a table of the load, in key order.
 pub fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jetcell"));
     command.current_dir(cell.path("")).args(["export", database, "--format", "jsonl", "--output", "-"]);
@@ -314,12 +315,12 @@ pub fn rows(cell: &Cell, database: &str, table: &str) -> Vec<String> {
 #[test]
 fn a_killed_creation_is_resumed_with_the_same_records() {
     let cell = Cell::with_limits();
-    // The load only reads, so that it does not change the created records.
+    // The load only reads and therefore does not change the created records.
     let text = format!("mix = {{ insert = 0, delete = 0, replace = 0, read = 100 }}\n{WIDE_LIMITS}");
     cell.write("wide.toml", text.replace("64MiB", "96MiB"));
     let arguments = ["--dir", "d", "--databases", "2", "--seed", "7", "--duration", "1s"];
     for minimum in [1, 40 << 20] {
-        // The first kill is early; the second one hits the continued creation.
+        // The first kill is early. The second one interrupts the resumed creation.
         let again: &[&str] = if minimum == 1 { &[] } else { &["--resume"] };
         let mut child = cell.start(&[&arguments[..], &["--output", "out"], again].concat());
         let length = |name: &str| fs::metadata(cell.path(name)).map_or(0, |file| file.len());

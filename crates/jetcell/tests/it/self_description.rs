@@ -1,4 +1,4 @@
-//! What the command says about itself: version, completion scripts and manual pages.
+//! Tests of the command's self-description: version, completion scripts and manual pages.
 
 use crate::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! `jetcell size` as a user calls it.
+//! Tests of `jetcell size` as a user calls it.
 
 use std::process::{Command, Output};
 
@@ -15,7 +15,7 @@ fn printed(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The one line of a refusal.
+/// Returns the one line with which a command is refused.
 fn refused(cell: &Cell, arguments: &[&str]) -> String {
     let output = size(cell, arguments);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
@@ -61,7 +61,7 @@ fn the_example_is_sized_and_its_test_configuration_is_valid() {
     let written = std::fs::read_to_string(cell.path("test.toml")).unwrap();
     assert_eq!(json["test_config"], written);
     assert!(!cell.path("test.toml.unfinished").exists());
-    // The performance test reads it; only the storage is missing here.
+    // The performance test accepts the file. Only the storage is missing here.
     let text = cell.refused(&["--config", "test.toml"]);
     assert!(text.contains("does not exist") || text.contains(" is free; choose a smaller --size"), "{text}");
 }
@@ -76,7 +76,7 @@ fn the_table_of_designs_is_csv_and_a_page() {
     let csv = printed(&size(&cell, &["--config", "site.toml", "--csv", "--html", "sizing.html"]));
     assert_eq!(csv.lines().count(), 9, "a heading and eight designs: {csv}");
     assert!(csv.starts_with("Design,Bound by,Disks,") && csv.contains("Price (CHF)"), "{csv}");
-    // Programs read numbers without separators.
+    // Numbers for programs have no thousands separators.
     assert!(
         csv.lines().skip(1).all(|line| line.rsplit(',').take(7).all(|number| number.parse::<f64>().is_ok())),
         "{csv}"

@@ -1,5 +1,5 @@
-//! Eight volumes of which one is throttled by a control group: the others are as fast as without it. Root only; elsewhere this
-//! says that it is skipped.
+//! Test with eight volumes, one of which is throttled by a control group: the others must be as fast as without it.
+//! It needs root and is skipped with a message otherwise.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,15 +12,15 @@ use crate::cell::Cell;
 use crate::loop_devices::{LoopDevice, MountPoint, can_mount, run};
 
 const VOLUMES: usize = 8;
-/// The volume that is throttled, and its limit in reads and in writes per second.
+/// Index of the throttled volume, and its limit in reads and in writes per second.
 const SLOW: usize = 3;
 const LIMIT: u32 = 20;
 
-/// A control group that limits one device, removed when it is dropped.
+/// A control group that limits one device. It is removed when it is dropped.
 struct Throttle(PathBuf);
 
 impl Throttle {
-    /// `None` where there is none.
+    /// Creates the control group. Returns `None` where control groups are not available.
     fn of(device: &LoopDevice) -> Option<Throttle> {
         let number = fs::metadata(&device.0).unwrap().rdev();
         let device = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
@@ -51,7 +51,7 @@ impl Drop for Throttle {
     }
 }
 
-/// Reads per second and milliseconds of a read, of each database.
+/// Returns the reads per second and the milliseconds per read for each database.
 fn reads(result: &Value) -> Vec<(f64, f64)> {
     let number = |row: &Value, name: &str| row[name].as_f64().unwrap();
     let of = |row: &Value| {
@@ -111,7 +111,7 @@ fn a_throttled_volume_does_not_slow_the_seven_others() {
     }
     assert!(slow[SLOW].0 < fast[SLOW].0 / 10.0 && slow[SLOW].0 < f64::from(2 * LIMIT), "{slow:.1?}");
     assert!(slow[SLOW].1 > 5.0 * fast[SLOW].1, "{slow:.1?}");
-    // The report has a row for each database, and the total.
+    // The report has one row for each database, and a row for the total.
     let page = fs::read_to_string(cell.path("out2/report.html")).unwrap();
     let sum: f64 = slow.iter().map(|(rate, _)| rate).sum();
     assert!((1..=VOLUMES).all(|number| page.contains(&format!("Jetstress{number:03}001"))));

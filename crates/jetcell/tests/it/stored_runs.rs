@@ -1,4 +1,4 @@
-//! `jetcell report` and `jetcell compare`: output for valid runs, and refusals of unreadable ones.
+//! Tests of `jetcell report` and `jetcell compare`: output for valid runs, and errors for unreadable ones.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::cell::Cell;
 
-/// `result.json` and `samples.csv` of a short run, made once.
+/// `result.json` and `samples.csv` of a short run that is made once.
 static RUN: LazyLock<(Value, Vec<u8>)> = LazyLock::new(|| {
     let cell = Cell::with_limits();
     let result = cell.run("out", 0, &["--dir", "d", "--duration", "1s", "--sample-interval", "200ms"]);
@@ -30,7 +30,7 @@ impl Cell {
     }
 }
 
-/// All kinds of unreadable runs, with the beginning and a part of the error.
+/// Stores all kinds of unreadable runs. Returns each with the beginning and a part of the error.
 fn bad_runs(cell: &Cell) -> [(&'static str, &'static str, &'static str); 6] {
     let whole = format!("{:#}", RUN.0);
     let stored = |name: &str, text: &[u8]| {
@@ -102,7 +102,7 @@ fn invalid_comparisons_are_refused() {
     );
 }
 
-/// The figure of a run in a comparison, and the difference beside it, as the text shows them.
+/// Returns the value of a run in a comparison, and the difference next to it, as the text shows them.
 #[track_caller]
 fn row<'a>(text: &'a str, figure: &str) -> Vec<&'a str> {
     let line = text.lines().find_map(|line| line.trim_start().strip_prefix(figure));
@@ -129,7 +129,7 @@ fn a_comparison_shows_the_differences_of_the_results() {
     let listing = cell.listing();
 
     let text = cell.printed(0, &["compare", "before", "after"]);
-    // The differences computed from the results; positive is better.
+    // Differences that are computed from the results. Positive values are improvements.
     let change = |get: &dyn Fn(&Value) -> f64| (get(&after) / get(&before) - 1.0) * 100.0;
     let expected = [
         ("Transactional I/O (1/s) ↑", change(&|run| run["achieved_transactional_iops"].as_f64().unwrap())),
@@ -159,7 +159,7 @@ fn a_comparison_shows_the_differences_of_the_results() {
         let metric = metrics.iter().find(|metric| metric["name"] == name).unwrap();
         let exact = metric["values"][1]["difference_percent"].as_f64().unwrap();
         assert!((exact - percent).abs() < 1e-9, "{figure}: {exact} for {percent}");
-        // The base has no difference to itself.
+        // The base run has no difference.
         assert_eq!(metric["values"][0]["difference_percent"], Value::Null);
     }
     assert_eq!(row(&text, "Transactional I/O (1/s) ↑")[2], "+25.0");
@@ -171,7 +171,7 @@ fn a_comparison_shows_the_differences_of_the_results() {
     );
     assert_eq!(cell.listing(), listing, "reading changed something");
 
-    // The output file is complete, and no other file is left.
+    // The output file is complete, and no temporary file remains.
     assert_eq!(cell.printed(0, &["compare", "before", "after", "--output", "c.txt"]), "");
     assert_eq!(std::fs::read_to_string(cell.path("c.txt")).unwrap(), text);
     assert_eq!(cell.listing().len(), listing.len() + 1);
@@ -251,7 +251,7 @@ fn a_directory_above_runs_lists_them() {
     assert!(cell.program_refused(&["report", "none"]).contains("no run is stored here"));
 }
 
-/// A short text of a histogram takes many KiB in memory.
+/// A short text of a histogram can use many KiB of memory.
 #[test]
 fn a_result_with_too_many_histograms_or_databases_is_refused() {
     let cell = Cell::new();
@@ -275,7 +275,7 @@ fn a_result_with_too_many_histograms_or_databases_is_refused() {
     }
 }
 
-/// With quadratic time, this took minutes.
+/// A quadratic algorithm would need minutes.
 #[test]
 fn a_page_takes_linear_time_in_the_number_of_rows() {
     let cell = Cell::new();

@@ -1,4 +1,4 @@
-//! `jetcell test stress` with the real engine, and the simulated log reads of further copies.
+//! Tests of `jetcell test stress` with the real engine, and of the simulated log reads of additional copies.
 
 use std::fs;
 
@@ -45,14 +45,14 @@ fn a_killed_stress_test_is_continued_and_the_result_says_so() {
     let of_parts: f64 = parts.iter().map(|part| part["measured_seconds"].as_f64().unwrap()).sum();
     let whole = result["measured_seconds"].as_f64().unwrap();
     assert_eq!(parts.len(), 2, "{parts:?}");
-    // The state is stored every second; the test machine may be busy.
+    // The state is stored every second, but the test machine may be busy.
     let missing = parts[0]["missing_seconds"].as_f64().unwrap();
     let kept = parts[0]["measured_seconds"].as_f64().unwrap();
     assert!(kept >= killed_at - 2.5 && (0.5..2.5).contains(&missing), "{killed_at} {parts:?}");
     assert!((whole - of_parts).abs() < 0.5 && (8.0..11.0).contains(&whole), "{whole} {parts:?}");
     assert_eq!(result["configuration"]["thresholds"]["maximum_database_read_ms"], 10000.0);
     assert!(!cell.path("d/jetcell-stress.json").exists() && !cell.path("d/jetcell-stress.jsonl").exists());
-    // Samples of both parts are in one sequence, and the distributions hold both.
+    // Samples of both parts form one sequence, and the distributions include both parts.
     let at = at();
     assert!(at.windows(2).all(|pair| pair[0] < pair[1]) && at.len() > 20, "{at:?}");
     assert!((at.last().unwrap() - whole).abs() < 1.0, "{at:?} {whole}");
@@ -97,7 +97,7 @@ fn log_reads_of_further_copies_have_the_pattern_of_jetstress() {
     let row = &result["instances"][0];
     let rate = row["Log Replication I/O Log Reads/sec"].as_f64().unwrap();
     let bytes = row["Log Replication I/O Log Reads Average Bytes"].as_f64().unwrap();
-    // A log may be half read at the ends of the measured time.
+    // At both ends of the measured time, a log may have been read only in part.
     assert!(rate > 0.0 && (bytes / (2_093_056.0 / 9.0) - 1.0).abs() < 0.05, "{rate} {bytes}");
     let copies = &result["copies"][0];
     assert!(copies["logs"].as_u64().unwrap() > 0 && copies["missed"] == 0, "{copies}");

@@ -1,4 +1,4 @@
-//! Commands on a terminal: colours, and lines that fit it.
+//! Tests of commands on a terminal: colours, and lines that fit the width.
 
 use std::process::{Command, Stdio};
 use testkit::{Need, skip};
@@ -9,7 +9,7 @@ use crate::cell::Cell;
 use crate::copies::grow;
 use crate::manners::finished;
 
-/// What a command writes to a terminal of so many columns, which `script` makes.
+/// Returns the output of a command on a terminal with this number of columns. `script` provides the terminal.
 fn on_terminal(cell: &Cell, columns: u16, words: &[&str], variable: Option<(&str, &str)>) -> Option<String> {
     if Command::new("script").arg("--version").output().is_err() {
         skip(Need::Tools, "the program script, which makes terminals, is not installed");
@@ -24,18 +24,18 @@ fn on_terminal(cell: &Cell, columns: u16, words: &[&str], variable: Option<(&str
         command.stdin(Stdio::null());
         command
     });
-    // A line of progress is drawn again behind each carriage return.
+    // A progress line is redrawn after each carriage return.
     Some(String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n").replace('\r', "\n"))
 }
 
-/// The text without colours and movements of the cursor.
+/// Returns the text without colours and cursor movements.
 fn plain(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_string();
     parts.fold(first, |all, part| all + part.split_once(char::is_alphabetic).map_or("", |(_, rest)| rest))
 }
 
-/// A database with one bad page.
+/// Creates a database with one damaged page.
 fn damaged(cell: &Cell, name: &str) -> Option<()> {
     let mut bytes = Corpus::locate()?.read("db/4k/basic.edb");
     bytes[32 * 4096..][300..400].fill(0x5a);
@@ -53,7 +53,7 @@ fn a_terminal_has_colours_unless_no_color_or_the_option_says_no() {
         for (more, variable, is_coloured) in [
             (&[][..], None, true),
             (&[], Some(("NO_COLOR", "1")), false),
-            // An empty variable does not count.
+            // An empty variable is ignored.
             (&[], Some(("NO_COLOR", "")), true),
             (&["--color", "never"], None, false),
             (&["--color=never"], None, false),
@@ -102,7 +102,7 @@ fn lines_fit_the_terminal() {
         assert!(longest(&wide) > 50, "{words:?} has no long line: {wide}");
         assert!(longest(&narrow) <= 50, "{words:?}: {narrow}");
     }
-    // Programs read whole lines.
+    // Output for programs is not wrapped.
     let output = cell.program(&["events", directory]).output().unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1);
 }

@@ -1,4 +1,4 @@
-//! The metrics of a running test.
+//! Tests of the metrics of a running test.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -15,12 +15,12 @@ pub fn fetch(address: &str) -> Option<String> {
     Some(text.split_once("\r\n\r\n")?.1.to_string())
 }
 
-/// The value of a series, labels included in its name.
+/// Returns the value of a series. Labels are part of its name.
 pub fn value(text: &str, series: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }
 
-/// Checks the format: every sample belongs to a family that is announced before it, and the end is marked.
+/// Checks the format: every sample belongs to a family that is declared before it, and the end marker exists.
 pub fn check_open_metrics(text: &str) {
     assert!(text.ends_with("# EOF\n"), "{text}");
     let mut family = ("", "");
@@ -47,7 +47,7 @@ pub fn check_open_metrics(text: &str) {
 fn the_counters_are_served_during_the_run() {
     let cell = Cell::new();
     cell.make_dir("d");
-    // The cache is smaller than the database, so the run reads until its end.
+    // The cache is smaller than the database, so the run reads until it ends.
     let arguments = "--dir d --size 32MiB --cache 8MiB --duration 4s --metrics 0 --output out"
         .split(' ')
         .collect::<Vec<_>>();

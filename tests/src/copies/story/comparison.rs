@@ -1,4 +1,4 @@
-//! The end of a chapter: everything is closed and replayed, and then all sides are compared.
+//! The end of a chapter: all sides are closed and replayed, and then compared.
 
 use jetcell_copies::{CopyState, DirectorySource, Phase, Replication, StreamDirectory};
 use jetcell_vfs::FileStem;
@@ -10,7 +10,7 @@ use crate::copies::load::{Active, difference, pages};
 use crate::copies::tally::Faults;
 
 impl Story {
-    /// Everything is closed and replayed; then the pages are equal.
+    /// Closes and replays all sides, and asserts that their pages are equal.
     pub(super) fn compare_all(&mut self) {
         if self.faults == Faults::Bounded {
             self.network.lock().expect("no panic").heal();
@@ -26,7 +26,7 @@ impl Story {
             self.instance.take().map_or(Ok(()), |active| active.roll().and_then(|()| active.shut_down()));
         ended.unwrap_or_else(|error| self.fail("shutdown", error));
         self.model.durable = self.model.commits();
-        // A generation that only ends the instance.
+        // This adds a generation that only contains the shutdown of an instance.
         let seed = self.rng.random();
         let closed = Active::open(&self.hosts, self.active, seed)
             .and_then(|active| active.roll().and_then(|()| active.shut_down()));
@@ -41,7 +41,7 @@ impl Story {
         }
     }
 
-    /// Follows until nothing is left. With a good network, that must come soon.
+    /// Follows until the queues are empty. Without network faults, this must happen within a limited number of steps.
     fn drain(&mut self, host: usize) -> bool {
         for _ in 0..DRAINED_IN {
             self.follow(host);

@@ -1,4 +1,4 @@
-//! A page of one side is damaged, and repaired with that of another one.
+//! Damages a page of one side, and checks that it is repaired with the page of another side.
 
 use ese_engine::{EventProfile, Throttle};
 use jetcell_copies::{CopyScanOptions, CopyState, Phase, scan_copy};
@@ -9,7 +9,8 @@ use crate::copies::damage::{bad_pages, damage_page};
 use crate::copies::hosts::Hosts;
 
 impl Story {
-    /// A page of one side is damaged on its disk; the other sides have it. It is repaired while both work.
+    /// Damages a page on the disk of one side while the other sides have it intact. The page must be repaired while
+    /// the sides are running.
     pub(super) fn damage(&mut self) {
         let copies: Vec<_> = self.copies().collect();
         for host in &copies {
@@ -22,7 +23,7 @@ impl Story {
             return;
         }
         let Some(mut active) = self.instance.take() else { return };
-        // What is in memory only is not on the disk that is damaged.
+        // Only pages on the disk can be damaged, so dirty pages are written first.
         active.instance.flush().unwrap_or_else(|error| self.fail("flush", error));
         let Some(page) = damage_page(&self.hosts, host, &mut self.rng) else {
             self.instance = Some(active);
@@ -31,8 +32,9 @@ impl Story {
         self.tell(|| format!("page {page} of host {host} is damaged"));
         for round in 0..DRAINED_IN {
             if round == DRAINED_IN / 2 {
-                // A transaction that stays open holds the checkpoints of the copies. Each that begins again replays from there, and
-                // one that does so often would not catch up, and not write the repaired page.
+                // An open transaction keeps the checkpoints of the copies back, and a copy that restarts replays from
+                // its checkpoint. A copy that restarts often would therefore not catch up, and would not write the
+                // repaired page.
                 active.end_other().unwrap_or_else(|error| self.fail("a rollback", error));
             }
             let worked = active.scan().and_then(|()| {
@@ -74,7 +76,7 @@ impl Story {
         state.is_some_and(|state| state.phase == Phase::Following)
     }
 
-    /// A scan of a copy beside its replay. A copy that waits for a new seed has nothing to scan.
+    /// Scans a copy concurrently with its replay. A copy that waits for a new seed is skipped.
     fn scan_copy(&mut self, host: usize) {
         if !self.follows(host) {
             return;

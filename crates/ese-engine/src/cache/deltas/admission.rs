@@ -1,33 +1,36 @@
-//! The admission budget: whether it pays to evict dirty pages without a write.
+//! The admission budget decides whether it is worthwhile to evict dirty pages without a write.
 //!
-//! An eviction with deltas spends one unit. A page that is read again because a session needs it returns [`GAIN`] units:
-//! it saved a write. A page that is read again only to be written costs [`GAIN`] units: it cost a read.
+//! An eviction with deltas spends one unit. A page that is read again because a session needs it returns [`GAIN`]
+//! units, because it saved a write. A page that is read again only to be written costs [`GAIN`] units, because it
+//! caused a read.
 
 use jetcell_sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// If fewer than one page in so many is used again, evicting without a write does not pay.
+/// Number of evictions that one reused page pays for. If fewer than one in `GAIN` evicted pages is used again,
+/// eviction without a write is not worthwhile.
 const GAIN: i64 = 2;
-/// Pages per frame in the first budget. Evicted pages are used again only after a while, and the budget must last until
-/// then. If none is used again, the cache has read so many pages for nothing, once.
+/// Pages per frame in the initial budget. Evicted pages are used again only after some time, and the budget must last
+/// until then. If no page is used again, the cache causes this number of unnecessary reads per frame, once.
 const FIRST_PAGES_PER_FRAME: usize = 8;
-/// The largest budget, in units of the first.
+/// Maximum budget, as a multiple of the initial budget.
 const LARGEST: i64 = 2;
-/// Below this share of the largest budget, the budget is running out.
+/// Divisor of the maximum budget. Below this share, the budget is considered to be running out.
 const RUNNING_OUT: i64 = 16;
-/// With an empty budget, one eviction in so many is admitted to find out whether it pays now.
+/// Number of evictions per probe. With an empty budget, one eviction per interval is admitted to find out whether
+/// evictions without a write have become worthwhile.
 const PROBE_INTERVAL: usize = 64;
 
-/// Units left for evictions without a write.
+/// Number of units that are left for evictions without a write.
 pub(super) struct AdmissionBudget {
     units: AtomicI64,
     largest: AtomicI64,
     probes: AtomicUsize,
-    /// Recoveries under way. They do not spend.
+    /// Number of running recoveries. Evictions cost nothing during recovery.
     recoveries: AtomicUsize,
 }
 
 impl AdmissionBudget {
-    /// The first budget of a cache.
+    /// Creates the initial budget of a cache.
     pub fn new(frames: usize) -> AdmissionBudget {
         let units = (FIRST_PAGES_PER_FRAME * frames) as i64;
         AdmissionBudget {
@@ -38,15 +41,16 @@ impl AdmissionBudget {
         }
     }
 
-    /// Lowers the budget to `pages`. When the checkpoint reaches evicted pages, they must be few enough to be read again
-    /// in time.
+    /// Lowers the budget to `pages`. When the checkpoint reaches evicted pages, it must be possible to read them
+    /// again in time.
     pub fn lower_to(&self, pages: usize) {
         let units = i64::try_from(pages).unwrap_or(i64::MAX / LARGEST).min(i64::MAX / LARGEST);
         self.units.fetch_min(units, Ordering::Relaxed);
         self.largest.fetch_min(LARGEST * units, Ordering::Relaxed);
     }
 
-    /// During recovery evictions cost nothing: no session waits for the later writes, only recovery itself does.
+    /// Starts a recovery. During recovery, evictions cost nothing: only recovery itself waits for the later writes,
+    /// not a session.
     pub fn begin_recovery(&self) {
         self.recoveries.fetch_add(1, Ordering::Relaxed);
     }
@@ -59,18 +63,20 @@ impl AdmissionBudget {
         self.recoveries.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether units are left.
+    /// Returns true if units are left.
     pub fn admits(&self) -> bool {
         self.is_recovering() || self.units.load(Ordering::Relaxed) > 0
     }
 
-    /// As [`AdmissionBudget::admits`], for one eviction; some are admitted as probes.
+    /// Returns true if one eviction may proceed: units are left, or the eviction is admitted as a probe.
     pub fn admits_or_probes(&self) -> bool {
         self.admits() || self.probes.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE_INTERVAL)
     }
 
-    /// An estimate of how many of `pages` will be evicted before the budget is empty. It falls gradually, so that the
-    /// cleaner does not have to write all pages at once when the budget is empty.
+    /// Estimates how many of `pages` will be evicted before the budget is empty.
+    ///
+    /// The estimate falls gradually. The cleaner therefore does not have to write all pages at once when the budget
+    /// is empty.
     pub fn estimate_admitted(&self, pages: usize) -> usize {
         if self.is_recovering() {
             return pages;
@@ -80,21 +86,21 @@ impl AdmissionBudget {
         pages * units.min(plenty) / plenty
     }
 
-    /// A page was evicted with its deltas.
+    /// Spends one unit for a page that was evicted with its deltas.
     pub fn spend(&self) {
         if !self.is_recovering() {
             self.units.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// An evicted page was read again.
+    /// Adds [`GAIN`] units for an evicted page that a session needed again.
     pub fn gain(&self) {
         if self.units.load(Ordering::Relaxed) < self.largest.load(Ordering::Relaxed) {
             self.units.fetch_add(GAIN, Ordering::Relaxed);
         }
     }
 
-    /// Evicted pages are read again only to be written.
+    /// Deducts [`GAIN`] units for each evicted page that is read again only to be written.
     pub fn lose(&self, pages: usize) {
         self.units.fetch_sub(GAIN * pages as i64, Ordering::Relaxed);
     }

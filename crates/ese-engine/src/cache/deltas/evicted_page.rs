@@ -1,22 +1,22 @@
-//! What the cache keeps of a dirty page that has no frame.
+//! Information that the cache retains about a dirty page without a frame.
 
 use ese_format::LogPosition;
 
-/// A dirty page without a frame: the changes that the disk does not have.
+/// A dirty page without a frame: the changes that are missing on disk.
 pub(in crate::cache) struct EvictedDirtyPage {
-    /// Where the log position of its first change is.
+    /// Log position of the first change.
     pub first: LogPosition,
-    /// Position up to which the log must be durable before the page may be written.
+    /// Log position that must be durable before the page may be written.
     pub last: LogPosition,
-    /// The changes, as [`PageDelta::encode`](super::PageDelta::encode) writes them.
+    /// The changes, in the encoding of [`PageDelta::encode`](super::PageDelta::encode).
     pub deltas: Vec<u8>,
-    /// Digest of the page when it was evicted. `None`: the page was not in memory for all of its changes.
+    /// Digest of the page when it was evicted. `None` if the page was not in memory for all of its changes.
     #[cfg(debug_assertions)]
     pub digest: Option<u64>,
 }
 
 impl EvictedDirtyPage {
-    /// A page that was not in memory when it changed.
+    /// Creates the entry for a page that was not in memory when it changed.
     pub fn unread(first: LogPosition) -> EvictedDirtyPage {
         EvictedDirtyPage {
             first,

@@ -1,4 +1,4 @@
-//! A change of one page, encoded in few bytes.
+//! A compact encoding of a change of one page.
 //!
 //! ```text
 //!  0   kind      u8      4  key length   u16      8  dbtime after the change               u64
@@ -6,8 +6,8 @@
 //!  2   line      u16                             24  key, data
 //! ```
 //!
-//! The encoding exists in memory only; on disk the log has the same changes. Invariant: the same function makes a change
-//! and replays it, so a page that was read again and replayed equals the page that was evicted.
+//! The encoding exists in memory only; the log on disk contains the same changes. Invariant: the same function makes
+//! a change and replays it. Therefore a page that was read again and replayed equals the page that was evicted.
 
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, PageNumber, PageSize};
@@ -15,37 +15,38 @@ use ese_format::{DbTime, PageNumber, PageSize};
 /// A change of one page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PageDelta<'a> {
-    /// A new node at `line`.
+    /// Inserts a node at `line`.
     Insert { line: usize, flags: NodeFlags, key: &'a [u8], data: &'a [u8] },
-    /// Other data and flags for the node at `line`.
+    /// Replaces the data and flags of the node at `line`.
     Replace { line: usize, flags: NodeFlags, data: &'a [u8] },
-    /// Other flags for the node at `line`.
+    /// Sets the flags of the node at `line`.
     SetFlags { line: usize, flags: NodeFlags },
-    /// Removes the nodes from `line` up to `end`.
+    /// Removes the nodes from `line` to `end` (exclusive).
     Delete { line: usize, end: usize },
-    /// Another left sibling.
+    /// Sets the left sibling.
     SetPrev(Option<PageNumber>),
-    /// A split: keeps the nodes before `line`, with another prefix; a leaf gets `next` as its right sibling.
+    /// Cuts off the upper part of a page in a split. The nodes before `line` remain, with a new prefix. A leaf gets
+    /// `next` as its right sibling.
     Cut { line: usize, prefix: &'a [u8], next: Option<PageNumber> },
 }
 
 const NO_ROOM: &str = "page has no room for the node";
 const HEADER: usize = 24;
 
-/// The dbtime of a page is not the one that the log expects before the first change that the page lacks.
+/// Error: the dbtime of a page is not the one that the log expects before the first change that the page lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "dbtime {} is {} than the log expects ({}): a write was lost or the file is from another moment than the log",
     .found.0, if .found < .expected { "older" } else { "newer" }, .expected.0
 )]
 pub(crate) struct DbTimeMismatch {
-    /// The dbtime of the page.
+    /// The actual dbtime of the page.
     pub found: DbTime,
-    /// The dbtime before the change.
+    /// The expected dbtime, from before the change.
     pub expected: DbTime,
 }
 
-/// Deltas in memory cannot be applied to the page that was read.
+/// Reason why deltas in memory cannot be applied to the page that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(in crate::cache) enum ReplayError {
     #[error("deltas in memory cannot be decoded")]
@@ -57,7 +58,7 @@ pub(in crate::cache) enum ReplayError {
 }
 
 impl PageDelta<'_> {
-    /// Changes the page. It must be the page for which the delta was made, in the same state.
+    /// Applies the change to the page. The page must be the one for which the delta was made, in the same state.
     pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), &'static str> {
         match *self {
             PageDelta::Insert { line, flags, key, data } => {
@@ -78,7 +79,7 @@ impl PageDelta<'_> {
                 }
             }
         }
-        // ESE marks a page whose deleted data are overwritten. Each later change removes the mark.
+        // ESE marks a page whose deleted data were overwritten. Every later change removes the mark.
         let flags = page.as_page().flags();
         if flags.contains(PageFlags::SCRUBBED) {
             page.set_flags(flags - PageFlags::SCRUBBED);
@@ -86,12 +87,15 @@ impl PageDelta<'_> {
         Ok(())
     }
 
-    /// Appends the delta and the dbtime of the page after it to `deltas`. `None` if it cannot be encoded.
+    /// Appends the delta to `deltas`, with the dbtime of the page after it. Returns `None` if the delta cannot be
+    /// encoded.
     pub fn encode(&self, after: DbTime, deltas: &mut Vec<u8>) -> Option<()> {
         self.encode_for_unread(DbTime(0), after, deltas)
     }
 
-    /// The same for a page that was not read. On disk it has the dbtime `before`, or it has this change already.
+    /// Appends the delta of a page that was not read to `deltas`, with the dbtimes before and after it. The page on
+    /// disk has the dbtime `before`, or it already contains this change. Returns `None` if the delta cannot be
+    /// encoded.
     pub fn encode_for_unread(&self, before: DbTime, after: DbTime, deltas: &mut Vec<u8>) -> Option<()> {
         let number = |page: Option<PageNumber>| page.map_or(0, PageNumber::get).to_le_bytes();
         let link;
@@ -126,7 +130,7 @@ impl PageDelta<'_> {
         Some(())
     }
 
-    /// Sets the dbtime after each of the encoded `deltas`.
+    /// Sets the `after` time of each encoded delta.
     pub fn set_times(mut deltas: &mut [u8], after: DbTime) {
         while let Some((header, rest)) = deltas.split_at_mut_checked(HEADER) {
             header[8..16].copy_from_slice(&after.0.to_le_bytes());
@@ -136,7 +140,8 @@ impl PageDelta<'_> {
         }
     }
 
-    /// The next delta, with the dbtime before it, if that is to be checked, and the dbtime after it.
+    /// Decodes the next delta. Returns the delta, the dbtime before it (if it is to be checked), and the dbtime after
+    /// it.
     fn decode<'a>(deltas: &mut &'a [u8]) -> Option<(PageDelta<'a>, Option<DbTime>, DbTime)> {
         let mut take = |count: usize| {
             let (taken, rest) = deltas.split_at_checked(count)?;
@@ -165,8 +170,8 @@ impl PageDelta<'_> {
     }
 }
 
-/// Applies `deltas` to a page in the state before the first of them. The page may have some of those that
-/// [`PageDelta::encode_for_unread`] encoded already; these are skipped.
+/// Applies `deltas` to a page that is in the state before the first delta. The page may already contain some of the
+/// deltas that were encoded with [`PageDelta::encode_for_unread`]; these are skipped.
 pub(in crate::cache) fn replay(
     mut deltas: &[u8],
     bytes: &mut [u8],
@@ -191,7 +196,7 @@ pub(in crate::cache) fn replay(
     Ok(())
 }
 
-/// A digest of the contents of a page, independent of their places in the page. Checks a replay.
+/// Returns a digest of the contents of a page, independent of their offsets in the page. Used to check a replay.
 #[cfg(debug_assertions)]
 pub(in crate::cache) fn digest(bytes: &[u8], size: PageSize) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};

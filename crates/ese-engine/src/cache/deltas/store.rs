@@ -1,4 +1,4 @@
-//! Memory of deltas: how many bytes there may be, and which frames gave up their memory for them.
+//! Memory accounting for deltas: the number of bytes they may use, and the frames that gave up their memory for them.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Mutex;
@@ -6,19 +6,21 @@ use jetcell_sync::atomic::{AtomicUsize, Ordering};
 
 use super::admission::AdmissionBudget;
 
-/// Estimated bytes of one evicted page besides its deltas.
+/// Estimated overhead in bytes of one evicted page, in addition to its deltas.
 const ENTRY_BYTES: usize = 128;
-/// A page with deltas of more than this share of the page is written.
+/// Divisor of the page size. A page whose deltas exceed this share of the page is written instead of evicted with
+/// deltas.
 const LARGEST_SHARE_OF_PAGE: usize = 4;
 
-/// Accounts for the deltas of all pages, in frames and evicted, and decides which dirty pages may be evicted with them.
+/// Accounts for the deltas of all pages, in frames and evicted. Also decides which dirty pages may be evicted with
+/// their deltas.
 pub(in crate::cache) struct DeltaStore {
     page_bytes: usize,
-    /// Most frames whose memory the store may use. 0: the policy keeps no deltas.
+    /// Maximum number of frames whose memory the store may use. 0: the policy does not retain deltas.
     frame_limit: usize,
-    /// Frames of that limit that recovery uses for the log.
+    /// Number of frames within that limit that recovery uses for the log.
     withheld: AtomicUsize,
-    /// Bytes of deltas for which no frame is needed.
+    /// Number of bytes of deltas for which no frame is needed.
     slack: usize,
     bytes: CachePadded<AtomicUsize>,
     evicted_pages: AtomicUsize,
@@ -28,7 +30,7 @@ pub(in crate::cache) struct DeltaStore {
 }
 
 impl DeltaStore {
-    /// A store that uses the memory of at most `frame_limit` of the cache's `frames`, and `slack` bytes.
+    /// Creates a store that uses the memory of at most `frame_limit` of the cache's `frames`, plus `slack` bytes.
     pub fn new(page_bytes: usize, frames: usize, frame_limit: usize, slack: usize) -> DeltaStore {
         DeltaStore {
             page_bytes,
@@ -43,22 +45,24 @@ impl DeltaStore {
         }
     }
 
-    /// Whether the policy keeps deltas.
+    /// Returns true if the policy retains deltas.
     pub fn is_enabled(&self) -> bool {
         self.frame_limit > 0
     }
 
-    /// Where the deltas of a page that equals the disk are recorded. `None`: they are not recorded.
+    /// Returns an empty buffer for the deltas of a page that equals the page on disk, or `None` if deltas are not
+    /// recorded.
     pub fn start_recording(&self) -> Option<Vec<u8>> {
         self.is_enabled().then(Vec::new)
     }
 
-    /// The checkpoint is at most `bytes` of pages behind.
+    /// Lowers the admission budget for a checkpoint that lags the end of the log by at most `bytes`.
     pub fn bound_checkpoint_depth(&self, bytes: u64) {
         self.budget.lower_to(usize::try_from(bytes).unwrap_or(usize::MAX) / self.page_bytes);
     }
 
-    /// Recovery begins and wants `frames` for the log. Returns how many it gets, so that all recoveries have at most `limit`.
+    /// Starts a recovery that requests `frames` for the log. Returns the number of frames that it gets. All
+    /// recoveries together get at most `limit`.
     pub fn begin_recovery(&self, frames: usize, limit: usize) -> usize {
         self.budget.begin_recovery();
         let granted = |withheld: usize| frames.min(limit.saturating_sub(withheld));
@@ -68,7 +72,7 @@ impl DeltaStore {
         granted(withheld)
     }
 
-    /// Recovery returns some of its frames.
+    /// Takes back some of the frames that recovery used.
     pub fn return_withheld(&self, frames: usize) {
         self.withheld.fetch_sub(frames, Ordering::Relaxed);
     }
@@ -81,7 +85,8 @@ impl DeltaStore {
         self.frame_limit.saturating_sub(self.withheld.load(Ordering::Relaxed))
     }
 
-    /// Accounts for `more` bytes of deltas of a page that has `have` bytes. `false`: there is no room for them.
+    /// Reserves `more` bytes for the deltas of a page that already uses `have` bytes. Returns false if there is no
+    /// room for them.
     pub fn reserve(&self, have: usize, more: usize) -> bool {
         let cost = more + if have == 0 { ENTRY_BYTES } else { 0 };
         let covered = self.frames() * self.page_bytes + self.slack;
@@ -90,15 +95,15 @@ impl DeltaStore {
             && self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    /// All `bytes` of deltas of one page were dropped.
+    /// Releases the `bytes` of deltas of one page after they were dropped.
     pub fn release(&self, bytes: usize) {
         if bytes > 0 {
             self.bytes.fetch_sub(bytes + ENTRY_BYTES, Ordering::Relaxed);
         }
     }
 
-    /// Most bytes of deltas with which a page may be evicted; 0 if no deltas are kept. The fuller the store, the fewer:
-    /// a write of a page with many changes saves more.
+    /// Returns the maximum number of delta bytes with which a page may be evicted, or 0 if no deltas are retained.
+    /// The maximum decreases as the store fills up, because writing a page with many changes frees more memory.
     pub fn max_delta_bytes(&self) -> usize {
         let most = self.page_bytes / LARGEST_SHARE_OF_PAGE;
         let limit = self.current_frame_limit() * self.page_bytes;
@@ -110,78 +115,79 @@ impl DeltaStore {
         self.is_enabled() && self.budget.admits()
     }
 
-    /// Whether a page with so many bytes of deltas may be evicted without a write.
+    /// Returns true if a page with `delta_bytes` of deltas may be evicted without a write.
     pub fn admits_page(&self, delta_bytes: usize) -> bool {
         self.admits() && delta_bytes <= self.max_delta_bytes()
     }
 
-    /// Decides on one eviction of a page whose deltas are small enough. With an empty budget some are admitted as probes.
+    /// Decides on one eviction of a page whose deltas are small enough. If the budget is empty, some evictions are
+    /// admitted as probes.
     pub fn admits_eviction(&self) -> bool {
         self.is_enabled() && self.budget.admits_or_probes()
     }
 
-    /// How many of `pages` dirty pages with deltas may be evicted without a write now.
+    /// Returns how many of `pages` dirty pages with deltas may be evicted without a write now.
     pub fn evictable(&self, pages: usize) -> usize {
         if self.admits() { pages } else { 0 }
     }
 
-    /// An estimate of how many of `pages` dirty pages with deltas will be evicted before the budget is empty.
+    /// Estimates how many of `pages` dirty pages with deltas will be evicted before the budget is empty.
     pub fn evictable_soon(&self, pages: usize) -> usize {
         if self.is_enabled() { self.budget.estimate_admitted(pages) } else { 0 }
     }
 
-    /// A dirty page was evicted with its deltas.
+    /// Accounts for a dirty page that was evicted with its deltas.
     pub fn page_evicted(&self) {
         self.evicted_pages.fetch_add(1, Ordering::Relaxed);
         self.budget.spend();
     }
 
-    /// An evicted page has a frame again.
+    /// Accounts for an evicted page that is in a frame again.
     pub fn page_restored(&self) {
         self.evicted_pages.fetch_sub(1, Ordering::Relaxed);
         self.budget.gain();
     }
 
-    /// An evicted page leaves the cache with its file.
+    /// Accounts for an evicted page that leaves the cache together with its file.
     pub fn page_discarded(&self, delta_bytes: usize) {
         self.release(delta_bytes);
         self.evicted_pages.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Evicted pages are about to be read only to be written.
+    /// Accounts for evicted pages that are about to be read only to be written.
     pub fn reading_to_write(&self, pages: usize) {
         self.budget.lose(pages);
     }
 
-    /// Dirty pages without a frame.
+    /// Returns the number of dirty pages without a frame.
     pub fn evicted_pages(&self) -> usize {
         self.evicted_pages.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all deltas, with their entries.
+    /// Returns the number of bytes of all deltas, including their entries.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Number of frames whose memory the store uses.
+    /// Returns the number of frames whose memory the store uses.
     pub fn frames(&self) -> usize {
         self.frame_count.load(Ordering::Relaxed)
     }
 
-    /// Whether the store needs the memory of another frame.
+    /// Returns true if the store needs the memory of another frame.
     pub fn needs_frame(&self) -> bool {
         let frames = self.frames();
         frames < self.current_frame_limit() && self.bytes() > frames * self.page_bytes
     }
 
-    /// The frame has no memory any more; the store may use as much for deltas.
+    /// Adds a frame that has released its memory. The store may use the same amount of memory for deltas.
     pub fn add_frame(&self, frame: u32) {
         let mut frames = self.frames.lock();
         frames.push(frame);
         self.frame_count.store(frames.len(), Ordering::Relaxed);
     }
 
-    /// A frame that the store does not need any more.
+    /// Takes a frame that the store no longer needs.
     pub fn take_surplus_frame(&self) -> Option<u32> {
         if self.bytes() + 2 * self.page_bytes > self.frames() * self.page_bytes {
             return None;
@@ -189,7 +195,8 @@ impl DeltaStore {
         self.take_frame()
     }
 
-    /// A frame, even if the store needs it: sessions hold all other frames and wait for each other.
+    /// Takes a frame even if the store needs it. This is necessary when sessions pin all other frames and wait for
+    /// each other.
     pub fn take_frame(&self) -> Option<u32> {
         if self.frames() == 0 {
             return None;

@@ -1,5 +1,5 @@
-//! How the page in a frame differs from the disk: since which log position, by which deltas if they are known, and
-//! whether a writer has claimed it.
+//! Tracks how the page in a frame differs from the page on disk: the log position of the first change, the deltas if
+//! they are known, and whether a writer has claimed the page.
 //!
 //! Invariants:
 //! - Every dirty page is in the dirty page table of its file, with or without a frame.
@@ -21,34 +21,36 @@ use crate::cache::deltas::{EvictedDirtyPage, ReplayError, replay};
 pub(in crate::cache) enum CleanClaim {
     /// A writer has claimed the page.
     Busy,
-    /// The page has changes that the disk does not have.
+    /// The page has changes that are not on disk.
     Dirty,
     /// The caller has the write claim until it calls [`Frame::unclaim`].
     Claimed,
 }
 
-/// The delta bytes of a page whose changes are not known as deltas.
+/// Value of the delta size for a page whose changes are not known as deltas.
 pub(super) const UNKNOWN_DELTAS: usize = usize::MAX;
 
-/// How the page differs from the disk.
+/// State of the changes of a page, relative to the page on disk.
 #[derive(Default)]
 pub(super) struct Modification {
     dirty: bool,
-    /// The changes since the page was read or copied to be written, if all of them are known.
+    /// All changes since the page was read or copied to be written. `None` if some of them are not known as deltas.
     deltas: Option<Vec<u8>>,
-    /// The deltas are not applied to the bytes yet: the page was evicted with them, and is being read again.
+    /// Whether the deltas still have to be applied to the bytes. This is the case while a page that was evicted with
+    /// deltas is being read again.
     deltas_pending: bool,
     #[cfg(debug_assertions)]
     digest: Option<u64>,
-    /// Counts changes. A completed write of an older generation does not make the page clean.
+    /// Number of changes. The completed write of an older generation does not make the page clean.
     generation: u64,
     first: LogPosition,
     last: LogPosition,
-    /// A writer has claimed the page.
+    /// Whether a writer has claimed the page.
     claimed: bool,
-    /// The generation that the writer copied.
+    /// Generation of the copy that is being written.
     copied_generation: Option<u64>,
-    /// The copy is kept until it may be written. No other copy is made, and no thread has claimed the page.
+    /// Whether a copy is retained until it may be written. While it is retained, no other copy is made, and no writer
+    /// has claimed the page.
     kept: bool,
     /// Log position of the first change after that copy.
     changed_again_at: Option<LogPosition>,
@@ -59,7 +61,7 @@ impl Frame {
         self.dirty.load(Ordering::Acquire)
     }
 
-    /// The page changes, not by deltas. The caller holds the write latch.
+    /// Records a change that is not described by deltas. The caller holds the write latch.
     pub fn mark_dirty(&self, first: LogPosition) {
         let mut modification = self.modification.lock();
         self.note_change(&mut modification, first);
@@ -67,8 +69,8 @@ impl Frame {
         self.set_deltas(&mut modification, None);
     }
 
-    /// The page is about to change by deltas, which [`Frame::record_deltas`] records afterwards. The caller holds the write
-    /// latch.
+    /// Records that the page is about to change by deltas. The caller holds the write latch, and passes the deltas to
+    /// [`Frame::record_deltas`] afterwards.
     pub fn mark_dirty_by_delta(&self, first: LogPosition) {
         let mut modification = self.modification.lock();
         let equalled_disk = !modification.dirty && self.state() == FrameState::Ready;
@@ -81,7 +83,8 @@ impl Frame {
         }
     }
 
-    /// Records the changes made since [`Frame::mark_dirty_by_delta`]. `encode` appends them; `None` if it cannot.
+    /// Records the changes made since [`Frame::mark_dirty_by_delta`]. `encode` appends their deltas, or returns
+    /// `None` if it cannot encode them.
     pub fn record_deltas(&self, encode: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
         let mut modification = self.modification.lock();
         let Some(deltas) = modification.deltas.as_mut() else { return };
@@ -102,7 +105,7 @@ impl Frame {
         let page = self.key().page;
         modification.generation += 1;
         if !modification.dirty {
-            // A page of a file that was detached cannot be written.
+            // A page of a detached file cannot be written.
             let Some(attached) = self.attached() else { return };
             modification.first = first;
             self.became_dirty(modification);
@@ -121,13 +124,15 @@ impl Frame {
         }
     }
 
-    /// Bytes of deltas with which the dirty page could be evicted; [`UNKNOWN_DELTAS`] if it must be written first.
+    /// Returns the number of delta bytes with which the dirty page could be evicted, or [`UNKNOWN_DELTAS`] if it must
+    /// be written first.
     pub fn delta_bytes(&self) -> usize {
         self.delta_bytes.load(Ordering::Relaxed)
     }
 
-    /// Evicts the dirty page with its deltas, if they are at most `limit` bytes. The caller holds the lock of the page
-    /// table's shard, and takes the frame out of the table. `None`: the page must be written first.
+    /// Evicts the dirty page with its deltas if the deltas have at most `limit` bytes. Returns `None` if the page
+    /// must be written first. The caller holds the lock of the page table shard, and removes the frame from the
+    /// table.
     pub fn evict_dirty(&self, limit: usize) -> Option<EvictedDirtyPage> {
         let mut modification = self.modification.lock();
         let stays = modification.claimed
@@ -156,8 +161,8 @@ impl Frame {
         Some(evicted)
     }
 
-    /// An evicted dirty page gets this frame. The caller enters the frame in the page table, holding the lock of its
-    /// shard; the bytes have not been read yet.
+    /// Assigns an evicted dirty page to this frame. The bytes have not been read yet. The caller holds the lock of
+    /// the page table shard, and adds the frame to the table.
     pub fn restore_evicted(&self, evicted: EvictedDirtyPage) {
         self.shared.deltas.page_restored();
         let mut modification = self.modification.lock();
@@ -172,13 +177,13 @@ impl Frame {
         self.became_dirty(&mut modification);
     }
 
-    /// Whether deltas are still to be applied to the bytes, which may not have been read yet.
+    /// Returns true if deltas still have to be applied to the bytes. The bytes may not have been read yet.
     pub fn deltas_pending(&self) -> bool {
         self.modification.lock().deltas_pending
     }
 
-    /// Applies pending deltas to the bytes that were read. From then on the page may be written at any moment, so the bytes
-    /// must be in the frame already. After an error the bytes are unusable.
+    /// Applies pending deltas to the bytes that were read. The bytes must already be in the frame, because the page
+    /// may be written at any time afterwards. After an error, the bytes are unusable.
     pub fn apply_pending_deltas(&self, size: PageSize) -> Result<(), ReplayError> {
         if !self.deltas_pending() {
             return Ok(());
@@ -209,12 +214,13 @@ impl Frame {
         modification.last = modification.last.max(end);
     }
 
-    /// Position up to which the log must be durable before the page may be written.
+    /// Returns the log position that must be durable before the page may be written.
     pub fn last(&self) -> LogPosition {
         self.modification.lock().last
     }
 
-    /// Claims a dirty page to write it. `false`: it is clean, claimed by another writer, or its bytes are incomplete.
+    /// Claims a dirty page to write it. Returns false if the page is clean or claimed by another writer, or if its
+    /// bytes are incomplete.
     pub fn claim(&self) -> bool {
         let mut modification = self.modification.lock();
         let taken = modification.claimed || modification.kept;
@@ -223,7 +229,8 @@ impl Frame {
         free
     }
 
-    /// Claims a clean page, so that it is not written meanwhile. It may still change. The caller holds a pin.
+    /// Claims a clean page. The page is not written until the claim ends, but it may still change. The caller holds a
+    /// pin.
     pub fn claim_clean(&self) -> CleanClaim {
         let mut modification = self.modification.lock();
         if modification.claimed {
@@ -236,20 +243,21 @@ impl Frame {
         CleanClaim::Claimed
     }
 
-    /// Claims a page, clean or not, so that it is not written meanwhile. `false`: a writer has claimed it. The caller holds a
-    /// pin, and calls [`Frame::unclaim`].
+    /// Claims a clean or dirty page. The page is not written until the caller calls [`Frame::unclaim`]. Returns false
+    /// if a writer has claimed it. The caller holds a pin.
     pub fn claim_unwritten(&self) -> bool {
         let mut modification = self.modification.lock();
         !std::mem::replace(&mut modification.claimed, true)
     }
 
-    /// The copy of a claimed page is written later. Until then the claim is free for readers that exclude writers.
+    /// Retains the copy of a claimed page, which is written later. Until then, readers that exclude writers can claim
+    /// the page.
     pub fn keep(&self) {
         let mut modification = self.modification.lock();
         (modification.kept, modification.claimed) = (true, false);
     }
 
-    /// Claims a page whose copy was kept, to write the copy. `false`: a reader has claimed it.
+    /// Claims a page to write its retained copy. Returns false if a reader has claimed the page.
     pub fn claim_kept(&self) -> bool {
         let mut modification = self.modification.lock();
         if modification.claimed {
@@ -259,17 +267,17 @@ impl Frame {
         true
     }
 
-    /// Whether a writer, or a reader that excludes writers, has claimed the page.
+    /// Returns true if a writer, or a reader that excludes writers, has claimed the page.
     pub fn is_claimed(&self) -> bool {
         self.modification.lock().claimed
     }
 
-    /// Ends a claim before the page was copied.
+    /// Releases a claim without a copy of the page.
     pub fn unclaim(&self) {
         self.modification.lock().claimed = false;
     }
 
-    /// The writer copied the page, under its read latch.
+    /// Records that the writer has copied the page, under its read latch.
     pub fn copied(&self, attached: &AttachedFile) {
         let mut modification = self.modification.lock();
         modification.copied_generation = Some(modification.generation);
@@ -278,7 +286,7 @@ impl Frame {
         attached.dirty_pages.lock().begin_write(self.key().page, modification.first);
     }
 
-    /// The write of the copy ended. The page is clean now, unless it changed since.
+    /// Records the end of the write of the copy. After success, the page is clean unless it has changed again.
     pub fn written(&self, attached: &AttachedFile, success: bool) {
         let mut modification = self.modification.lock();
         (modification.claimed, modification.kept) = (false, false);
@@ -302,14 +310,14 @@ impl Frame {
         }
     }
 
-    /// Starts over for another page.
+    /// Resets the state for another page.
     pub(super) fn reset_modification(&self) {
         let mut modification = self.modification.lock();
         self.set_deltas(&mut modification, None);
         *modification = Modification::default();
     }
 
-    /// Discards the changes of a page that leaves the cache with its file.
+    /// Discards the changes of a page that leaves the cache together with its file.
     pub fn discard_changes(&self, attached: &AttachedFile) {
         let mut modification = self.modification.lock();
         if modification.dirty {

@@ -1,4 +1,4 @@
-//! Dirty pages that are evicted without a write.
+//! Tests of dirty pages that are evicted without a write.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl CacheFixture {
         end
     }
 
-    /// Reads other pages until the page is evicted.
+    /// Fetches other pages until the page is evicted.
     fn push_out(&self, page: u32) {
         assert!(self.is_evicted_by_others(page), "page {page} is not evicted");
     }
@@ -158,7 +158,7 @@ fn a_page_with_pending_deltas_is_not_written_before_its_bytes_are_read() {
             let Some(page) = fixture.cache.page_table.pin(fixture.key(7)) else { continue };
             break page;
         };
-        // A transfer has the bytes, and cannot put them into the frame while it is latched.
+        // The transfer owns the bytes, and cannot return them to the frame while the frame is latched.
         let latch = loop {
             let Some(latch) = page.try_read().filter(|latch| latch.is_empty()) else { continue };
             break latch;
@@ -230,7 +230,8 @@ fn deltas_return_frames_when_sessions_pin_all_others() {
     assert!((1..=2000).all(|page| fixture.disk.value(page) == 1));
 }
 
-/// The encoded delta of a record at `end` that sets a page, last changed at `before`, to `value`.
+/// Returns the encoded delta of a log record that ends at `end` and sets a page to `value`. The page was last changed
+/// at `before`.
 fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
     let mut deltas = Vec::new();
     let data = [value, end.to_u64(), 0].map(u64::to_le_bytes).concat();
@@ -241,7 +242,7 @@ fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
 
 #[test]
 fn of_buffered_changes_only_those_that_the_page_lacks_are_applied() {
-    // How many of three changes the disk has.
+    // `there` is the number of changes, out of three, that are already on disk.
     for there in 1..=3 {
         let fixture = CacheFixture::new(64, 3000, false);
         let ends = [1, 2, 3].map(|value| match value <= there {
@@ -250,7 +251,7 @@ fn of_buffered_changes_only_those_that_the_page_lacks_are_applied() {
         });
         fixture.cache.flush_file(fixture.file).unwrap();
         fixture.push_out(7);
-        // If a change that the page has were applied again, the value would be wrong.
+        // If a change that is already on disk were applied again, the value would be wrong.
         let [second, third] = [1, 2].map(|at| {
             let value = if at < there as usize { 99 } else { at as u64 + 1 };
             recorded(value, ends[at - 1], ends[at])
@@ -320,7 +321,7 @@ fn random(seed: &mut u64) -> u64 {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// Random operations: every page equals a model, and memory stays within its limit.
+    /// After random operations, every page equals a model, and memory stays within its limit.
     #[test]
     fn pages_equal_a_model_after_random_operations(mut seed: u64, frames in 48_usize..200, background: bool) {
         let fixture = CacheFixture::new(frames, 600, background);
@@ -343,7 +344,7 @@ proptest! {
                     model[page as usize] = 0;
                 }
                 22 => {
-                    // The completion of a read holds its pin a moment longer, like the creator of the page.
+                    // The completion of a read keeps its pin a moment longer, just like the creator of a page.
                     fixture.cache.shared.file(fixture.file).unwrap().in_flight.wait();
                     drop(fixture.cache.create(fixture.key(page)).unwrap());
                 }

@@ -1,4 +1,4 @@
-//! Files that are discarded while a writer is about to write their pages.
+//! Tests of files that are discarded while a writer is about to write their pages.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_writer_that_starts_after_the_discard_writes_nothing() {
     let fixture = CacheFixture::new(32, 10, false);
     fixture.set(3, 7);
     let attached = fixture.cache.shared.file(fixture.file).unwrap();
-    // The first step of a discard: the file is still found, and its pages are dirty.
+    // The first step of a discard: the file is still attached, and its pages are dirty.
     attached.in_flight.close();
     assert_eq!(fixture.cache.write_below(fixture.file, LogPosition::MAX, 9).unwrap(), 0);
     assert_eq!(fixture.log.flushes.load(Ordering::SeqCst), 0, "nothing is written to its log");

@@ -1,8 +1,8 @@
-//! A file in memory, a log that consists of positions only, and pages that say what must be logged before them.
+//! A file in memory, a log that consists only of positions, and pages that record what must be logged before them.
 //!
-//! Every page holds one record: value, end of the log record that set it, id of the undo it depends on. The disk panics if
-//! a page is written whose log is not durable, whose undo is not logged, that has another write in flight, or whose
-//! checksum is wrong.
+//! Every page stores one record: a value, the end of the log record that set it, and the id of the undo that it
+//! depends on. The disk panics if the log of a written page is not durable, or if its undo is not logged. It also
+//! panics if the page has another write in flight or a wrong checksum.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -33,7 +33,7 @@ impl Clock for TestClock {
     }
     fn sleep(&self, duration: Duration) {
         self.0.fetch_add(duration.as_micros() as u64, Ordering::Relaxed);
-        // Long enough for the other thread to run.
+        // This is long enough for the other thread to run.
         jetcell_sync::thread::sleep(Duration::from_micros(20));
     }
 }
@@ -49,9 +49,9 @@ pub struct Log {
     pub refuse_undo: AtomicBool,
     pub refuse_protection: AtomicBool,
     pub refuse_flush: AtomicBool,
-    /// Runs while a flush is under way.
+    /// Function that runs during a flush.
     pub meanwhile: Mutex<Option<Box<dyn FnMut() + Send>>>,
-    /// Flushes wait while this is locked, after they were counted.
+    /// While this mutex is locked, flushes wait after they were counted.
     pub gate: Mutex<()>,
 }
 
@@ -115,7 +115,7 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// Its transaction commits with a record that ends at `end`.
+    /// Commits the transaction with a record that ends at `end`.
     pub fn commit(&self, end: LogPosition) {
         self.log.undo_logged.lock().insert(self.id);
         *self.settled.lock() = Some(end);
@@ -137,7 +137,7 @@ impl DeferredUndo for Undo {
     }
 }
 
-/// The file, with faults that tests switch on.
+/// A simulated file with faults that tests can enable.
 pub struct Disk {
     bytes: Mutex<Vec<u8>>,
     log: Arc<Log>,
@@ -148,14 +148,15 @@ pub struct Disk {
     pub fail_reads: AtomicBool,
     pub fail_writes: AtomicBool,
     pub fail_sync: AtomicBool,
-    /// Number of reads that return wrong bytes.
+    /// Number of the next reads that return wrong bytes.
     pub bad_reads: AtomicU64,
-    /// Reads, and completions of asynchronous transfers, wait while this is locked.
+    /// While this mutex is locked, reads and completions of asynchronous transfers wait.
     pub gate: Mutex<()>,
     held: Mutex<Vec<Transfer>>,
-    /// Keeps transfers until [`Disk::release`].
+    /// Whether transfers are held back until [`Disk::release`].
     pub hold: AtomicBool,
-    /// Most pages of transfers that are kept. The oldest ones of more are performed.
+    /// Maximum number of pages in transfers that are held back. When it is exceeded, the oldest transfers are
+    /// performed.
     pub hold_at_most: AtomicUsize,
 }
 
@@ -206,7 +207,7 @@ impl Disk {
         disk
     }
 
-    /// The bytes of a page on the device.
+    /// Returns the bytes of a page on the device.
     pub fn stored(&self, page: u32) -> Vec<u8> {
         let start = SIZE.offset_of(PageNumber::fixed(page)) as usize;
         self.bytes.lock()[start..start + SIZE.bytes()].to_vec()
@@ -221,7 +222,7 @@ impl Disk {
         change(&mut self.bytes.lock()[start..start + SIZE.bytes()]);
     }
 
-    /// The transfers that are held back: first page, number of pages, and reason.
+    /// Returns the transfers that are held back: first page, number of pages, and reason.
     pub fn held(&self) -> Vec<(u32, usize, IoReason)> {
         let describe = |transfer: &Transfer| {
             (first_page(transfer.offset) as u32, transfer.buffer.len() / SIZE.bytes(), transfer.reason)
@@ -347,7 +348,7 @@ impl File for Disk {
     }
 }
 
-/// An empty record on a leaf.
+/// Formats a leaf with one empty record.
 pub fn format(page: &mut [u8], number: PageNumber) {
     let flags = PageFlags::ROOT | PageFlags::LEAF | PageFlags::NEW_RECORD | PageFlags::NEW_CHECKSUM;
     let mut page = PageMut::format(page, SIZE, number, TreeId(2), flags);

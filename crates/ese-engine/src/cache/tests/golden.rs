@@ -1,7 +1,7 @@
-//! What the cache reads, writes and keeps for a fixed sequence of operations, compared with the files of `tests/golden`.
+//! Compares the reads, writes and cached pages of a fixed sequence of operations with the files in `tests/golden`.
 //!
-//! A change of a threshold, or of the order of victims, shows here although no page is lost by it. `JETCELL_BLESS=1 cargo test -p
-//! ese-engine golden` writes the files again; say in the commit why they differ.
+//! These tests show a change of a threshold or of the victim order even if no page is lost. `JETCELL_BLESS=1 cargo
+//! test -p ese-engine golden` rewrites the files. Explain the differences in the commit message.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::cache::{CacheOptions, EvictionPolicy};
 use crate::splitmix::mix64;
 
 const PAGES: u32 = 1600;
-/// Operations of one line of the file.
+/// Number of operations per line of the file.
 const ROUND: usize = 150;
 
-/// A cache at work, and what it did.
+/// A cache with a workload, and a record of the results.
 struct Work {
     fixture: CacheFixture,
     seed: u64,
@@ -37,13 +37,13 @@ impl Work {
         (mix64(self.seed) % u64::from(end)) as u32
     }
 
-    /// Most operations use few pages.
+    /// Most operations use a small set of pages.
     fn page(&mut self) -> u32 {
         let end = [PAGES, PAGES / 4, PAGES / 16, PAGES / 16][self.below(4) as usize];
         self.below(end) + 1
     }
 
-    /// Does one operation. `changes` of 100 are changes.
+    /// Performs one operation. Of 100 operations, `changes` are changes.
     fn step(&mut self, changes: u32) {
         let (page, kind, value) = (self.page(), self.below(100), self.seed);
         let changes = self.below(100) < changes;
@@ -83,8 +83,8 @@ impl Work {
         }
     }
 
-    /// Changes pages until only `left` frames are available, and does a few steps of the cleaner while the device completes as
-    /// few writes as the transfer buffers allow.
+    /// Changes pages until only `left` frames are available. Then performs a few steps of the cleaner while the
+    /// device completes the minimum number of writes that the transfer buffers allow.
     fn clean_with_slow_device(&mut self, left: usize) {
         for page in (1..=PAGES).rev() {
             if self.fixture.cache.available() <= left {
@@ -95,7 +95,7 @@ impl Work {
             self.model[page as usize] = self.seed;
         }
         self.line(&format!("{left} left"));
-        // A buffer can be twice as long as its pages.
+        // A buffer can be twice as long as the pages in it.
         let most = (self.fixture.cache.limits.transfer_pages / 2).saturating_sub(1);
         self.fixture.disk.hold_at_most.store(most, Ordering::SeqCst);
         self.fixture.disk.hold.store(true, Ordering::SeqCst);
@@ -105,7 +105,7 @@ impl Work {
         let _ = writeln!(self.text, "cleaner: {done:?}, {held} transfers in flight");
     }
 
-    /// A line about what happened since the last one, and about what is in the cache.
+    /// Appends a line about the events since the previous line, and about the state of the cache.
     fn line(&mut self, name: &str) {
         let disk = &self.fixture.disk;
         let reads = std::mem::take(&mut *disk.reads.lock());
@@ -131,7 +131,7 @@ impl Work {
         );
     }
 
-    /// Works with more and fewer changes by turns, then writes and reads all pages.
+    /// Runs alternating phases with more and with fewer changes. Then writes and reads all pages.
     fn run(mut self, name: &str) {
         for round in 0..40 {
             let changes = [60, 30, 90, 5][round / 4 % 4];

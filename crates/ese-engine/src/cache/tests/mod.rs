@@ -49,7 +49,7 @@ impl CacheFixture {
         CacheFixture { cache, disk, log, file }
     }
 
-    /// Attaches the same disk under the same id, as if all other ids had been used meanwhile.
+    /// Attaches the same disk under the same id, as if all other ids had been used in between.
     fn attach_again(&self) {
         self.cache.shared.next_file.store(usize::from(self.file.0), Ordering::Relaxed);
         assert_eq!(self.cache.attach(self.disk.clone(), self.log.clone()), self.file);
@@ -63,7 +63,7 @@ impl CacheFixture {
         disk::value(&self.cache.fetch(self.key(page)).unwrap().read())
     }
 
-    /// Sets the value of a page as a logged change; returns the end of its record.
+    /// Sets the value of a page as a logged change. Returns the end of its log record.
     fn set(&self, page: u32, value: u64) -> LogPosition {
         let mut latch = self.cache.fetch(self.key(page)).unwrap().write();
         latch.mark_dirty(self.log.tip());
@@ -73,7 +73,7 @@ impl CacheFixture {
         end
     }
 
-    /// The same, with a before-image that is not logged yet.
+    /// Sets the value of a page as a logged change, with a before-image that is not logged yet.
     fn set_with_undo(&self, page: u32, value: u64) -> Arc<Undo> {
         let mut latch = self.cache.fetch(self.key(page)).unwrap().write();
         latch.mark_dirty(self.log.tip());

@@ -1,8 +1,8 @@
-//! Which pages are evicted, and that it is the same in every run.
+//! Tests which pages are evicted, and that the choice is the same in every run.
 
 use super::*;
 
-/// A repeatable stream of numbers.
+/// Returns the next number of a reproducible pseudorandom sequence.
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     crate::splitmix::mix64(*seed)
@@ -13,7 +13,7 @@ fn a_scan_does_not_displace_the_working_set() {
     for cold in [false, true] {
         let fixture = CacheFixture::new(256, 4000, false);
         let working_set: Vec<u32> = (1..=100).collect();
-        // Used again and again, with other pages in between.
+        // The working set is used repeatedly, with other pages in between.
         for round in 0..6 {
             working_set.iter().for_each(|page| assert_eq!(fixture.value(*page), 0));
             (0..40).for_each(|n| assert_eq!(fixture.value(3000 + round * 40 + n), 0));
@@ -36,7 +36,7 @@ fn a_scan_does_not_displace_the_working_set() {
 fn the_history_ranks_a_page_that_is_read_again() {
     let fixture = CacheFixture::new(64, 4000, false);
     let hot = 1;
-    // The page is evicted between two uses, but the history still has it.
+    // The page is evicted between two uses, but it is still in the history.
     for round in 0..8 {
         fixture.value(hot);
         (0..70).for_each(|n| drop(fixture.cache.fetch(fixture.key(100 + round * 70 + n)).unwrap()));
@@ -77,7 +77,7 @@ fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
 fn cleaning_starts_below_one_threshold_and_ends_at_another() {
     let fixture = CacheFixture::new(512, 2000, false);
     let (cache, limits) = (&fixture.cache, &fixture.cache.limits);
-    // A fetch takes the frame of a clean page by itself.
+    // A fetch can take the frame of a clean page without the cleaner.
     for page in 1..=2000 {
         drop(cache.fetch(fixture.key(page)).unwrap());
         assert_eq!(cache.clean_step().unwrap(), 0, "{} frames are available", cache.available());

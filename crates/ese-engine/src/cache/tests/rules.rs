@@ -1,4 +1,4 @@
-//! The write-ahead rule, the dirty page table, read-ahead, creation of pages, memory.
+//! Tests of the write-ahead rule, the dirty page table, read-ahead, creation of pages, and memory limits.
 
 use super::disk::{self, SIZE};
 use super::*;

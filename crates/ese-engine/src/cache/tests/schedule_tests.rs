@@ -1,4 +1,4 @@
-//! Latches, pins and frame states under many thread schedules.
+//! Tests latches, pins and frame states under many thread schedules.
 
 use jetcell_sync::atomic::{AtomicBool, AtomicU64};
 use jetcell_sync::thread;
@@ -6,11 +6,11 @@ use jetcell_sync::thread;
 use super::*;
 use crate::schedule_tests::explore;
 
-/// Enough frames for pages to be evicted with their deltas.
+/// Number of frames that is sufficient for pages to be evicted with their deltas.
 const FRAMES: usize = 64;
 
 impl CacheFixture {
-    /// Evicts an unpinned page, if its state allows that.
+    /// Evicts an unpinned page if its state allows an eviction.
     fn evict(&self, page: u32) -> bool {
         let Some(frame) = self.cache.page_table.pin(self.key(page)).map(|page| page.shared_frame().clone())
         else {
@@ -143,7 +143,7 @@ fn sessions_that_miss_one_page_read_it_once_also_during_a_read_ahead() {
     });
 }
 
-/// A page is created over one that is being read, and the last thread that pins it changes it or not.
+/// A page is created while the same page is being read. The last thread that pins it may or may not change it.
 #[test]
 fn a_created_page_has_the_bytes_of_its_creator_or_of_the_disk() {
     explore(|| {
@@ -169,7 +169,7 @@ fn a_created_page_has_the_bytes_of_its_creator_or_of_the_disk() {
                 fixture.evict(1);
             }
         });
-        // While the creator pins the page without having formatted it, its header is zero.
+        // While the creator has pinned the page but not formatted it, the header consists of zeros.
         let latch = fixture.cache.fetch(fixture.key(1)).unwrap().into_read();
         let formatted = ese_format::page::validate(&latch, PageSize::KIB_4).is_ok();
         if formatted {

@@ -1,4 +1,4 @@
-//! Many sessions on a tiny cache, against a model.
+//! Tests many sessions on a tiny cache against a model.
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! Which pages the cache transfers together, when, and for which reason.
+//! Tests which pages the cache combines into one transfer, when it does so, and for which reason.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use super::CacheFixture;
 use crate::cache::write_back::{UnflushedLog, WriteReason};
 use crate::cache::{FileId, PageKey, WriteAhead};
 
-/// Runs of adjacent pages, none longer than `longest`: the first page and the length of each.
+/// Returns the runs of adjacent pages, each as its first page and length. No run is longer than `longest`.
 fn runs(pages: &BTreeSet<u32>, longest: usize) -> Vec<(u32, usize)> {
     let mut runs: Vec<(u32, usize)> = Vec::new();
     for &page in pages {
@@ -37,7 +37,7 @@ proptest! {
     #[test]
     fn adjacent_pages_are_read_ahead_with_one_transfer(pages in btree_set(1_u32..50, 1..30)) {
         let fixture = CacheFixture::new(160, 60, false);
-        // The limit of one transfer is also the limit of all transfers of several pages together.
+        // In this cache, the limit of one transfer also limits the total size of all transfers with several pages.
         let mut room = fixture.cache.limits.run;
         let mut expected = Vec::new();
         for (first, length) in runs(&pages, room) {
@@ -88,8 +88,8 @@ fn a_page_whose_log_is_durable_is_written_without_a_flush() {
     assert_eq!((write(), fixture.log.flushes.load(Ordering::SeqCst)), (1, 1));
 }
 
-/// A read through the cache is one transfer. It leaves the pages in memory that were not there, up to the last one that it may
-/// keep, and fetching them needs no I/O.
+/// A read through the cache is one transfer. Pages that were not in memory stay in memory afterwards, up to the last
+/// page that may be cached. Fetching these pages needs no I/O.
 #[test]
 fn a_read_through_keeps_the_pages_that_were_not_in_memory() {
     let fixture = CacheFixture::new(160, 60, false);
@@ -115,7 +115,7 @@ fn a_read_through_keeps_the_pages_that_were_not_in_memory() {
     fixture.cache.flush_file(fixture.file).unwrap();
 }
 
-/// No more than an eighth of the cache is kept, and after an error nothing.
+/// At most an eighth of the cache is used. After an error, no page is cached.
 #[test]
 fn a_read_through_leaves_most_of_the_cache_alone() {
     let fixture = CacheFixture::new(160, 200, false);

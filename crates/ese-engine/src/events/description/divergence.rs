@@ -1,4 +1,4 @@
-//! Events about pages of active side and copy that differ, and that were repaired.
+//! Descriptions of events about pages that differ between the active side and a copy, and about repairs of pages.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ impl PageDivergence {
     }
 }
 
-/// 905 or 911: a page was repaired with that of another side.
+/// Describes event 905 or 911: a page was repaired with the page of the other side.
 pub(super) fn repaired(database: &Path, page: PageNumber, on_copy: bool) -> EventDescription {
     let (id, side, other) = match on_copy {
         false => (905, "active side", "a copy"),

@@ -4,7 +4,7 @@ use super::{EventDescription, EventValue};
 use crate::events::{CopyEvent, EventCategory, EventSeverity};
 
 impl CopyEvent {
-    /// `copy` is the directory of the copy.
+    /// Describes the event. `copy` is the directory of the copy.
     pub(super) fn describe(&self, copy: &str) -> EventDescription {
         let with = |more: Vec<(&'static str, EventValue)>| {
             [("copy", EventValue::Text(copy.to_string()))].into_iter().chain(more).collect()

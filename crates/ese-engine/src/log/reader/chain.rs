@@ -1,5 +1,5 @@
-//! Reads a stream generation by generation, as it is received: each file is verified as a whole and must continue the one
-//! before it.
+//! Reads a stream generation by generation as it is received. Each file is verified as a whole, and must continue the
+//! previous file.
 
 use std::path::{Path, PathBuf};
 
@@ -14,22 +14,22 @@ use crate::error::LogFault;
 use crate::log::LogNames;
 use crate::{Error, Result};
 
-/// The end of the generations that were read: what the next one must continue.
+/// End of the generations that were read. The next generation must continue it.
 #[derive(Clone, Default)]
 pub(crate) struct LogChain {
     /// Header of the newest generation, and the XOR of the checksums of its segments.
     newest: Option<(LogHeader, u64)>,
-    /// A record whose first fragments end that generation.
+    /// Incomplete record whose first fragments are at the end of that generation.
     pending: Option<PartialRecord>,
 }
 
 impl LogChain {
-    /// The generation that must come next; `None` before the first one.
+    /// Returns the generation that must come next, or `None` before the first one.
     pub fn next(&self) -> Option<Generation> {
         self.newest.as_ref().map(|(header, _)| header.generation.next())
     }
 
-    /// The start of a record that the next generation completes.
+    /// Returns the start of the incomplete record that the next generation completes.
     pub fn pending_from(&self) -> Option<LogPosition> {
         self.pending.as_ref().map(|pending| pending.start)
     }
@@ -43,17 +43,17 @@ impl ReceivedLog {
         &self.0.header
     }
 
-    /// XOR of the checksums of its segments.
+    /// Returns the XOR of the checksums of the segments.
     pub fn accumulated(&self) -> u64 {
         self.0.scan.accumulated
     }
 
-    /// The whole file, with the repairs that reading made.
+    /// Returns the content of the whole file, including the repairs that were made during reading.
     pub fn into_bytes(self) -> IoBuffer {
         self.0.bytes
     }
 
-    /// Behind the last record.
+    /// Returns the position after the last record.
     pub fn end(&self) -> LogPosition {
         let generation = self.0.header.generation;
         let behind = self.0.scan.last.saturating_add(1);
@@ -63,7 +63,7 @@ impl ReceivedLog {
         }
     }
 
-    /// The position of the first segment that was begun after `time`.
+    /// Returns the position of the first segment that was begun after `time`.
     pub fn begun_after(&self, time: LogTime) -> Option<LogPosition> {
         let limit = time.unix_ms()?;
         (1..=self.0.scan.last).find_map(|index| {
@@ -76,7 +76,7 @@ impl ReceivedLog {
 }
 
 impl LogReader {
-    /// A reader of files that are added one by one.
+    /// Creates a reader of files that are added individually.
     pub(crate) fn received(vfs: Arc<dyn Vfs>, names: LogNames) -> LogReader {
         let (files, open_files, pinned) = (Mutex::default(), Mutex::default(), OnceLock::new());
         LogReader { vfs, names, files, open_files, pinned, received: true }
@@ -88,19 +88,20 @@ impl LogReader {
         self.open_files.lock().remove(&generation);
     }
 
-    /// Forgets files of generations below this one.
+    /// Removes the files of generations below this one from the reader.
     pub(crate) fn forget_below(&self, generation: Generation) {
         let (mut files, mut open) = (self.files.lock(), self.open_files.lock());
         *files = files.split_off(&generation);
         *open = open.split_off(&generation);
     }
 
-    /// The header of the log file at `path`.
+    /// Returns the header of the log file at `path`.
     pub(crate) fn header_at(&self, path: &Path) -> Result<LogHeader> {
         self.header(path)
     }
 
-    /// Reads a file that was added, and verifies that it continues `chain`. `newest`: a crash may have cut it off.
+    /// Reads a file that was added, and verifies that it continues `chain`. `newest` means that a crash may have
+    /// truncated the file.
     pub(crate) fn receive(
         &self,
         generation: Generation,
@@ -117,7 +118,7 @@ impl LogReader {
         Ok(ReceivedLog(log))
     }
 
-    /// Calls `visit` for every record of a file. Returns the chain with the file at its end.
+    /// Calls `visit` for every record of a file. Returns the chain extended by this file.
     pub(crate) fn visit_received(
         &self,
         log: &ReceivedLog,
@@ -137,7 +138,7 @@ impl LogReader {
         (previous, accumulated): (&LogHeader, u64),
         header: &LogHeader,
     ) -> Result<()> {
-        // Earlier formats leave the checksum zero.
+        // In earlier formats the checksum is zero.
         let has_checksum = (header.version_update, header.version_update_minor) >= (5, 13);
         let (fault, what) = if header.signature != previous.signature {
             (LogFault::OtherStream, "belongs to another log stream")

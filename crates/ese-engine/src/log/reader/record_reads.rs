@@ -1,4 +1,4 @@
-//! Reads single records again, by their positions.
+//! Reads of single records by their positions, after the records were visited once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,9 +13,9 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 use super::{LogReader, Segment};
 use crate::{Error, Result};
 
-/// The most bytes that one batch of records reads. A page may lack any number of changes.
+/// Maximum number of bytes that one batch of records reads. The number of changes that a page lacks is not limited.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// The most log files that stay open.
+/// Maximum number of log files that stay open.
 const MAX_OPEN_FILES: usize = 64;
 
 /// A log file that stays open to read records from it.
@@ -32,8 +32,8 @@ pub(crate) struct RecordReads {
 }
 
 impl LogReader {
-    /// Starts to read records again, after the stream was resumed. Skips records that span two generations, and those
-    /// behind a limit of bytes.
+    /// Starts to read records again after the stream was resumed. Skips records that span two generations, and
+    /// records that exceed a limit on the number of bytes.
     pub(crate) fn begin_record_reads(&self, records: &[(LogPosition, LogPosition)]) -> Result<RecordReads> {
         let (sender, arrived) = channel();
         let mut of_files: BTreeMap<Generation, Vec<Transfer>> = BTreeMap::new();
@@ -47,7 +47,7 @@ impl LogReader {
                 break;
             }
             let sender = sender.clone();
-            // Sending fails if the receiver was dropped; then the record is not needed.
+            // Sending fails only if the receiver was dropped. The record is not needed then.
             let done =
                 move |result: io::Result<()>, buffer| drop(sender.send((start, of, result.map(|()| buffer))));
             of_files.entry(start.generation).or_default().push(Transfer {
@@ -65,8 +65,8 @@ impl LogReader {
         Ok(RecordReads { asked, arrived })
     }
 
-    /// Waits for the reads and returns the records by their start. Checksums are not verified. A record that could not be
-    /// read is missing.
+    /// Waits for the reads and returns the records by their start. Checksums are not verified. Records that could not
+    /// be read are missing from the result.
     pub(crate) fn finish_record_reads(&self, reading: RecordReads) -> BTreeMap<LogPosition, Vec<u8>> {
         let mut found = BTreeMap::new();
         for (start, of, bytes) in reading.arrived.iter().take(reading.asked) {
@@ -111,7 +111,7 @@ impl LogReader {
         Ok(OpenLogFile { file, segments })
     }
 
-    /// Reads one record again that was visited before, after the stream was resumed. Checksums are not verified.
+    /// Reads a record again that was visited before the stream was resumed. Checksums are not verified.
     pub fn read_record(&self, start: LogPosition, end: LogPosition) -> Result<Vec<u8>> {
         let mut pending = None;
         let mut found = None;
@@ -120,7 +120,7 @@ impl LogReader {
             let OpenLogFile { file, segments: of } = self.open_file(generation)?;
             let first = if generation == start.generation { start.segment } else { 1 };
             let last = if generation == end.generation { end.segment } else { u16::MAX };
-            // The last segment of a file can only be a shadow.
+            // The last segment of a file can only contain a shadow.
             let last = last.min(of.saturating_sub(2));
             let count = usize::from(last.saturating_sub(first)) + 1;
             let mut bytes = IoBuffer::zeroed(count * SEGMENT_BYTES);

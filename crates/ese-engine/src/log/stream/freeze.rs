@@ -1,8 +1,8 @@
-//! Stops the stream between the two renames that end a generation, for a snapshot of its files.
+//! Freezes the stream between the two renames that end a generation, for a snapshot of its files.
 //!
-//! The thread that freezes is the writer until no file can change any more, and holds the lock of the files. So no record
-//! becomes durable behind the generation that ends, and no other thread renames a file: everything that was acknowledged is
-//! in generations that are complete and have their archive names.
+//! The freezing thread is the writer, and holds the lock of the files, until no file can change any more. Therefore
+//! no record becomes durable after the generation that ends, and no other thread renames a file. All acknowledged
+//! records are in complete generations that have their archive names.
 
 use ese_format::log::record::LogRecord;
 use ese_format::{Generation, LogPosition};
@@ -15,11 +15,14 @@ use crate::log::log_file::close_current;
 use crate::{Error, Result};
 
 impl LogStream {
-    /// Ends the generation being written: its file gets its archive name, and the file of the next generation, which has a
-    /// header and no records, keeps the name of a prepared one. Then calls `stop`, which makes all further changes of files
-    /// wait. [`LogStream::name_generation`] goes on with the names. `mark` is the last record of the generation.
+    /// Ends the current generation and freezes the stream.
     ///
-    /// Returns the generation that ended, and what `stop` returned.
+    /// The file of the current generation gets its archive name. The file of the next generation has a header and no
+    /// records, and keeps the name of a prepared file. Then this calls `stop`, which must block all further changes
+    /// of files. [`LogStream::name_generation`] completes the renames later. `mark` is the last record of the
+    /// generation.
+    ///
+    /// Returns the generation that ended, and the result of `stop`.
     pub(crate) fn freeze<T>(
         &self,
         mark: &LogRecord,
@@ -29,7 +32,7 @@ impl LogStream {
         batch.push(mark);
         loop {
             let end = self.append_privileged(&batch)?.end;
-            // What is left to be written by this thread is little then.
+            // After this flush, this thread has little left to write.
             self.flush(end)?;
             self.prepare_next(false)?;
             let files = self.files()?;
@@ -67,7 +70,7 @@ impl LogStream {
         result.map(|stopped| (ending, stopped))
     }
 
-    /// Writes the rest of a generation, and the header of the next one. The calling thread is the writer.
+    /// Writes the rest of a generation, and the header of the next one. The calling thread must be the writer.
     fn end_generation(&self, ending: Generation) -> Result<()> {
         loop {
             let mut state = self.state.lock();
@@ -93,14 +96,14 @@ impl LogStream {
         }
     }
 
-    /// The first of the two renames, durably.
+    /// Executes the first of the two renames durably.
     fn name_archived(&self, ended: Generation) -> Result<()> {
         close_current(&self.options, ended).map_err(|e| Error::io(self.options.names.current(), &e))?;
         self.sync_names()
     }
 }
 
-/// Whether the generation being written has records. One without records need not end.
+/// Returns whether the current generation has records. A generation without records need not end.
 fn has_records(state: &State) -> bool {
     state.buffer.tail() > LogPosition::new(state.generation.0, 2, 0)
 }

@@ -1,14 +1,14 @@
-//! The files of the stream: the next one is prepared in advance, entered, named and recycled.
+//! The files of the stream. The next file is prepared in advance, then entered, named and finally recycled.
 //!
-//! Entering a generation costs the commit that does it no extra sync: the header goes into the prepared file with the
-//! first records, in one synced write. The rest follows in the background, and a crash may interrupt it anywhere: the
-//! current file gets its archive name; the prepared file gets the current name; both names become durable; then the
-//! headers of attached databases name the generation, which must come before any page with changes of it. Until the names
-//! are right, recovery finds the file by its header. The next file is prepared only after the renames, so at most one
-//! generation has no name.
+//! Entering a generation does not cost the commit an extra sync: the header is written into the prepared file with
+//! the first records, in one synced write. The remaining steps run in the background, and a crash may occur between
+//! any of them: the current file gets its archive name; the prepared file gets the current name; both names become
+//! durable; then the headers of attached databases name the generation. The last step must precede any page write
+//! with changes of this generation. Until the names are correct, recovery finds the file by its header. The next file
+//! is prepared only after the renames, so at most one generation lacks its name.
 //!
-//! A new file is ready as soon as it has its blocks. The background writes zeros into them while the load is low: that
-//! makes small synced writes cheaper. A log that fills faster has large writes, which do not need that.
+//! A new file is ready as soon as its blocks are allocated. While the load is low, the background writes zeros into
+//! them, which makes small synced writes cheaper. If the log fills faster, writes are large and do not need this.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -27,42 +27,43 @@ pub(super) use crate::log::log_file::NameState;
 use crate::log::log_file::{archive_current, create, header, write_zeros};
 use crate::{Error, Result};
 
-/// No generation follows this one. ESE: `lGenerationMax`.
+/// Number of the last possible generation. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
-/// The most files removed at once. Each takes milliseconds, and as a rule fewer generations begin between two checkpoints.
+/// Maximum number of files removed at once. Each removal takes milliseconds, and usually fewer generations begin
+/// between two checkpoints.
 const MAX_REMOVED: usize = 16;
-/// Bytes of zeros written while no other thread can take the prepared file.
+/// Number of zero bytes written at once. No other thread can take the prepared file during this write.
 const FORMAT_BYTES: u64 = 1 << 20;
 
-/// A file ready to become the next generation.
+/// File that is ready to become the next generation.
 #[derive(Clone)]
 pub(in crate::log) struct PreparedFile {
     pub(super) file: Arc<dyn File>,
     pub(super) from_reserve: bool,
-    /// Blocks behind this offset were never written.
+    /// Offset from which on the blocks were never written.
     pub(super) written: u64,
 }
 
 /// The names of the files.
 pub(in crate::log) struct LogFiles {
-    /// The newest generation with its right name, and when it was created.
+    /// Newest generation whose file has its final name, and its creation time.
     pub(super) named: (Generation, LogTime),
-    /// The names are durable.
+    /// Whether the names are durable.
     durable: bool,
-    /// Archived generations, oldest first, once the directory was read.
+    /// Archived generations, oldest first; `None` until the directory has been read.
     archived: Option<VecDeque<(Generation, PathBuf)>>,
-    /// The stream has stopped; the files may belong to another instance by now.
+    /// Whether the stream has stopped. Its files may then already belong to another instance.
     pub(super) stopped: bool,
     pub(super) reserves: Reserves,
 }
 
-/// What is known of the reserve logs.
+/// State of the reserve logs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reserves {
-    /// Some may be there with the wrong size, since before the stream was opened.
+    /// Files with the wrong size may exist from before the stream was opened.
     Unknown,
     Missing,
-    /// All were there at this time.
+    /// All reserve logs existed at this time.
     Complete(Duration),
 }
 
@@ -83,7 +84,7 @@ impl LogFiles {
 }
 
 impl LogStream {
-    /// Locks the files, to make, rename and remove them. An error once the stream has stopped.
+    /// Locks the files to create, rename or remove them. Returns an error if the stream has stopped.
     pub(super) fn files(&self) -> Result<MutexGuard<'_, LogFiles>> {
         let files = self.files.lock();
         if files.stopped {
@@ -92,7 +93,7 @@ impl LogStream {
         Ok(files)
     }
 
-    /// Prepares the next file. `privileged`: uses a reserve log if the disk is full.
+    /// Prepares the next file. `privileged` allows the use of a reserve log if the disk is full.
     pub(in crate::log) fn prepare_next(&self, privileged: bool) -> Result<()> {
         let mut files = self.files()?;
         let entered = {
@@ -108,7 +109,7 @@ impl LogStream {
             ));
         }
         self.rename_files(&mut files)?;
-        // What follows syncs the directory, which makes the renames durable, too.
+        // Both cases sync the directory, which also makes the renames durable.
         let made = match self.take_obsolete(&mut files)? {
             Some(file) => Ok((file, u64::from(self.options.file_size))),
             None => create(&self.options, &self.options.names.next()).map(|file| (file, 0)),
@@ -131,10 +132,11 @@ impl LogStream {
         Ok(())
     }
 
-    /// Writes zeros into a part of the prepared file, if it has unwritten blocks and no record was accepted for it yet.
+    /// Writes zeros into a part of the prepared file, if it has unwritten blocks and no record was accepted for it
+    /// yet.
     pub(super) fn format_next(&self) -> Result<()> {
         let size = u64::from(self.options.file_size);
-        // A thread that needs the file meanwhile finds none, and waits for this lock to prepare one.
+        // A thread that needs the file during this time finds no file, and waits for this lock to prepare one.
         let _files = self.files()?;
         let mut prepared = {
             let mut state = self.state.lock();
@@ -159,7 +161,7 @@ impl LogStream {
         Ok(())
     }
 
-    /// Renames the files, if a generation was entered since the last time.
+    /// Renames the files if a generation was entered since the last call.
     fn rename_files(&self, files: &mut LogFiles) -> Result<()> {
         let (generation, created) = {
             let state = self.state.lock();
@@ -170,7 +172,8 @@ impl LogStream {
         };
         archive_current(&self.options, generation)
             .map_err(|e| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display())))?;
-        // An earlier call may have renamed the log and then failed, so the list decides whether the log is new.
+        // An earlier call may have renamed the log and then failed. Therefore the list determines whether the log is
+        // new.
         let closed = Generation(generation.0 - 1);
         if let Some(list) = &mut files.archived
             && list.back().is_none_or(|(last, _)| *last < closed)
@@ -179,13 +182,13 @@ impl LogStream {
         }
         files.named = (generation, created);
         files.durable = false;
-        // No generation is entered meanwhile, because no file is prepared.
+        // No generation can be entered before this, because no file is prepared.
         self.state.lock().named = NameState::Current;
         Ok(())
     }
 
-    /// Names the newest generation: renames the files, makes the names durable, and then lets the headers of attached
-    /// databases name the generation.
+    /// Names the newest generation: renames the files, makes the names durable, and then makes the headers of
+    /// attached databases name the generation.
     pub(crate) fn name_generation(&self) -> Result<()> {
         let (generation, created) = {
             let mut files = self.files()?;
@@ -201,13 +204,13 @@ impl LogStream {
         Ok(())
     }
 
-    /// The end of the records of the newest generation that all headers name.
+    /// Returns the end of the records of the newest generation that all headers name.
     pub(crate) fn named_in_headers(&self) -> LogPosition {
         let next = self.in_headers.load(Ordering::Acquire).saturating_add(1);
         LogPosition::new(next, 1, RECORDS_AT as u16)
     }
 
-    /// Makes the names durable. A failed sync is not repeated: the log is down after it.
+    /// Makes the names durable. A failed sync is not repeated, because the log has failed then.
     pub(super) fn sync_names(&self) -> Result<()> {
         let directory = self.options.names.directory();
         self.options.vfs.sync_directory(directory).map_err(|e| {
@@ -217,18 +220,18 @@ impl LogStream {
         })
     }
 
-    /// Makes the oldest obsolete generation the next file. Its blocks were written before, so syncing new records changes
-    /// no metadata.
+    /// Reuses the file of the oldest obsolete generation as the next file. Its blocks were already written, so
+    /// syncing new records changes no metadata.
     fn take_obsolete(&self, files: &mut LogFiles) -> Result<Option<Arc<dyn File>>> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let obsolete = self.obsolete(files)?;
         let Some(archived) = files.archived.as_mut().filter(|_| obsolete > 0) else { return Ok(None) };
         let Some((_, path)) = archived.front().cloned() else { return Ok(None) };
         let failed = |e: std::io::Error| Error::io(&path, &e);
-        // The generation leaves the list only when its file is gone. Otherwise the next call would take a newer one, and
-        // the remaining generations would have a gap.
+        // The generation is removed from the list only after its file. Otherwise the next call would take a newer
+        // one, and the remaining generations would have a gap.
         match vfs.rename(&path, &names.next()) {
-            // The file was removed by hand.
+            // The file was removed manually.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 archived.pop_front();
                 return Ok(None);
@@ -242,7 +245,7 @@ impl LogStream {
         Ok(complete.then_some(file))
     }
 
-    /// The number of archived generations that are obsolete. They are the oldest ones.
+    /// Returns the number of archived generations that are obsolete. They are the oldest ones.
     fn obsolete(&self, files: &mut LogFiles) -> Result<usize> {
         let below = {
             let state = self.state.lock();
@@ -274,8 +277,8 @@ impl LogStream {
         }
     }
 
-    /// The prepared file, and the header that makes it `generation`. The header is written before the first records or
-    /// with them.
+    /// Returns the prepared file, and the header that assigns `generation` to it. The header is written before the
+    /// first records or together with them.
     pub(super) fn header_of(&self, generation: Generation) -> Result<(Arc<dyn File>, LogHeader)> {
         let created = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         let mut header = header(&self.options, self.signature, generation, created);
@@ -296,9 +299,9 @@ impl LogStream {
         Ok((prepared.file, header))
     }
 
-    /// Makes generations below `generation` obsolete. Removes the oldest of them, a few at a time, until the stream has
-    /// [`LogOptions::retained_files`](crate::log::LogOptions::retained_files) archived files. The others stay to be
-    /// overwritten.
+    /// Makes generations below `generation` obsolete. Removes the oldest of them, a few at a time, until the stream
+    /// has [`LogOptions::retained_files`](crate::log::LogOptions::retained_files) archived files. The remaining ones
+    /// will be overwritten.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
         let generation = self.needed_from(generation)?;
         let mut files = self.files()?;
@@ -313,12 +316,12 @@ impl LogStream {
         self.remove_oldest(&mut files, surplus)
     }
 
-    /// Whether copies of the stream are registered.
+    /// Returns whether copies of the stream are registered.
     pub(crate) fn has_copies(&self) -> bool {
         !self.copies().is_empty()
     }
 
-    /// The copies of the stream that are registered.
+    /// Returns the registered copies of the stream.
     pub(crate) fn copies(&self) -> Vec<CopyRegistration> {
         let (names, vfs) = (self.names(), &*self.options.vfs);
         let found = CopyRegistration::list(vfs, names.directory(), names.base()).unwrap_or_default();
@@ -326,17 +329,17 @@ impl LogStream {
         registered.filter(|copy| copy.stream == self.signature).collect()
     }
 
-    /// Whether a copy is so far behind that its logs are not kept.
+    /// Returns whether a copy lags so far that logs are not retained for it.
     pub(crate) fn is_cut_off(&self, copy: &CopyRegistration) -> bool {
         copy.is_cut_off(self.state.lock().generation, self.options.copy_lag_limit)
     }
 
-    /// How many generations a copy may lack.
+    /// Returns the maximum number of generations that a copy may lag.
     pub(crate) fn copy_lag_limit(&self) -> u32 {
         self.options.copy_lag_limit
     }
 
-    /// The oldest generation that redo from `redo_from`, a backup or a copy needs.
+    /// Returns the oldest generation that is needed by redo from `redo_from`, by a backup or by a copy.
     fn needed_from(&self, redo_from: Generation) -> Result<Generation> {
         let (names, newest) = (&self.options.names, self.state.lock().generation);
         let (directory, limit) = (names.directory(), self.options.copy_lag_limit);
@@ -347,8 +350,8 @@ impl LogStream {
         Ok(others.fold(redo_from, Generation::min))
     }
 
-    /// Removes archived generations below `generation`, all of them, except for those that are held. Returns the first and
-    /// the last one that were removed.
+    /// Removes all archived generations below `generation` that are not held. Returns the first and the last removed
+    /// generation.
     pub(crate) fn remove_below(&self, generation: Generation) -> Result<Option<(Generation, Generation)>> {
         let mut files = self.files()?;
         self.rename_files(&mut files)?;
@@ -364,8 +367,8 @@ impl LogStream {
         Ok(Some((*first, *last)))
     }
 
-    /// Removes archived files in ascending order. Each leaves the list only when its file is gone, so that the remaining
-    /// generations never have a gap.
+    /// Removes archived files in ascending order. A generation is removed from the list only after its file, so the
+    /// remaining generations never have a gap.
     fn remove_oldest(&self, files: &mut LogFiles, count: usize) -> Result<()> {
         let Some(archived) = &mut files.archived else { return Ok(()) };
         for _ in 0..count {

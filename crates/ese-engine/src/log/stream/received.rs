@@ -1,4 +1,4 @@
-//! A stream that another engine writes: its generations arrive as files, and replay reads them. Nothing is appended.
+//! A stream that another engine writes. Its generations arrive as files and are replayed. Nothing is appended to it.
 
 use ese_format::LogPosition;
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
@@ -10,7 +10,7 @@ use super::LogStream;
 use crate::log::LogOptions;
 
 impl LogStream {
-    /// A stream whose first received file has this header. Nothing of it counts as durable until
+    /// Creates a stream whose first received file has this header. No position in it is considered durable before
     /// [`LogStream::receive`].
     pub(crate) fn received(options: LogOptions, header: &LogHeader, file: Arc<dyn File>) -> LogStream {
         let options =
@@ -18,17 +18,18 @@ impl LogStream {
         let start = LogPosition { generation: header.generation, segment: 1, offset: 0 };
         let mut log = LogStream::at(options, header.signature, file, start, header.created);
         log.received = true;
-        // Every append fails, and so does every write that needs one.
+        // This makes every append fail, and every write that needs an append.
         let _ = log.down.set("another engine writes the log, and replay appends nothing to it".to_string());
         log
     }
 
-    /// Whether another engine writes the stream.
+    /// Returns whether another engine writes the stream.
     pub(crate) fn is_received(&self) -> bool {
         self.received
     }
 
-    /// Records that the stream is stored up to `upto`, the end of the records of the generation with this header, or a position before it.
+    /// Records that the stream is stored up to `upto`. This is the end of the records of the generation with this
+    /// header, or a position before it.
     pub(crate) fn receive(&self, upto: LogPosition, header: &LogHeader) {
         debug_assert!(self.received);
         self.files.lock().named = (header.generation, header.created);

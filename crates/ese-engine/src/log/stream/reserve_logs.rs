@@ -1,4 +1,5 @@
-//! Reserve logs: files made in advance, so that transactions can end when the disk is full. ESE: `E00res00001.jrs`.
+//! Reserve logs, which are files created in advance to allow transactions to end when the disk is full. ESE:
+//! `E00res00001.jrs`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,16 +12,17 @@ use crate::log::LogOptions;
 use crate::log::log_file::create;
 use crate::{Error, Result};
 
-/// Idle streams ask for their reserve logs many times a second. Someone may have removed them, but seldom.
+/// Minimum time between two checks for existing reserve logs. Idle streams check many times per second, but the files
+/// are rarely removed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Numbers of the reserve logs: two, or as many small ones as make a megabyte.
+/// Returns the numbers of the reserve logs: at least two, and up to 16 small ones with a total of one megabyte.
 fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
     1..=((1 << 20) / options.file_size).clamp(2, 16)
 }
 
 impl LogStream {
-    /// Whether the file exists and has the size of a log file. A log of any other size could not be read.
+    /// Returns whether the file exists and has the size of a log file. A log of any other size could not be read.
     fn has_log_size(&self, path: &Path) -> bool {
         let file = self.options.vfs.open(path, OpenMode::Read);
         file.and_then(|file| file.len()).is_ok_and(|len| len == u64::from(self.options.file_size))
@@ -39,7 +41,7 @@ impl LogStream {
         Ok(PreparedFile { file, from_reserve: true, written: 0 })
     }
 
-    /// Creates missing reserve logs. A full disk is no error; a later call creates them.
+    /// Creates missing reserve logs. A full disk is not an error; a later call creates them.
     pub(in crate::log) fn restore_reserves(&self) {
         let Ok(mut files) = self.files() else { return };
         let vfs = &self.options.vfs;
@@ -51,7 +53,7 @@ impl LogStream {
             return;
         }
         if std::mem::replace(&mut files.reserves, Reserves::Missing) == Reserves::Unknown {
-            // A file of the wrong size is from a stream with another file size, or from a process that was killed.
+            // A file of the wrong size comes from a stream with another file size, or from a killed process.
             for odd in reserves().filter(|path| vfs.exists(path).unwrap_or(false) && !self.has_log_size(path))
             {
                 let _ = vfs.remove(&odd);
@@ -67,7 +69,7 @@ impl LogStream {
         self.state.lock().on_reserves = false;
     }
 
-    /// Fails until all reserve logs are there again: ordinary work must not use their space.
+    /// Returns an error until all reserve logs exist again, because ordinary work must not use their space.
     pub(in crate::log) fn leave_reserves(&self) -> Result<()> {
         self.restore_reserves();
         match self.state.lock().on_reserves {
@@ -139,7 +141,8 @@ mod tests {
         assert!(there());
     }
 
-    /// As a kill while one is made leaves them, or a stream with larger files.
+    /// Checks that reserve logs of the wrong size are not used. A process that is killed while it creates them leaves
+    /// such files, and so does a stream with larger files.
     #[test]
     fn reserve_logs_of_the_wrong_size_are_not_used() {
         let half = FILE_SIZE as usize / 2;

@@ -1,4 +1,4 @@
-//! Tells the background that the log has work for it: a thread that waits, or a task that is woken.
+//! Signals background work of the log, either to a waiting thread or to a task that is woken.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jetcell_sync::{Condvar, Mutex, OnceLock};
 /// Wakes a task. Must not wait, and must not call the log.
 pub(crate) type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// The signal for one kind of work.
+/// Signal for one kind of work.
 #[derive(Default)]
 pub(in crate::log) struct WorkSignal {
     waiting: Condvar,
@@ -23,12 +23,12 @@ impl WorkSignal {
         }
     }
 
-    /// Lets a task be woken instead of threads. Can be set once.
+    /// Sets a task that is woken instead of a thread. Can be set only once.
     pub fn set(&self, task: Wake) {
         let _ = self.task.set(task);
     }
 
-    /// Waits until there is work. `false`: the time is over first.
+    /// Waits until there is work. Returns `false` after the timeout.
     pub fn wait<T>(&self, state: &Mutex<T>, timeout: Duration, is_there: impl Fn(&T) -> bool) -> bool {
         let mut state = state.lock();
         if !is_there(&state) {

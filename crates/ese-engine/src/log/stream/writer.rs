@@ -1,13 +1,14 @@
-//! The writer: makes the log durable with group commit.
+//! The writer, which makes the log durable with group commit.
 //!
-//! The first thread that needs durability becomes the writer. It takes everything appended so far, closes the open segment
-//! with filler, and writes the segments with one transfer and one sync. Threads that arrive meanwhile wait. Then the
-//! writer wakes those whose records are durable, and passes its role to the first of the others. Commits that follow each
-//! other closely wait a moment for each other ([`GroupCommit`](crate::log::group_commit::GroupCommit)).
+//! The first thread that needs durability becomes the writer. It takes everything that was appended so far, closes
+//! the open segment with filler, and writes the segments with one transfer and one sync. Threads that arrive during
+//! the write wait. Then the writer wakes the threads whose records are durable, and passes its role to the first of
+//! the others. Commits in quick succession wait a moment for each other
+//! ([`GroupCommit`](crate::log::group_commit::GroupCommit)).
 //!
-//! A segment is never written twice, so a torn write cannot damage what was durable before. Each write ends with a copy
-//! of its last segment: the shadow that ESE's readers expect. The next write overwrites the shadow; by then the segment
-//! itself is durable.
+//! A segment is never written twice, so a torn write cannot damage data that was already durable. Each write ends
+//! with a copy of its last segment: the shadow that ESE's readers expect. The next write overwrites the shadow. By
+//! then the segment itself is durable.
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::finish;
@@ -23,12 +24,13 @@ use crate::log::segment_buffer::Run;
 use crate::{Error, Result};
 
 impl LogStream {
-    /// Returns once everything appended before `upto` is durable.
+    /// Waits until all records that were appended before `upto` are durable.
     pub fn flush(&self, upto: LogPosition) -> Result<()> {
         self.flush_for(upto, Purpose::Flush)
     }
 
-    /// Like [`LogStream::flush`], for a commit. It may wait a moment for other commits, to share one write with them.
+    /// Flushes the log like [`LogStream::flush`], for a commit. It may wait a moment for other commits, to share a
+    /// write with them.
     pub fn commit(&self, upto: LogPosition) -> Result<()> {
         self.flush_for(upto, Purpose::Commit)
     }
@@ -47,8 +49,8 @@ impl LogStream {
         }
     }
 
-    /// Makes the headers name the generations of everything before `upto`. If generations may be lost, nothing is acknowledged
-    /// before: otherwise the loss of the newest one would not be noticed.
+    /// Makes the headers name the generations of all records before `upto`. If generations may be lost, no commit is
+    /// acknowledged before this. Otherwise the loss of the newest generation would not be noticed.
     fn name_committed(&self, upto: LogPosition) -> Result<()> {
         match upto > self.named_in_headers() {
             true => self.name_generation(),
@@ -56,8 +58,8 @@ impl LogStream {
         }
     }
 
-    /// Stops writing and renaming files, so that other instances may open them. Waits for the write in progress. Later
-    /// calls return [`Error::ReadOnly`].
+    /// Stops writing and renaming files. Waits for the write in progress. Afterwards other instances may open the
+    /// files, and further calls return [`Error::ReadOnly`].
     pub(crate) fn stop(&self) {
         let _ = self.down.set("the instance has ended".to_string());
         self.files.lock().stopped = true;
@@ -69,17 +71,18 @@ impl LogStream {
             }
             state.waiters.push(waiter.clone());
         }
-        // The log is down, so the write in progress is the last one.
+        // The log no longer accepts writes, so the write in progress is the last one.
         waiter.wait();
     }
 
-    /// Writes once, or waits for a write of another thread. Without `upto` it writes full segments only; if there are
-    /// none, it enters a generation that has begun.
+    /// Writes once, or waits for a write of another thread. Without `upto` it writes full segments only. If there are
+    /// no full segments, it enters a generation that is begun.
     pub(in crate::log) fn write(&self, upto: Option<LogPosition>) -> Result<()> {
         self.write_for(upto, Purpose::Flush)
     }
 
-    /// Makes the thread the writer. `None`: a write of another thread has done what was wanted.
+    /// Makes the calling thread the writer. Returns `None` if a write of another thread has already made the position
+    /// durable.
     pub(super) fn become_writer(
         &self,
         upto: Option<LogPosition>,
@@ -105,7 +108,8 @@ impl LogStream {
         if purpose == Purpose::Flush || !state.group_commit.should_wait(present) {
             return Ok(Some(state));
         }
-        // The commit that completes the group writes. If none does, the first commit writes after `max_wait`.
+        // The commit that completes the group executes the write. If the group stays incomplete, the first commit
+        // writes after `max_wait`.
         state.writing = false;
         waiter.reset();
         state.waiters.push(waiter.clone());
@@ -124,7 +128,7 @@ impl LogStream {
                 state.group_commit.timed_out();
                 return Ok(Some(state));
             }
-            // Another thread writes, or has written and is about to wake this one.
+            // Another thread is writing, or has written and is about to wake this thread.
         }
         match result.unwrap_or_else(|| waiter.wait()) {
             WaitResult::Durable => self.check().map(|()| None),
@@ -176,7 +180,7 @@ impl LogStream {
         result.and_then(|_| self.check())
     }
 
-    /// Takes over what a write did: everything that was taken from the buffer is durable.
+    /// Applies the result of a write: all segments that were taken from the buffer are durable.
     pub(super) fn written(&self, state: &mut State, written: Written, runs: &[Run]) {
         if let Some((file, header)) = written.entered {
             state.enter(file, &header);
@@ -188,7 +192,7 @@ impl LogStream {
         self.durable.store(state.buffer.untaken().to_u64(), Ordering::Release);
     }
 
-    /// Ends the turn of the writer: wakes the threads whose records are durable, and the next writer.
+    /// Passes on the role of the writer: wakes the threads whose records are durable, and the next writer.
     pub(super) fn pass_on(&self, mut state: MutexGuard<'_, State>) {
         let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
         let (next, done) = state.hand_over(reached);
@@ -197,7 +201,7 @@ impl LogStream {
         done.iter().for_each(|waiter| waiter.wake(WaitResult::Durable));
     }
 
-    /// Writes segments of one generation. If the generation is new, its header comes first.
+    /// Writes segments of one generation. If the generation is new, its header is written first.
     pub(super) fn write_out(
         &self,
         runs: &mut [Run],
@@ -223,7 +227,7 @@ impl LogStream {
         let start = if head.is_some() { 0 } else { first.map_or(0, |first| first.segment) };
         let offset = u64::from(start) * SEGMENT_BYTES as u64;
         let file = entered.as_ref().map_or(file, |(prepared, _)| prepared.clone());
-        // The file still has the path under which it was prepared; errors name the current log.
+        // The file still has the path under which it was prepared. Error messages name the current log instead.
         let failed =
             |e: std::io::Error| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display()));
         file.write_parts_durable(offset, &parts, IoReason::LogWrite).map_err(failed)?;
@@ -231,17 +235,17 @@ impl LogStream {
     }
 }
 
-/// What a write did.
+/// Result of a write.
 #[derive(Default)]
 pub(super) struct Written {
     /// XOR of the checksums of the segments.
     checksum: u64,
-    /// The file and header of the generation that began with the write.
+    /// File and header of the generation that was entered with the write.
     entered: Option<(Arc<dyn File>, LogHeader)>,
 }
 
 impl State {
-    /// Makes the prepared file, whose header is durable, the one being written.
+    /// Makes the prepared file, whose header is durable, the current file.
     fn enter(&mut self, file: Arc<dyn File>, header: &LogHeader) {
         self.prepared = None;
         self.file = file;
@@ -252,8 +256,8 @@ impl State {
         self.counters.generations += 1;
     }
 
-    /// Ends a write after which everything before `reached` is durable. Returns the next writer, and the waiters that are
-    /// done.
+    /// Ends a write that made all records before `reached` durable. Returns the next writer, and the waiters whose
+    /// wait is over.
     fn hand_over(&mut self, reached: LogPosition) -> (Option<Arc<Waiter>>, Vec<Arc<Waiter>>) {
         let (done, mut waiting): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.waiters).into_iter().partition(|waiter| waiter.upto <= reached);

@@ -1,4 +1,4 @@
-//! The stream on a disk that loses power or is damaged.
+//! Tests of the stream on a disk that loses power or is damaged.
 
 use ese_format::log::header::LogHeader;
 use ese_format::log::record::LogRecord;
@@ -20,7 +20,7 @@ fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed
         let mut written: Vec<LogRecord> = Vec::new();
         for life in 0..4u64 {
             disk.stop_after(disk.operations() + random.random_range(0..120));
-            // Records of which a flush returned; a cut may keep more, in order.
+            // Number of records for which a flush has returned. More records may survive the power cut, in order.
             let mut durable = written.len();
             for number in 0.. {
                 let largest = if random.random_bool(0.1) { 9000 } else { 600 };
@@ -59,12 +59,12 @@ fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed
     }
 }
 
-/// Every operation of entering a generation and settling it, cut off with every outcome of the name changes: what was
-/// durable is there, and the stream goes on from what is found, under the right names.
+/// Interrupts every operation of entering and naming a generation, with every result of the renames. Durable records
+/// must survive, and the stream must continue from the records that are found, under the correct names.
 #[test]
 fn a_crash_at_any_point_of_entering_a_generation_loses_no_durable_record() {
     let (mut begun, mut half_named) = (0, 0);
-    // Without retired files a new one is made, with some an old one is written over.
+    // Without retired files a new file is created; with retired files an old one is overwritten.
     for retired in [Generation(0), Generation(3)] {
         let run = |cut: Option<u64>| {
             let disk = SimVfs::new();
@@ -96,7 +96,7 @@ fn a_crash_at_any_point_of_entering_a_generation_loses_no_durable_record() {
                 let disk = disk.crash(seed, options_of_crash);
                 let context = format!("retired {retired:?}, cut {cut}, seed {seed}");
                 let (found, tail) = read(&disk).unwrap_or_else(|e| panic!("{context}: {e}"));
-                // From where generations that were written over leave it.
+                // The first record depends on the number of generations that were overwritten.
                 let number_of = |found: &LogRecord| (0..60).find(|&number| *found == record(number, 3000));
                 let found = contents(&found);
                 let first = number_of(&found[0]).unwrap();

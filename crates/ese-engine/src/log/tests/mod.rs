@@ -1,4 +1,4 @@
-//! Tests of the log stream: single-threaded, with crashes, with threads, and reading.
+//! Tests of the log stream: with a single thread, with crashes, with several threads, and of reading.
 
 mod crash;
 mod read;
@@ -46,7 +46,7 @@ pub(super) fn create(vfs: impl Vfs + 'static) -> LogStream {
     LogStream::create(options(vfs), Signature::new(7, LogTime::NONE)).unwrap()
 }
 
-/// A record that can be told from others, of about `len` bytes.
+/// Creates a unique record of about `len` bytes.
 pub(super) fn record(number: u64, len: usize) -> LogRecord {
     let mut random = ChaCha8Rng::seed_from_u64(number);
     let mut text = number.to_le_bytes().to_vec();
@@ -60,7 +60,7 @@ pub(super) fn batch(records: &[LogRecord]) -> RecordBatch {
     batch
 }
 
-/// Everything in the log but filler.
+/// Reads all records of the log except filler.
 pub(super) fn read(vfs: &SimVfs) -> Result<(Vec<StoredRecord>, LogTail)> {
     let reader = LogReader::open(Arc::new(vfs.clone()), names())?.expect("there is a log");
     let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! Reading streams whose files were moved, cannot be read, or grow meanwhile.
+//! Tests of reading streams whose files were moved, cannot be read, or grow during the read.
 
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
@@ -8,7 +8,7 @@ use super::{batch, contents, create, names, options, read, record};
 use crate::Error;
 use crate::log::{LogReader, LogStream, StoredRecord};
 
-/// Appends records of 3000 bytes and makes each durable, until `done`.
+/// Appends records of 3000 bytes and makes each durable, until `done` returns true.
 fn fill(log: &LogStream, next: &mut u64, done: impl Fn(&LogStream) -> bool) {
     while !done(log) {
         let end = log.append(&batch(&[record(*next, 3000)])).unwrap().end;
@@ -36,7 +36,7 @@ fn an_older_current_log_does_not_replace_the_newest_archived_one() {
         let whole = disk.contents(&newest).unwrap();
         match read(&disk) {
             Ok((_, tail)) => {
-                // Show what the stream would do.
+                // Show the behavior of the stream in this situation.
                 let log = LogStream::resume(options(disk.clone()), tail).unwrap();
                 let begun = log.tail().generation;
                 fill(&log, &mut next, |log| log.tail().generation.0 > begun.0 + 2);
@@ -60,7 +60,7 @@ fn an_unreadable_prepared_file_is_an_error_and_not_a_file_that_was_never_entered
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let mut next = 0;
-    // The last generation is not named.
+    // The last generation does not have its final name.
     fill(&log, &mut next, |log| log.tail().segment > 2 && log.tail().generation > log.named_generation().0);
     let disk = disk.process_kill();
     assert_eq!(read(&disk).unwrap().1.path, names().next());
@@ -75,7 +75,7 @@ fn an_unreadable_prepared_file_is_an_error_and_not_a_file_that_was_never_entered
     }
     let (found, tail) = read(&disk).unwrap();
     assert_eq!(contents(&found), (0..next).map(|number| record(number, 3000)).collect::<Vec<_>>());
-    // A header that a crash cut off is no error.
+    // A header that was truncated by a crash is not an error.
     let cut = disk.clone_disk();
     cut.put(&names().next(), &[0; 512]);
     assert!(read(&cut).is_ok());
@@ -83,8 +83,8 @@ fn an_unreadable_prepared_file_is_an_error_and_not_a_file_that_was_never_entered
     assert_eq!(read(&disk).unwrap().0.len(), found.len());
 }
 
-/// Recovery may read the end of the log a second time when the stream has been resumed: under other names, with more
-/// records, and during a write.
+/// Recovery may read the end of the log a second time after the stream has been resumed. By then the files have other
+/// names and more records, and a write may be in progress.
 #[test]
 fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
     for unnamed in [false, true] {
@@ -126,12 +126,12 @@ fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
         fill(&log, &mut next, |log| log.tail().generation.0 > generation.0 + 1 && log.tail().segment > 2);
         log.name_generation().unwrap();
         again();
-        // As a read during a write can find it: a segment is missing, the one behind it is there.
+        // Simulates a read during a write: a segment is missing, but the next segment exists.
         let archived = names().archived(generation);
         disk.corrupt(&archived, u64::from(end + 1) * 4096, &[0; 4096]).unwrap();
         assert!(read(&disk).is_err());
         again();
-        // A record can be read by its position, however many files are open.
+        // A record can be read by its position, regardless of the number of open files.
         let last = first.iter().rfind(|record| record.start.generation == generation).unwrap();
         assert_eq!(reader.read_record(last.start, last.end).unwrap(), last.bytes);
         let damaged = u64::from(end - 1) * 4096 + 600;
@@ -140,7 +140,8 @@ fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
     }
 }
 
-/// An operator removes the current log by hand, and the older logs stay. The checkpoint may lie behind them then.
+/// An operator removes the current log manually, and the older logs remain. The checkpoint may then be after these
+/// logs.
 #[test]
 fn a_stream_without_its_newest_log_is_refused() {
     let disk = SimVfs::new();

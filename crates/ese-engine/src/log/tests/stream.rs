@@ -1,4 +1,4 @@
-//! The stream with one thread: appends, generations, failures, and logs that Windows wrote.
+//! Tests of the stream with one thread: appends, generations, failures, and logs that Windows wrote.
 
 use std::path::Path;
 use std::time::Duration;
@@ -91,7 +91,7 @@ fn logs_below_the_checkpoint_are_overwritten_or_removed() {
     log.truncate_below(generation).unwrap();
     assert_eq!(kept(), generation.0 - 1, "nothing is removed");
     fill(60);
-    // The tail lies in a file that was used before, and one file may be prepared.
+    // The tail is in a reused file, and one more file may be prepared.
     assert!(range().1 > generation && kept() < generation.0, "{:?}", range());
     let (found, _) = read(&disk).unwrap();
     assert!(contents(&found).ends_with(&[record(119, 3000)]));
@@ -105,7 +105,8 @@ fn logs_below_the_checkpoint_are_overwritten_or_removed() {
     assert!(contents(&read(&disk).unwrap().0).ends_with(&[record(359, 3000)]));
 }
 
-/// A backup that was interrupted is continued from logs that the checkpoint no longer needs. Those that are there stay.
+/// A backup that was interrupted may resume from logs that the checkpoint no longer needs. Existing logs must be
+/// retained for it.
 #[test]
 fn a_hold_keeps_logs_that_were_released_and_not_used_again() {
     let disk = SimVfs::new();
@@ -131,7 +132,7 @@ fn a_hold_keeps_logs_that_were_released_and_not_used_again() {
     assert!(archived(&disk)[0] > oldest);
 }
 
-/// Generations of the archived logs, in order.
+/// Returns the generations of the archived logs, in order.
 fn archived(disk: &SimVfs) -> Vec<u32> {
     let paths = disk.list(Path::new("/log")).unwrap();
     let mut found: Vec<u32> =
@@ -180,7 +181,7 @@ fn a_batch_is_refused_if_it_may_not_fit_half_a_log_file() {
     let half = FILE_SIZE as usize / SEGMENT_BYTES / 2;
     let mut refused = 0;
     for len in (half - 3) * SEGMENT_BYTES..(half + 1) * SEGMENT_BYTES {
-        // Appending the record of each length would take long.
+        // Appending a record of each length would take too long.
         let needed = SegmentBuffer::segments_for(len);
         match log.append_with(len, false, |_| ()) {
             Ok(()) => assert!(needed <= half, "{len} bytes"),

@@ -1,4 +1,4 @@
-//! The stream used by several threads.
+//! Tests of the stream with several threads.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn commits_of_many_threads_share_writes() {
                     let new =
                         [record(thread << 32 | number, (number * 31 % 900) as usize), record(thread, 0)];
                     let end = log.append(&batch(&new)).unwrap().end;
-                    // Some stop for a while, and are waited for in vain.
+                    // Some threads sleep for a while. Commits then wait for them without success.
                     match thread % 4 {
                         0 => log.flush(end).unwrap(),
                         1 if number % 16 == 0 => {
@@ -106,13 +106,14 @@ fn sessions_can_begin_while_a_commit_waits_for_the_disk() {
     let tree = create_tree(&instance, &db, PageFlags::empty());
     let (core, commits) = (instance.core(), AtomicU64::new(0));
     jetcell_sync::thread::scope(|scope| {
-        // No write of the log ends, as if the device did not answer.
+        // No log write completes, as if the device did not respond.
         let device = core.log().head.lock();
         scope.spawn(|| {
             let mut session = ActiveTransaction::new(core.clone(), 1);
             for number in 0..2000_u32 {
                 session.begin().unwrap();
-                // Far longer than the commit record, so that it is the commit that finds the buffer full.
+                // This record is much longer than a commit record. Therefore the insert usually completes the last
+                // free segment, and the commit finds the buffer full.
                 tree.insert(session.changes().unwrap(), &number.to_be_bytes(), &[7; 300]).unwrap();
                 session.commit().unwrap();
                 commits.fetch_add(1, Ordering::Relaxed);
@@ -138,14 +139,14 @@ fn sessions_can_begin_while_a_commit_waits_for_the_disk() {
     instance.shutdown().unwrap();
 }
 
-/// Others may open its files when it has ended.
+/// Other instances may open the files of the stream when `stop` has returned.
 #[test]
 fn stopping_waits_for_the_write_in_progress_and_nothing_uses_the_files_afterwards() {
     let disk = SimVfs::new();
     let log = create(disk.clone());
     let end = log.append(&batch(&[record(1, 100)])).unwrap().end;
     jetcell_sync::thread::scope(|scope| {
-        // No write of the log ends, as if the device did not answer.
+        // No log write completes, as if the device did not respond.
         let device = log.head.lock();
         scope.spawn(|| drop(log.flush(end)));
         while !log.state.lock().writing {

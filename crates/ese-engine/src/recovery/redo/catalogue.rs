@@ -1,4 +1,4 @@
-//! What redo does with each type of log record. `docs/log-records.md` has the same as a table.
+//! Treatment of each type of log record by redo. `docs/log-records.md` contains the same table.
 
 use ese_format::log::record::LogRecord;
 
@@ -6,24 +6,25 @@ use crate::Result;
 use crate::error::LogFault;
 use crate::log::{LogReader, StoredRecord};
 
-/// What redo does with a record.
+/// Treatment of a record by redo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Treatment {
-    /// Makes the change that pages lack.
+    /// Redo makes the changes that pages lack.
     Redone,
-    /// Nothing: the record describes transactions, the engine or the log, or is a hint.
+    /// Redo does nothing: the record describes transactions, the engine or the log, or is a hint.
     NoPageEffect,
-    /// Redo cannot continue behind the record, because later records may depend on it.
+    /// Redo cannot continue after the record, because later records may depend on it.
     Refused(&'static str),
 }
 
-/// The type byte of ExtendDb.
+/// Type byte of ExtendDb.
 const EXTEND_DB: u8 = 68;
 
-/// The record, if redo can continue behind it.
+/// Decodes a record and returns it if redo can continue after it.
 ///
 /// # Errors
-/// [`Error::Log`](crate::Error::Log) with [`LogFault::UnknownRecord`] if the record is of no known type, or redo refuses it.
+/// Returns [`Error::Log`](crate::Error::Log) with [`LogFault::UnknownRecord`] if the type of the record is unknown,
+/// or if redo refuses it.
 pub(in crate::recovery) fn redoable(reader: &LogReader, stored: &StoredRecord) -> Result<LogRecord> {
     let unknown =
         |what: &str| reader.fault(stored.start.generation, LogFault::UnknownRecord, stored.start, what);
@@ -34,7 +35,7 @@ pub(in crate::recovery) fn redoable(reader: &LogReader, stored: &StoredRecord) -
     }
 }
 
-/// What redo does with a record. There is no default: a type that is added must be decided.
+/// Returns the treatment of a record. There is no default case, so each new type must be classified.
 pub(super) fn treatment(record: &LogRecord) -> Treatment {
     match record {
         LogRecord::Insert(_)
@@ -74,7 +75,7 @@ pub(super) fn treatment(record: &LogRecord) -> Treatment {
         | LogRecord::MacroBegin(_)
         | LogRecord::MacroCommit(_)
         | LogRecord::MacroAbort(_)
-        // Recovery handles records about whole databases.
+        // Recovery itself handles records about whole databases.
         | LogRecord::CreateDb(_)
         | LogRecord::CreateDbFinish(_)
         | LogRecord::AttachDb(_)
@@ -102,7 +103,7 @@ pub(super) fn treatment(record: &LogRecord) -> Treatment {
         | LogRecord::MacroInfo2(_)
         | LogRecord::CommitCtx(_)
         | LogRecord::FreeFdp(_) => Treatment::NoPageEffect,
-        // A growth of the file must not be missed. ESE skips other records of this family that it does not know.
+        // Growth of the file must not be missed. ESE skips other unknown records of this family.
         LogRecord::Ignored(opaque) if opaque.kind == EXTEND_DB => Treatment::Refused("has an unknown layout"),
         LogRecord::Ignored(_) => Treatment::NoPageEffect,
         LogRecord::RootPageMove(_) | LogRecord::PageMove(_) => Treatment::Refused("cannot be redone"),

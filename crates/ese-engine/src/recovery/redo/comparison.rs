@@ -1,8 +1,10 @@
-//! Compares pages of a copy with what the scan of the active side has logged, and takes images of pages at a log position.
+//! Compares pages of a copy with the state that the scan of the active side has logged, and stores images of pages at
+//! a log position.
 //!
-//! The record says how the page was when the active side logged it. Redo has made exactly the changes in front of the record by then,
-//! so the page of the copy must be the same. A page of the copy that is newer than the whole database was then has changes of
-//! records behind this one: redo repeats an old part of the log, and nothing can be said.
+//! A record describes the page when the active side logged it. By then, redo has made exactly the changes that
+//! precede the record. Therefore the page of the copy must be the same. If the page of the copy is newer than the
+//! highest time of the database in the record, it has changes of later records. In that case redo repeats an old part
+//! of the log, and the pages cannot be compared.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +15,12 @@ use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 use crate::cache::FileId;
 use crate::events::DivergenceKind;
 
-/// The outcome for one page.
+/// Result of the comparison of one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// Both sides have the same page.
     Equal,
-    /// The page of the copy has later changes.
+    /// The page of the copy has later changes than the record.
     Newer,
     /// The pages differ.
     Differs(DivergenceKind),
@@ -33,14 +35,14 @@ pub(in crate::recovery) struct Compared {
     pub page: PageNumber,
     pub position: LogPosition,
     pub comparison: Comparison,
-    /// The times of the page on the active side, and here.
+    /// Database times of the page on the active side and on the copy.
     pub times: [DbTime; 2],
 }
 
-/// Images of pages that the active side has sent, by the position of the record about the same state.
+/// Page images that the active side has sent, by the position of the record that describes the same state.
 pub(in crate::recovery) type Images = BTreeMap<LogPosition, (PageNumber, Vec<u8>)>;
 
-/// A page as it was at a record of the active side that asks for it.
+/// A page in its state at the record with which the active side requested it.
 pub(in crate::recovery) struct Captured {
     pub file: FileId,
     pub page: PageNumber,
@@ -48,11 +50,11 @@ pub(in crate::recovery) struct Captured {
     pub bytes: Vec<u8>,
 }
 
-/// What a record says about a page.
+/// State of a page according to a log record.
 pub(super) struct Logged {
     pub page: PageNumber,
     pub time: DbTime,
-    /// The highest time of the database then.
+    /// Highest time of the database when the record was logged.
     pub current: DbTime,
     checksum: LoggedChecksum,
 }
@@ -63,7 +65,7 @@ enum LoggedChecksum {
 }
 
 impl Logged {
-    /// The page of a record of a scan. `None`: it is about no page.
+    /// Returns the state in a scan record, or `None` if the record is not about a page.
     pub fn of(record: &LogRecord) -> Option<Logged> {
         let logged = match record {
             LogRecord::ScanCheck2(check) => Logged {
@@ -83,7 +85,7 @@ impl Logged {
         (logged.page != ScanCheck2::END_OF_PASS).then_some(logged)
     }
 
-    /// Compares a page with the record. `is_behind_end`: the file has no such page.
+    /// Compares a page with the record. `is_behind_end` means that the page is after the end of the file.
     pub fn compare(&self, bytes: &[u8], size: PageSize, is_behind_end: bool) -> Comparison {
         let time = Page::new(bytes, size).db_time();
         if time > self.current {
@@ -103,7 +105,7 @@ impl Logged {
         Comparison::Differs(kind)
     }
 
-    /// Whether an image is that of the page in the logged state.
+    /// Returns whether an image shows the page in the logged state.
     pub fn is_image(&self, page: PageNumber, bytes: &[u8], size: PageSize) -> bool {
         page == self.page
             && bytes.len() == size.bytes()

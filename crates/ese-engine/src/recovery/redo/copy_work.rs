@@ -1,8 +1,9 @@
-//! What redo does beyond recovery on a copy: compares pages with what the active side has logged, takes images of pages that the
-//! active side asks for, and repairs pages with images of the active side.
+//! Work of redo on a copy in addition to recovery: compares pages with the state that the active side has logged,
+//! stores images of pages that the active side requests, and repairs pages with images from the active side.
 //!
-//! An image belongs to a record of a scan, which says how the page was at that position. It is used only there, and only if the
-//! record confirms it: so the page is exactly what redo would have made of a good page. The changes in front of it are left out.
+//! An image belongs to a scan record, which describes the page at that position. The image is used only there, and
+//! only if it matches the record. Therefore the page equals the result that redo would have produced from a good
+//! page. Earlier changes of the page are skipped.
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ use crate::{Error, Result};
 use ese_format::log::record::LogRecord;
 use ese_format::{DbTime, LogPosition, PageNumber};
 
-/// The work for a copy, and what came of it since it was asked for.
+/// Work for a copy, and its results since the last query.
 #[derive(Default)]
 pub(in crate::recovery) struct CopyWork {
     /// Images that wait for their records.
@@ -25,12 +26,12 @@ pub(in crate::recovery) struct CopyWork {
     pub done: CopyOutcome,
 }
 
-/// What redo found and did on a copy.
+/// Results of redo on a copy.
 #[derive(Default)]
 pub(in crate::recovery) struct CopyOutcome {
     pub compared: Vec<Compared>,
     pub captured: Vec<Captured>,
-    /// Pages that were replaced by images, and where the records of these stand.
+    /// Pages that were replaced by images, with the positions of the images' records.
     pub repaired: Vec<(FileId, PageNumber, LogPosition)>,
 }
 
@@ -43,7 +44,7 @@ impl CopyOutcome {
 }
 
 impl CopyWork {
-    /// Adds what a window has brought, and reports it.
+    /// Adds and reports the results of a window.
     pub fn add(&mut self, outcome: CopyOutcome, core: &Core) {
         let path = |file| core.file(file).map_or_else(PathBuf::new, |database| database.path.clone());
         for compared in &outcome.compared {
@@ -69,27 +70,27 @@ impl CopyWork {
 }
 
 impl Redo {
-    /// From now on the databases are those of a copy.
+    /// Marks the databases as those of a copy.
     pub fn work_as_copy(&mut self) {
         self.copy.get_or_insert_default();
     }
 
-    /// Whether the databases are those of a copy.
+    /// Returns whether the databases are those of a copy.
     pub fn is_of_copy(&self) -> bool {
         self.copy.is_some()
     }
 
-    /// What is done for the copy.
+    /// Returns the work for the copy, if the databases are those of a copy.
     pub fn copy_work(&mut self) -> Option<&mut CopyWork> {
         self.copy.as_mut()
     }
 
-    /// Pages that lack changes, because they could not be read.
+    /// Returns the pages that lack changes because they could not be read.
     pub fn bad_pages(&self) -> impl Iterator<Item = (PageKey, &Error)> {
         self.unreadable.iter().map(|(key, (error, _))| (*key, error))
     }
 
-    /// Collects a record for which a copy looks at a page.
+    /// Collects a record that requires a copy to check a page or to store an image of it.
     pub(super) fn note_for_copy(&mut self, buffered: BufferedRecord, record: &LogRecord) -> Result<()> {
         let (page, role) = match record {
             LogRecord::PagePatchRequest(request) => (Some(request.page), PageRole::Request),
@@ -100,7 +101,7 @@ impl Redo {
         };
         let key = self.database(id.0)?.page_key(page);
         let record_index = self.pending.records.len() as u32;
-        // Whatever the time of the page is, it has not been looked at.
+        // The maximum time makes redo process this entry regardless of the time of the page.
         self.pending.pages.push(PageRedo { key, after: DbTime(u64::MAX), record_index, role });
         let (needs_from, needs_until) = (buffered.start, buffered.end);
         let redo_record =

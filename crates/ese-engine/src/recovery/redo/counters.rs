@@ -1,9 +1,10 @@
-//! Counters that sessions change without a lock against each other (escrow). Jetcell redoes these records and writes none.
+//! Counters that sessions change concurrently without locks (escrow). Jetcell redoes these records but does not write
+//! them.
 
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, operation};
 
-/// The change of a counter in the data of a node.
+/// A change of a counter in the data of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CounterChange {
     offset: u16,
@@ -17,7 +18,7 @@ enum Amount {
 }
 
 impl CounterChange {
-    /// The change of a Delta or Delta64 record.
+    /// Returns the change in a Delta or Delta64 record.
     pub fn of(record: &LogRecord) -> Option<CounterChange> {
         match record {
             LogRecord::Delta(delta) => {
@@ -30,7 +31,7 @@ impl CounterChange {
         }
     }
 
-    /// The change that takes this one back.
+    /// Returns the change that reverses this one.
     pub fn reversed(self) -> CounterChange {
         let amount = match self.amount {
             Amount::Narrow(amount) => Amount::Narrow(amount.wrapping_neg()),
@@ -39,7 +40,7 @@ impl CounterChange {
         CounterChange { amount, ..self }
     }
 
-    /// The data after the change.
+    /// Returns the data after the change.
     pub fn changed(self, data: &[u8]) -> Result<Vec<u8>, &'static str> {
         const OUTSIDE: &str = "the counter is outside of the data of the node";
         let mut data = data.to_vec();
@@ -58,7 +59,7 @@ impl CounterChange {
     }
 }
 
-/// A counter that a transaction has changed.
+/// A change of a counter by a transaction.
 pub(super) struct CounterOperation {
     pub id: u32,
     pub change: CounterChange,
@@ -66,7 +67,7 @@ pub(super) struct CounterOperation {
     pub start: LogPosition,
 }
 
-/// Whether an operation of an Undo record is the change of a counter.
+/// Returns whether an operation of an Undo record is a change of a counter.
 pub(super) fn is_counter(kind: u16) -> bool {
     matches!(kind, operation::DELTA | operation::DELTA64)
 }

@@ -1,4 +1,4 @@
-//! Atomic groups of Jetcell: records behind a mark that happen together or not at all. ESE skips the mark.
+//! Atomic groups of Jetcell: records after a mark that take effect either all or not at all. ESE skips the mark.
 
 use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
@@ -8,16 +8,16 @@ use crate::Result;
 use crate::recovery::decode;
 use crate::recovery::replay_window::{BufferedRecord, Payloads};
 
-/// A group of which not all records have been read.
+/// A group whose records have not all been read.
 pub(super) struct OpenGroup {
     pub begun: LogPosition,
-    /// The number of its records that have not been read.
+    /// Number of records of the group that have not been read.
     missing: u32,
     records: Vec<BufferedRecord>,
 }
 
 impl Redo {
-    /// Takes a record that begins a group or belongs to one. Returns it if it does not.
+    /// Consumes a record that begins a group or belongs to one. Returns all other records.
     pub(super) fn take_for_group(
         &mut self,
         buffered: BufferedRecord,
@@ -29,7 +29,7 @@ impl Redo {
             self.group = (missing > 0).then_some(OpenGroup { begun, missing, records: Vec::new() });
             return Ok(None);
         }
-        // A group that a crash interrupted is never completed.
+        // A group that was interrupted by a crash is never completed.
         if matches!(record, LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_)) {
             self.group = None;
         }

@@ -1,12 +1,14 @@
 //! Macros: records that take effect together. ESE: `LRMACROBEGIN`.
 //!
-//! All records of a macro have one time of change. So a page lacks either all changes of a macro or none, and it is judged
-//! once for the macro. What the records do to a page can depend on each other:
+//! All records of a macro have the same time of change. Therefore a page lacks either all changes of a macro or none,
+//! and its time is checked once for the macro. The effects of the records on a page can depend on each other:
 //!
-//! - The Insert of a split names the page that is split, and its line there before the split. The Split2 says on which of
-//!   the two pages the node is afterwards. The key of the node can be the prefix of the new page.
-//! - If a parent is split together with its child, the separator of the child is the node for which the parent is split.
-//! - The record of the leaf that is merged has the key that pages above it get, and says to which side nodes move.
+//! - The Insert of a split names the page that is split, and the line on that page before the split. The Split2
+//!   record determines which of the two pages contains the node afterwards. The key of the node can be the prefix of
+//!   the new page.
+//! - If a parent is split together with its child, the separator of the child is the node for which the parent is
+//!   split.
+//! - The record of the merged leaf contains the key for the pages above it, and the side to which nodes move.
 
 use ese_format::log::record::{LogRecord, Merge, Split, split_operation};
 use ese_format::page::PageFlags;
@@ -19,35 +21,35 @@ use crate::recovery::replay_window::BufferedRecord;
 
 /// A macro whose MacroCommit has not been read.
 pub(super) struct OpenMacro {
-    /// The first record that was read.
+    /// Start of the first record that was read.
     pub begun: LogPosition,
-    /// Whether that was its MacroBegin.
+    /// Whether the first record was its MacroBegin.
     pub whole: bool,
     pub records: Vec<BufferedRecord>,
 }
 
-/// What one record does to pages.
+/// Effects of one record on pages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Placed {
     pub pages: Vec<(PageNumber, PageRole)>,
-    /// The key of the incoming node of a split, if it is the prefix of the new page; the separator of a merge.
+    /// Key of the incoming node of a split, if this key is the prefix of the new page; or the separator of a merge.
     pub key: Option<Box<[u8]>>,
 }
 
 impl Placed {
-    /// A record that depends on no other.
+    /// Returns the effects of a record that does not depend on other records.
     pub fn alone(record: &LogRecord) -> Placed {
         Placed { pages: pages_of(record).0, key: None }
     }
 }
 
-/// Why the records of a macro contradict each other.
+/// Reason why the records of a macro contradict each other.
 pub(super) type MacroError = &'static str;
 
 const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record of the parent, as earlier versions of Jetcell \
     wrote it; open the database once with the version that wrote the log, and close it";
 
-/// What each record of a complete macro does to pages. If redo starts inside of the macro, it is not `whole`.
+/// Returns the effects of each record of a complete macro on pages. `whole` is false if redo starts inside the macro.
 pub(super) fn place(records: &[LogRecord], whole: bool) -> Result<Vec<Placed>, MacroError> {
     let splits: Vec<&Split> = records.iter().filter_map(split_of).collect();
     let merged_leaf = merged_leaf(records, whole)?;
@@ -65,7 +67,8 @@ pub(super) fn place(records: &[LogRecord], whole: bool) -> Result<Vec<Placed>, M
         .collect()
 }
 
-/// The record of the leaf that is merged. Internal pages have records of their own, at least the leaf's parent.
+/// Returns the record of the merged leaf. Each changed internal page has a separate record; at least the leaf's
+/// parent has one.
 fn merged_leaf(records: &[LogRecord], whole: bool) -> Result<Option<&Merge>, MacroError> {
     let merges = || {
         records.iter().filter_map(|record| match record {
@@ -103,7 +106,7 @@ fn place_merge(record: &LogRecord, merge: &Merge, leaf: &Merge) -> Result<Placed
     Ok(Placed { pages, key: Some(leaf.separator.as_slice().into()) })
 }
 
-/// The split of a record, if it adds a page.
+/// Returns the split in a record, if it adds a page.
 fn split_of(record: &LogRecord) -> Option<&Split> {
     match record {
         LogRecord::Split2(split) if split.new_page.is_some() => Some(split),
@@ -111,7 +114,7 @@ fn split_of(record: &LogRecord) -> Option<&Split> {
     }
 }
 
-/// The page and line on which `line` of the split page is after the split.
+/// Returns the page and line to which `line` of the split page moves.
 fn after_split(split: &Split, line: u16) -> Option<(PageNumber, u16)> {
     match line.checked_sub(split.split_line) {
         Some(line) => Some((split.new_page?, line)),
@@ -119,7 +122,7 @@ fn after_split(split: &Split, line: u16) -> Option<(PageNumber, u16)> {
     }
 }
 
-/// Whether `parent` is split to make room for the separator of `child`.
+/// Returns whether `parent` is split to make room for the separator of `child`.
 fn makes_room_for(parent: &Split, child: &Split) -> bool {
     child.parent == Some(parent.change.page)
         && parent.operation == split_operation::INSERT
@@ -154,7 +157,7 @@ fn place_split(
     Ok(placed)
 }
 
-/// The key of the node for which the page is split.
+/// Returns the key of the node for which the page is split.
 fn incoming_key(split: &Split, splits: &[&Split], records: &[LogRecord]) -> Result<Vec<u8>, MacroError> {
     if let Some(child) = splits.iter().find(|child| makes_room_for(split, child)) {
         return Ok(child.parent_key.clone());
@@ -175,7 +178,7 @@ fn incoming_key(split: &Split, splits: &[&Split], records: &[LogRecord]) -> Resu
     }
 }
 
-/// The change for which a leaf is split, on the page where its node is after the split.
+/// Returns the change for which a leaf is split, on the page that contains the changed node after the split.
 fn place_operation(record: &LogRecord, splits: &[&Split]) -> Result<Placed, MacroError> {
     let node = record.node_change().ok_or("a record has no time before")?;
     let (page, line) = splits

@@ -1,13 +1,13 @@
-//! The newest version id of a log. Ids have 32 bits and wrap: an id is newer than another one if it is less than half of
-//! all ids ahead of it. ESE: `rceid`.
+//! Newest version id of a log. Ids have 32 bits and wrap around: an id is newer than another id if it is ahead of it
+//! by less than half of all ids. ESE: `rceid`.
 
-/// The newest id of those seen. Id 0 means that there is no version.
+/// Newest version id that was seen. Id 0 means that there is no version.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[doc(alias = "rceid")]
 pub(super) struct NewestVersionId(Option<u32>);
 
 impl NewestVersionId {
-    /// Takes an id into account.
+    /// Updates the newest id with this id.
     pub fn seen(&mut self, id: u32) {
         let is_newer = self.0.is_none_or(|newest| (id.wrapping_sub(newest) as i32) > 0);
         if id != 0 && is_newer {
@@ -15,7 +15,7 @@ impl NewestVersionId {
         }
     }
 
-    /// The newest id, 0 if there was none.
+    /// Returns the newest id, or 0 if no id was seen.
     pub fn get(self) -> u32 {
         self.0.unwrap_or(0)
     }

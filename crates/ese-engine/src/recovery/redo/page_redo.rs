@@ -1,4 +1,4 @@
-//! Which pages a record changes, and how it changes each of them.
+//! The pages that a record changes, and the change to each page.
 
 use ese_format::compression::decompress;
 use ese_format::log::record::ImageError;
@@ -18,66 +18,66 @@ use crate::pages::{page_move, scrub};
 use crate::space::{convert_root_pages, create_root_pages, create_single_root};
 use crate::transaction::Change;
 
-/// The role of a page in a record that changes it.
+/// Role of a page in a record that changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageRole {
-    /// The page that the record names first.
+    /// The first page in the record.
     Main,
     /// The new page of a split.
     New,
     Right,
     Left,
     Parent,
-    /// Root of the owned extents of a new space.
+    /// Root of the owned extents of a new space tree.
     Owned,
-    /// Root of the available extents of a new space.
+    /// Root of the available extents of a new space tree.
     Available,
-    /// A page of a list, by its index in the list.
+    /// A page in a list, with its index in the list.
     Listed(u32),
-    /// The page where the change is made for which a page was split, and the line there.
+    /// The page on which the change is made for which a page was split, with the line.
     Operation(u16),
-    /// The page of a split parent that gets the separator of a split child, and the line there.
+    /// The page of a split parent that gets the separator of a split child, with the line.
     Separator(u16),
-    /// An internal page above a leaf that is merged.
+    /// An internal page above a merged leaf.
     Path(PathEdit),
-    /// The page of a split parent that has the old entry of a split child, and the line there.
+    /// The page of a split parent that contains the old entry of a split child, with the line.
     Pointer(u16),
-    /// The page is compared with what the active side has logged.
+    /// The page is compared with the state that the active side has logged.
     Check,
-    /// The active side asks for the page.
+    /// The active side requests the page.
     Request,
 }
 
 impl PageRole {
-    /// Whether the record changes the page.
+    /// Returns whether the record changes the page.
     pub fn changes_page(self) -> bool {
         !matches!(self, PageRole::Check | PageRole::Request)
     }
 }
 
-/// The change that one record makes to one page.
+/// A change that one record makes to one page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRedo {
     pub key: PageKey,
     pub after: DbTime,
-    /// The index of the record in the window.
+    /// Index of the record in the window.
     pub record_index: u32,
     pub role: PageRole,
 }
 
-/// What an Undo record undoes.
+/// The change that an Undo record undoes.
 pub(super) enum Undone {
     Change(Change),
-    /// The change of a counter, if its record has been read.
+    /// A change of a counter, if its record has been read.
     Counter(Option<CounterChange>),
 }
 
-/// The pages that a record changes.
+/// Returns the pages that a record changes.
 pub(in crate::recovery) fn pages_changed(record: &LogRecord) -> impl Iterator<Item = PageNumber> + use<> {
     pages_of(record).0.into_iter().map(|(page, _)| page)
 }
 
-/// The pages that a record changes, each with its role, and the time of change that all of them get.
+/// Returns the pages that a record changes with their roles, and the time of change that all of them get.
 pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTime) {
     let some = |page: Option<PageNumber>, role| page.map(|page| (page, role));
     let (pages, change) = match record {
@@ -158,7 +158,7 @@ pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTi
     (pages, change.after)
 }
 
-/// Whether the record builds the page from nothing, whatever it holds.
+/// Returns whether the record formats the page completely, regardless of its content.
 pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
     match record {
         LogRecord::Split2(_) | LogRecord::PageMove(_) => role == PageRole::New,
@@ -170,7 +170,7 @@ pub(super) fn formats(record: &LogRecord, role: PageRole) -> bool {
     }
 }
 
-/// The time of change that the page must have before the record is applied, if the change depends on it.
+/// Returns the time that the page must have before the record is applied, if the change depends on it.
 pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> {
     match (record, role) {
         _ if formats(record, role) => None,
@@ -190,7 +190,7 @@ pub(super) fn time_before(record: &LogRecord, role: PageRole) -> Option<DbTime> 
     }
 }
 
-/// Whether the change needs the page image in the record.
+/// Returns whether the change needs the page image in the record.
 fn needs_image(record: &LogRecord, role: PageRole) -> bool {
     match record {
         LogRecord::Split2(split) => role == PageRole::New && apply::moves_nodes(split),
@@ -203,17 +203,17 @@ fn needs_image(record: &LogRecord, role: PageRole) -> bool {
     }
 }
 
-/// Whether the record has a page image that the change does not need.
+/// Returns whether the record has a page image that the change does not need.
 pub(super) fn has_needless_image(record: &LogRecord, role: PageRole) -> bool {
     matches!(record, LogRecord::Split2(_) | LogRecord::Merge2(_)) && !needs_image(record, role)
 }
 
-/// Whether the split page only loses its upper nodes.
+/// Returns whether the split page only loses its upper nodes.
 fn is_cut(split: &Split) -> bool {
     split.new_page.is_some() && split.split_type == split_type::RIGHT && split.split_uncommitted <= 0
 }
 
-/// The change as a delta, if the record alone determines it. `key` receives the key of a new node.
+/// Returns the change as a delta, if the record alone determines it. `key` receives the key of a new node.
 pub(super) fn delta_from_record<'a>(
     record: &'a LogRecord,
     role: PageRole,
@@ -223,7 +223,7 @@ pub(super) fn delta_from_record<'a>(
     let versioned = node.is_some_and(versioned);
     let line = node.map_or(0, |node| usize::from(node.page.line));
     Some(match (record, role) {
-        // The page is in its state before the split, as its time of change shows.
+        // The time of change shows that the page is in its state before the split.
         (LogRecord::Split2(split), PageRole::Main) if is_cut(split) => apply::split_cut(split),
         (LogRecord::Split2(split), PageRole::Right) => apply::split_right(split),
         (LogRecord::Insert(insert), _) => {
@@ -242,8 +242,8 @@ pub(super) fn delta_from_record<'a>(
     })
 }
 
-/// The change as a delta, if it is one. `undoes` is the change that an Undo record undoes, if anything is left to undo.
-/// `key` receives the key of a new node.
+/// Returns the change as a delta, if it can be expressed as one. `undoes` is the change that an Undo record undoes,
+/// if the undo is not complete. `key` receives the key of a new node.
 pub(super) fn delta_of<'a>(
     record: &'a LogRecord,
     role: PageRole,
@@ -286,7 +286,7 @@ pub(super) fn delta_of<'a>(
     }))
 }
 
-/// The data of the node after a change that the record gives relative to the data before.
+/// Returns the data of the node after a change that the record specifies relative to the data before.
 fn changed_data(
     record: &LogRecord,
     page: &Page<'_>,
@@ -312,7 +312,7 @@ fn changed_data(
     counter.changed(old()?).map(Some)
 }
 
-/// The reason why a change that is not a delta cannot be made.
+/// Reason why a change that is not a delta cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApplyError {
     #[error("{0}")]
@@ -348,10 +348,10 @@ pub(super) fn apply(
             }
             apply::split_new(bytes, size, &before, split, key)?;
         }
-        // ESE logs it for a parent, only for its time of change.
+        // ESE logs this record for a parent only to change its time.
         (LogRecord::Split2(Split { new_page: None, .. }), _) => {}
         (LogRecord::Split2(split), PageRole::Main) => {
-            // The page is in its state before the split, as its time of change shows.
+            // The time of change shows that the page is in its state before the split.
             apply::split_source(&mut PageMut::new(bytes, size), split)?;
         }
         (LogRecord::Split2(split), PageRole::Separator(line)) => {
@@ -413,18 +413,18 @@ pub(super) fn apply(
             let mut page = PageMut::new(bytes, size);
             page.set_external_header(&set.data).map_err(|_| "external header does not fit")?;
         }
-        // An Undo record whose change is undone already.
+        // An Undo record whose change is already undone.
         _ => {}
     }
     Ok(())
 }
 
-/// The split page before the split.
+/// Returns the image of the split page before the split.
 fn split_image(split: &Split, size: PageSize) -> Result<Option<Vec<u8>>, ImageError> {
     split.before_page(size, |stored| decompress(stored, size.bytes()).ok())
 }
 
-/// The merged page before the merge.
+/// Returns the image of the merged page before the merge.
 fn merge_image(merge: &Merge, size: PageSize) -> Result<Option<Vec<u8>>, ImageError> {
     merge.before_page(size, |stored| decompress(stored, size.bytes()).ok())
 }
@@ -433,7 +433,7 @@ pub(super) fn versioned(node: &NodeChange) -> bool {
     node.page.flags.contains(PageChangeFlags::VERSIONED)
 }
 
-/// The flags of a node after a versioned or unversioned change that keeps it.
+/// Returns the flags of a node after a versioned or unversioned change that does not remove it.
 fn flags_after(page: &Page<'_>, line: usize, node: &NodeChange) -> NodeFlags {
     if versioned(node) { NodeFlags::VERSIONED } else { apply::flags_of(page, line) }
 }

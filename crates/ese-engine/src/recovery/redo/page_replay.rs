@@ -1,9 +1,10 @@
 //! Replays the changes of a window page by page: reads each page once and makes all changes that it lacks. Afterwards
-//! the page is dirty, as in normal operation, and may be evicted unwritten if its deltas are few.
+//! the page is dirty, as in normal operation, and may be evicted without a write if it has few deltas.
 //!
-//! Before the crash, many changed pages were evicted with their deltas, and nothing needs these pages now. If the
-//! records alone determine all changes of a page, and redo needs no information from the page, redo does not read it:
-//! the cache keeps the changes as deltas of an evicted page. A later read of the page applies them, and detects damage.
+//! Before the crash, many changed pages were evicted with their deltas, and these pages are not needed now. If the
+//! records alone determine all changes of a page, and redo needs no information from the page, redo does not read it.
+//! The cache stores the changes as deltas of an evicted page. A later read of the page applies them, and detects
+//! damage.
 //!
 //! While redo changes the pages of one batch, the pages of the next batch are being read.
 
@@ -33,23 +34,23 @@ use crate::recovery::replay_window::Payloads;
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
-/// Number of pages of a batch.
+/// Maximum number of pages in a batch.
 const BATCH_PAGES: usize = 256;
 
-/// The changes of one page in the order of the log.
+/// Changes of one page in log order.
 type PageChanges<'p> = &'p [PageRedo];
 
-/// Replay of the pages of one window, by one thread.
+/// Replays the pages of one window in one thread.
 pub(super) struct PageReplay<'a> {
     core: &'a Arc<Core>,
     records: &'a [RedoRecord],
     payloads: &'a Payloads,
     log: &'a LogReader,
-    /// Cache memory that redo gives back as it consumes payloads, and the number of its bytes that redo keeps.
+    /// Cache memory that redo returns as it consumes payloads, and the number of bytes that redo keeps.
     memory: (&'a MemoryGrant, usize),
-    /// On a copy: images of pages, by the position of the record about the same state.
+    /// Images of pages on a copy, by the position of the record that describes the same state.
     images: Option<&'a Images>,
-    /// Number of changed pages that cannot be evicted unwritten.
+    /// Changed pages that cannot be evicted without a write.
     must_be_written: Vec<PageKey>,
     /// Records of the batch that were read again.
     reread: BTreeMap<LogPosition, Vec<u8>>,
@@ -59,17 +60,17 @@ pub(super) struct PageReplay<'a> {
 /// Results of the replay of a window.
 #[derive(Default)]
 pub(super) struct ReplayOutcome {
-    /// What redo learned from pages about versioned changes, by the index of the record in the window.
+    /// Information about versioned changes that redo found on pages, by the index of the record in the window.
     pub recovered: BTreeMap<u32, RecoveredVersion>,
-    /// Changes made.
+    /// Number of changes made.
     pub applied: u64,
-    /// Changes left in memory for pages that were not read.
+    /// Number of changes left in memory for pages that were not read.
     pub deferred: u64,
-    /// Pages that could not be read, and the first record whose change they lack.
+    /// Pages that could not be read, with the error and the first record whose change they lack.
     pub unreadable: BTreeMap<PageKey, (Error, LogPosition)>,
-    /// Pages that could not be read and were built from nothing, or replaced by an image.
+    /// Pages that could not be read and were formatted completely, or replaced by an image.
     pub built: BTreeSet<PageKey>,
-    /// What redo found and did on a copy.
+    /// Results of redo on a copy.
     pub copy: CopyOutcome,
 }
 
@@ -84,14 +85,14 @@ impl ReplayOutcome {
     }
 }
 
-/// A batch of pages, and the reads that are under way for it.
+/// A batch of pages, and the reads in flight for it.
 #[derive(Default)]
 struct Batch<'p> {
-    /// Pages that need not be read.
+    /// Changes of pages that need not be read.
     unread: Vec<PageChanges<'p>>,
-    /// Pages to read.
+    /// Changes of pages that must be read.
     read: Vec<PageChanges<'p>>,
-    /// Records whose payloads are no longer in memory.
+    /// Reads of records whose payloads are no longer in memory.
     records: Option<RecordReads>,
 }
 
@@ -108,8 +109,8 @@ impl<'a> PageReplay<'a> {
         PageReplay { core, records, payloads, log, memory, images, must_be_written, reread, outcome }
     }
 
-    /// Replays all pages with this number of threads. `pages` is sorted by page; the changes of a page are in the order of
-    /// the log.
+    /// Replays all pages with this number of threads. `pages` must be sorted by page, and the changes of a page must
+    /// be in log order.
     pub fn run(&mut self, pages: &[PageRedo], threads: usize) -> Result<()> {
         let frames = self.core.cache.counters().frames as usize;
         let changes: Vec<PageChanges<'_>> = pages.chunk_by(|a, b| a.key == b.key).collect();
@@ -142,7 +143,7 @@ impl<'a> PageReplay<'a> {
         })
     }
 
-    /// Replays one batch after the other until none is left.
+    /// Replays batches until none is left.
     fn replay_batches<'p>(
         &mut self,
         batches: &Mutex<Chunks<'p, PageChanges<'p>>>,
@@ -157,7 +158,7 @@ impl<'a> PageReplay<'a> {
         self.replay(current, frames)
     }
 
-    /// Starts to read the pages of a batch, and the records that must be read again for it.
+    /// Starts to read the pages of a batch, and the records that it needs again.
     fn begin_reads<'p>(&self, changes: &'p [PageChanges<'p>]) -> Result<Batch<'p>> {
         let (unread, read): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(|changes| self.needs_no_read(changes));
@@ -175,8 +176,9 @@ impl<'a> PageReplay<'a> {
         Ok(Batch { unread, read, records })
     }
 
-    /// Whether the records alone determine all changes of the page, and redo needs no information from the page:
-    /// neither a before-image that undo may need nor the key of a deleted node that cleanup has to remove.
+    /// Returns whether the records alone determine all changes of the page, and redo needs no information from the
+    /// page. Such information is a before-image that undo may need, or the key of a deleted node that cleanup has to
+    /// remove.
     fn needs_no_read(&self, changes: PageChanges<'_>) -> bool {
         let mut deleted: Vec<usize> = Vec::new();
         let mut is_determined = |change: &PageRedo| {
@@ -224,8 +226,8 @@ impl<'a> PageReplay<'a> {
         Ok(())
     }
 
-    /// Passes the changes of a page that need not be read to the cache. Makes the changes if the cache has no space for
-    /// them.
+    /// Passes the changes of a page that need not be read to the cache. Makes the changes on the page if the cache
+    /// has no space for them.
     fn defer(&mut self, changes: PageChanges<'_>) -> Result<()> {
         let records: Vec<_> = changes.iter().map(|change| self.record(change)).collect::<Result<_>>()?;
         let (mut deltas, mut reached) = (Vec::new(), None);
@@ -254,26 +256,27 @@ impl<'a> PageReplay<'a> {
         self.change_page(changes, Some(records))
     }
 
-    /// Makes the changes that the page lacks. `records` are those of the changes, if they are decoded already.
+    /// Makes the changes that the page lacks. `records` contains the records of the changes, if they are already
+    /// decoded.
     fn change_page(&mut self, changes: PageChanges<'_>, records: Option<Vec<LogRecord>>) -> Result<()> {
         let Some(first) = changes.iter().find(|change| change.role.changes_page()) else {
             return self.look_at_page(changes);
         };
         let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
         if let Some(at) = self.install_image(changes, &database)? {
-            // The image has what the records in front of it do.
+            // The image contains the effects of the earlier records.
             return self.change_page(&changes[at + 1..], None);
         }
         let size = database.page_size;
         let number = first.key.page;
         let pinned = match self.core.cache.fetch_tentatively(first.key) {
             Ok(pinned) => pinned,
-            // If the record builds the page from nothing, it does not matter that the old page cannot be read.
+            // If the record formats the page completely, the old page need not be readable.
             Err(Error::Corrupt { .. }) if formats(&self.decode(first)?, first.role) => {
                 self.outcome.built.insert(first.key);
                 database.pin_new(number)?
             }
-            // It may have been returned to the file system later. If not, redo fails at its end.
+            // The page may have been returned to the file system later. If not, redo fails at its end.
             Err(Error::Corrupt { path, page, what }) => {
                 let of_load = is_link(&self.decode(first)?);
                 let what = if of_load { format!("{what}; {WITHOUT_PAGES}") } else { what };
@@ -333,7 +336,7 @@ impl<'a> PageReplay<'a> {
         result
     }
 
-    /// Fails if the page has a change of a generation that the header of the database did not name.
+    /// Returns an error if the page has a change from a generation that the header of the database does not name.
     fn check_not_ahead(&self, changes: PageChanges<'_>, time: DbTime, database: &DatabaseFile) -> Result<()> {
         let position = |change: &PageRedo| {
             self.records.get(change.record_index as usize).map(|record| record.buffered.start)
@@ -369,7 +372,7 @@ impl<'a> PageReplay<'a> {
         let start = redo_record.buffered.start;
         let failed =
             |what: &str| corrupt_page(database, number, &format!("{what} (log record at {start:?})"));
-        // A page at the time after has the changes of the macro before this one.
+        // If the page has the time after the change, it contains the earlier changes of the same macro.
         let expected = time_before(record, change.role).filter(|_| time != change.after);
         if let Some(before) = expected.filter(|before| *before != time) {
             let mut what = DbTimeMismatch { found: time, expected: before }.to_string();
@@ -410,7 +413,8 @@ impl<'a> PageReplay<'a> {
         Ok(())
     }
 
-    /// The record of a change. The change for which a page was split names the page and line where it is made.
+    /// Decodes the record of a change. If a page was split for the change, the result names the page and line on
+    /// which the change is made.
     fn decode(&self, change: &PageRedo) -> Result<LogRecord> {
         let Some(record) = self.records.get(change.record_index as usize) else { return Ok(LogRecord::Nop) };
         let mut record = record.decode(self.log)?;
@@ -420,7 +424,8 @@ impl<'a> PageReplay<'a> {
         Ok(record)
     }
 
-    /// The record of a change. Its payload is included, unless that is an image that the change does not need.
+    /// Returns the record of a change with its payload. The payload is not included if it is an image that the change
+    /// does not need.
     fn record(&self, change: &PageRedo) -> Result<LogRecord> {
         let mut record = self.decode(change)?;
         if !has_needless_image(&record, change.role)

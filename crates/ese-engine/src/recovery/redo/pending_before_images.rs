@@ -1,5 +1,5 @@
-//! What redo learns from a page about versioned changes while it repeats them: keys, and before-images that are again
-//! pending on the page until they are logged.
+//! Information that redo finds on a page while it repeats versioned changes: keys, and before-images. The
+//! before-images become pending on the page again until they are logged.
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};
 use ese_format::page::{Page, PageFlags};
@@ -13,12 +13,12 @@ use crate::pages::Shape;
 use crate::storage::DatabaseFile;
 use crate::transaction::{Change, Transaction, Version};
 
-/// What redo learned from the page when it repeated a versioned change.
+/// Information that redo found on the page when it repeated a versioned change.
 pub(super) struct RecoveredVersion {
     pub key: Vec<u8>,
     pub key_len: usize,
     pub change: Change,
-    /// The version whose before-image is pending on the page until it is logged or no longer needed.
+    /// Version whose before-image is pending on the page until it is logged or no longer needed.
     pub version: Option<Arc<Version>>,
     /// Whether a later record removed the node.
     pub node_removed: bool,
@@ -90,8 +90,8 @@ impl PendingBeforeImages {
         self.images.push(BeforeImage { record_index, node, transaction, key, key_len, change, node_removed });
     }
 
-    /// Makes the before-images pending on the page, as they were when the changes were first made. Returns what redo
-    /// learned about each change, with the index of its record in the window.
+    /// Makes the before-images pending on the page, as they were when the changes were first made. Returns the
+    /// information that redo found about each change, with the index of its record in the window.
     pub fn defer(self, database: &Arc<DatabaseFile>, latch: &mut WriteLatch) -> Vec<(u32, RecoveredVersion)> {
         let page = latch.key().page;
         let defer = |image: BeforeImage| {

@@ -1,5 +1,5 @@
-//! Redo of records that return pages to the file system. Before such a record, redo may find that its pages are missing,
-//! zeros or torn.
+//! Redo of records that return pages to the file system. Before redo reaches such a record, the pages may be missing,
+//! zero or torn.
 
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ use crate::cache::PageKey;
 use crate::recovery::replay_window::Payloads;
 use crate::storage::GivenBackPages;
 
-/// The most pages of a copy that wait for a repair. If there are more, the replay has failed.
+/// Maximum number of pages of a copy that wait for a repair. If more pages are unreadable, the replay fails.
 const MOST_BAD_PAGES: usize = 100;
 
-/// The pages that a record returns to the file system.
+/// Returns the pages that a record returns to the file system.
 fn returned_by(record: &LogRecord) -> Option<GivenBackPages> {
     match record {
         LogRecord::ShrinkDb(shrink) | LogRecord::ShrinkDb2(shrink) => {
@@ -51,7 +51,7 @@ impl Redo {
         database.redo_giving_back(&pages, span.start, span.end)
     }
 
-    /// Leaves out pages that are missing in the file because a later record cut them off.
+    /// Removes pages from the list that are missing in the file because a later record removed the end of the file.
     pub(super) fn without_missing(
         &self,
         record: &LogRecord,
@@ -67,18 +67,20 @@ impl Redo {
         Ok(())
     }
 
-    /// Fails if redo could not read a page that the log changes, and that its database still has at the end of the log.
+    /// Returns an error if redo could not read a page that the log changes, and that still belongs to its database at
+    /// the end of the log.
     pub fn check_readable(&self) -> Result<()> {
         if self.copy.is_some() && self.unreadable.len() <= MOST_BAD_PAGES {
-            // They are repaired.
+            // These pages will be repaired.
             return Ok(());
         }
         self.refuse_unreadable(|_| true)
     }
 
-    /// Like [`Redo::check_readable`], for the pages of a database before it is closed, or of all of them. No page can wait for
-    /// its repair then: the file would say that it has all changes, and a page that can be read again later would lack them.
-    /// A later record can still return pages of the databases that stay open.
+    /// Checks the pages of a database, or of all databases, before it is closed, like [`Redo::check_readable`].
+    ///
+    /// In this case no page may wait for its repair. The file would claim to have all changes, although a page that
+    /// becomes readable later lacks them. A later record can still return pages of databases that stay open.
     pub fn check_readable_to_close(&self, log_id: Option<u8>) -> Result<()> {
         let closed = log_id.and_then(|id| self.attached(id)).map(|database| database.file_id);
         self.refuse_unreadable(|key| log_id.is_none() || closed == Some(key.file))
@@ -89,7 +91,7 @@ impl Redo {
             return Ok(());
         };
         if let Some(database) = self.core.file(key.file) {
-            // Read again, so that it is reported. The first error says more.
+            // The page is read again only to report the damage. The first error is more specific.
             drop(database.pin(key.page));
         }
         Err(error.clone())

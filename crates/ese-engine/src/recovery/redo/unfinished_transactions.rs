@@ -1,4 +1,4 @@
-//! The operations of transactions that had not ended at the end of the log, and deleted nodes that cleanup has still to
+//! Operations of transactions that had not ended at the end of the log, and deleted nodes that cleanup still has to
 //! remove.
 
 use std::collections::BTreeMap;
@@ -24,16 +24,16 @@ pub(super) struct NodeOperation {
     pub root: PageNumber,
     pub tree: TreeId,
     pub id: u32,
-    /// The number of the transaction, as records store it.
+    /// Number of the transaction, as it is stored in records.
     pub begin0: u32,
     pub key: Vec<u8>,
     pub key_len: usize,
     pub level: u8,
     pub change: Change,
     pub undone: bool,
-    /// The index of its record in the window, until the page has been replayed.
+    /// Index of the record in the window; `None` after the page has been replayed.
     pub record_index: Option<u32>,
-    /// The version whose before-image is pending on the page.
+    /// Version whose before-image is pending on the page.
     pub version: Option<Arc<Version>>,
     /// Whether a later record removed the node.
     pub node_removed: bool,
@@ -58,7 +58,7 @@ impl NodeOperation {
         (Some(self.root), self.database, self.begin0)
     }
 
-    /// Whether cleanup may have to remove the node once the transaction has committed.
+    /// Returns whether cleanup may have to remove the node once the transaction has committed.
     pub fn may_leave_deleted_node(&self) -> bool {
         match self.change {
             Change::FlagDelete => !self.undone,
@@ -67,8 +67,8 @@ impl NodeOperation {
         }
     }
 
-    /// Takes over what redo learned from the page, if redo made the change. If the page had the change already, an
-    /// UndoInfo record has the key and the before-image wherever they can be needed.
+    /// Stores the information that redo found on the page, if redo made the change. If the page already had the
+    /// change, an UndoInfo record contains the key and the before-image whenever they may be needed.
     fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         if let Some(recovered) = self.record_index.take().and_then(|index| recovered.remove(&index)) {
             (self.key, self.key_len, self.change) = (recovered.key, recovered.key_len, recovered.change);
@@ -82,15 +82,15 @@ impl NodeOperation {
 
 /// An operation of a transaction.
 pub(super) enum Operation {
-    /// The change of a node.
+    /// A change of a node.
     Node(NodeOperation),
     /// The creation of a tree.
     CreateTree { database: u8, root: PageNumber },
-    /// The change of a counter.
+    /// A change of a counter.
     Counter(CounterOperation),
 }
 
-/// A transaction that has not ended at this point of the log.
+/// A transaction that has not ended at this position of the log.
 pub(super) struct OpenTransaction {
     pub transaction: Arc<Transaction>,
     pub begun: LogPosition,
@@ -99,7 +99,7 @@ pub(super) struct OpenTransaction {
 }
 
 impl OpenTransaction {
-    /// Takes over what redo learned from the pages of a window.
+    /// Stores the information that redo found on the pages of a window.
     pub fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         for operation in &mut self.operations {
             if let Operation::Node(operation) = operation {
@@ -108,7 +108,7 @@ impl OpenTransaction {
         }
     }
 
-    /// Takes over keys and before-images that only UndoInfo records have.
+    /// Stores keys and before-images that exist only in UndoInfo records.
     pub fn complete_from(&mut self, infos: &UndoInfos) {
         for operation in &mut self.operations {
             let Operation::Node(operation) = operation else { continue };
@@ -127,21 +127,21 @@ impl OpenTransaction {
     }
 }
 
-/// Before-images and keys in the log, by version id. Collected before redo, because a record may need one that stands
-/// behind it. ESE: `LRUNDOINFO`.
+/// Before-images and keys in the log, by version id. They are collected before redo, because a record may need one
+/// that is later in the log. ESE: `LRUNDOINFO`.
 pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
 
-/// The transactions that undo rolls back, and the numbers from which normal operation continues.
+/// Transactions that undo rolls back, and the numbers from which normal operation continues.
 pub(crate) struct UnfinishedTransactions {
     pub transactions: Vec<ActiveTransaction>,
     pub next_number: u64,
-    /// The newest version id in the log, 0 if there is none.
+    /// Newest version id in the log, or 0 if the log contains no version ids.
     pub newest_id: u32,
 }
 
 impl Redo {
-    /// The transaction of a versioned change. A transaction that ended before the checkpoint may have changes behind it;
-    /// then its Begin record is missing.
+    /// Returns the transaction of a versioned change. A transaction that ended before the checkpoint may have changes
+    /// after it. In that case its Begin record is missing.
     pub(super) fn transaction_of(&mut self, node: &NodeChange) -> Option<&mut OpenTransaction> {
         if !versioned(node) || node.root.is_none() {
             return None;
@@ -154,8 +154,8 @@ impl Redo {
         }))
     }
 
-    /// Adds a versioned change to its transaction. `bookmark` comes from the record itself; `record_index` is the
-    /// record's index in the window, if the page may give more information.
+    /// Adds a versioned change to its transaction. `bookmark` comes from the record itself. `record_index` is the
+    /// record's index in the window, if the page may provide more information.
     pub(super) fn add_node_operation(
         &mut self,
         node: &NodeChange,
@@ -200,14 +200,14 @@ impl Redo {
             let deleted = operation.may_leave_deleted_node()
                 && !operation.node_removed
                 && (committed || operation.undone);
-            // Without a key: later records have removed the node. Either the page has these changes, or the cache keeps
-            // them for it.
+            // If the key is empty, later records have removed the node. Either the page has these changes, or the
+            // cache stores them for the page.
             if deleted && !operation.key.is_empty() {
                 entries.push(self.undo_entry(operation, &open.transaction)?);
             }
         }
         if !entries.is_empty() {
-            // Redo of a log that another engine writes goes on for long, and its checkpoint moves meanwhile.
+            // Redo of another engine's log runs for a long time, and its checkpoint advances during that time.
             let pin = self.core.log().is_received().then(|| self.core.pins.pin(open.begun));
             self.core.ended.push(EndedTransaction::new(0, end, pin, entries));
         }
@@ -225,7 +225,7 @@ impl Redo {
     pub fn finish(mut self) -> Result<UnfinishedTransactions> {
         let mut transactions = Vec::new();
         for (procid, open) in std::mem::take(&mut self.transactions) {
-            // The log ends within changes outside of sessions, which redo did completely or not at all.
+            // The log ends within changes outside of sessions. Redo has made these changes completely or not at all.
             if procid == SYSTEM_PROCID && open.operations.is_empty() {
                 continue;
             }
@@ -272,14 +272,16 @@ impl Redo {
     }
 }
 
-/// What a change and its before-image have in common besides the version id. Ids start again when the engine starts.
+/// Properties that a change and its before-image share in addition to the version id. Ids restart when the engine
+/// starts.
 type LoggedChange = (Option<PageNumber>, u8, u32);
 
 fn change_of(node: &NodeChange) -> LoggedChange {
     (node.root, node.page.database.0, node.page.begin0)
 }
 
-/// The bookmark of a node: its key, followed by its data where these are part of the order; and the length of the key.
+/// Returns the bookmark of a node and the length of its key. The bookmark is the key, followed by the data if the
+/// data is part of the order.
 pub(super) fn bookmark_of(node: &NodeChange, key: &[u8], data: &[u8]) -> (Vec<u8>, usize) {
     match node.page.flags.contains(PageChangeFlags::UNIQUE) {
         true => (key.to_vec(), key.len()),

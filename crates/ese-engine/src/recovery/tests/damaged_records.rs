@@ -1,4 +1,5 @@
-//! Records with valid checksums and wrong contents end in an error or in some page, and never in a panic.
+//! Tests that records with valid checksums and damaged contents lead to an error or to some page, but never to a
+//! panic.
 
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, kinds};
@@ -10,7 +11,7 @@ use super::redo_fixture::RedoFixture;
 use super::windows_logs::server2022;
 use crate::log::StoredRecord;
 
-/// A byte of the record that is no part of a page number, so that the file does not grow without bound.
+/// Returns the index of a byte that is not part of a page number. Otherwise the file could grow without limit.
 fn place(rng: &mut ChaCha8Rng, bytes: &[u8]) -> Option<usize> {
     let fields = match bytes[0] {
         kinds::Split2 => 68,
@@ -19,7 +20,7 @@ fn place(rng: &mut ChaCha8Rng, bytes: &[u8]) -> Option<usize> {
         kinds::Insert | kinds::Replace | kinds::FlagDelete | kinds::Delete | kinds::SetExternalHeader => 44,
         _ => return None,
     };
-    // Transaction, level, line and flags; or the fields and the payload.
+    // The first range contains transaction, level, line and flags; the second contains the fields and the payload.
     let ranges = [24..32, fields..bytes.len()];
     let range = ranges[rng.random_range(0..2)].clone();
     (!range.is_empty()).then(|| rng.random_range(range))

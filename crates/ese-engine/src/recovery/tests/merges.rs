@@ -1,6 +1,6 @@
-//! Merges as ESE logs them: a record for each page on the path, and nodes flagged deleted that do not move.
+//! Tests of merges as ESE logs them: a record for each page on the path, and nodes flagged deleted that do not move.
 //!
-//! No log at hand has a merge of ESE: these tests follow its published source.
+//! None of the available logs contains a merge by ESE. The tests follow ESE's published source.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn merge(page: u32, before: u64, line: u16, flags: MergeFlags) -> Merge {
     }
 }
 
-/// Three leaves under a parent under a root. A node of the middle leaf is flagged deleted.
+/// Creates three leaves under a parent under a root. One node of the middle leaf is flagged deleted.
 fn tree() -> Pages {
     let leaf = |page: u32, time: u64, keys: &[&str]| {
         let nodes: Vec<_> = keys.iter().map(|key| (*key, "data")).collect();
@@ -65,7 +65,7 @@ fn tree() -> Pages {
     .into()
 }
 
-/// The merge of the middle leaf. `flags` are those of its parent's record.
+/// Creates the records for a merge of the middle leaf. `flags` are the flags in the record of its parent.
 fn records(kind: u8, line: u16, flags: MergeFlags, separator: &[u8]) -> Vec<LogRecord> {
     let partial = matches!(kind, merge_type::PARTIAL_LEFT | merge_type::PARTIAL_RIGHT);
     let of_leaf = if partial { MergeFlags::empty() } else { MergeFlags::EMPTY_PAGE };
@@ -130,7 +130,7 @@ fn each_type_of_merge_moves_the_nodes_that_are_not_deleted() {
                 .iter()
                 .all(|page| { Page::new(&pages[page], SIZE).db_time() == DbTime(TIME) })
         );
-        // Each page has all changes or none, whatever the others have.
+        // Each page has either all changes or no changes, independently of the other pages.
         for subset in 0..16u32 {
             let has = |at: u32| subset >> at & 1 == 1;
             let mixed = old.iter().map(|(page, bytes)| {
@@ -142,7 +142,8 @@ fn each_type_of_merge_moves_the_nodes_that_are_not_deleted() {
     }
 }
 
-/// The parent leads to nothing else: it leaves the tree with its leaf. The entry of the last page has no key.
+/// The parent has no other children, so it leaves the tree together with its leaf. The entry of the last page has no
+/// key.
 #[test]
 fn pages_above_a_leaf_can_leave_the_tree_with_it() {
     let mut pages = tree();
@@ -188,13 +189,13 @@ fn merges_that_contradict_themselves_are_refused() {
     assert!(refused(&change(|merge| merge.change.line = 77)).contains("lacks the entry"));
 }
 
-/// A merge of Jetcell was one record without a record of the parent.
+/// Earlier versions of Jetcell logged a merge as one record without a record for the parent.
 #[test]
 fn merges_of_earlier_versions_are_refused() {
     let records = records(merge_type::FULL_RIGHT, 0, MergeFlags::DELETE_NODE, b"");
     let old = [&records[..1], &records[2..]].concat();
     assert!(replay(&tree(), &old).err().unwrap().contains("with the version that wrote the log"));
-    // If redo starts inside of the macro, the record of the parent may be missing.
+    // If redo starts inside the macro, the record of the parent may be missing.
     let after = replay(&tree(), &records).unwrap();
     for from in 1..records.len() {
         assert!(replay(&after, &records[from..]).unwrap() == after, "from record {from}");

@@ -24,7 +24,7 @@ use crate::{CreateOptions, Instance};
 
 const DATABASES: [&str; 2] = ["/db/one.edb", "/db/two.edb"];
 
-/// A new database with an empty tree.
+/// Creates a database with an empty tree.
 fn database(instance: &Instance, path: &str) -> (Arc<Database>, Arc<Tree>) {
     let create = CreateOptions { initial_pages: 256, extension_pages: 32 };
     let db = instance.create_database(Path::new(path), &create).unwrap();
@@ -32,7 +32,7 @@ fn database(instance: &Instance, path: &str) -> (Arc<Database>, Arc<Tree>) {
     (db, tree)
 }
 
-/// The record with this key, as the session sees it.
+/// Returns the record with this key as the session sees it.
 fn at(tree: &Arc<Tree>, session: &ActiveTransaction, key: &[u8]) -> Bookmark {
     let mut cursor = TreeCursor::new(tree.clone());
     assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());

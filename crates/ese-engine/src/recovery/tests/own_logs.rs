@@ -1,4 +1,5 @@
-//! A log that the engine wrote, redone by the rules for the logs of ESE on a copy of the database, gives the same pages.
+//! Tests that a log of this engine, redone on a copy of the database by the rules for ESE's logs, produces the same
+//! pages.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,10 +22,10 @@ use crate::maintenance::cleanup;
 use crate::pages::merge::merge_type;
 use crate::transaction::{ActiveTransaction, SYSTEM_PROCID};
 
-/// Records of a tree of four levels.
+/// Number of records in a tree of four levels.
 const DEEP_RECORDS: u32 = 500;
 
-/// The pages of the database on disk, without the two headers.
+/// Returns the pages of the database on disk, without the two headers.
 fn pages(disk: &SimVfs, instance: &Instance) -> Vec<Vec<u8>> {
     instance.flush().unwrap();
     let core = instance.core();
@@ -33,7 +34,7 @@ fn pages(disk: &SimVfs, instance: &Instance) -> Vec<Vec<u8>> {
     bytes.chunks(SIZE.bytes()).skip(2).map(<[u8]>::to_vec).collect()
 }
 
-/// Random work in one tree, with growth by splits, and then deletions with merges. Calls `half` in between.
+/// Makes random changes in one tree: first growth with splits, then deletions with merges. Calls `half` in between.
 fn random_work(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half: &mut dyn FnMut()) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     let mut model = Model::new();
@@ -49,8 +50,8 @@ fn random_work(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half
     }
 }
 
-/// Removes ranges of records from a tree of four levels, so that internal pages go with their leaves. Calls `half` in
-/// between.
+/// Removes ranges of records from a tree of four levels. Internal pages are removed together with their leaves. Calls
+/// `half` in between.
 fn range_deletes(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half: &mut dyn FnMut()) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     session.begin().unwrap();
@@ -79,7 +80,7 @@ fn range_deletes(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, ha
     }
 }
 
-/// The pages of a database before some work in it, in the middle of the work and afterwards, and the log of the work.
+/// Returns the pages of a database before, during and after some work, and the log of the work.
 fn worked(
     seed: u64,
     work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),
@@ -108,8 +109,8 @@ fn assert_equal(fixture: &RedoFixture, expected: &[Vec<u8>], what: &str) {
     }
 }
 
-/// ESE's macros hold one split, with the record of its parent and its insert, or one merge, with the records of the pages
-/// above it.
+/// Checks that the macros have the form of ESE's macros. They contain either one split, with the record of its parent
+/// and its insert, or one merge, with the records of the pages above it.
 fn assert_macros_of_ese(records: &[StoredRecord]) {
     let decoded: Vec<_> = records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect();
     let mut members: Option<String> = None;
@@ -140,7 +141,8 @@ fn assert_macros_of_ese(records: &[StoredRecord]) {
     }
 }
 
-/// ESE redoes a change only behind a Begin0 of its session, and leaves out the others.
+/// Checks that all changes are in transactions. ESE redoes a change only after a Begin0 of its session, and skips
+/// other changes.
 fn assert_changes_are_in_transactions(records: &[StoredRecord]) {
     let mut open = BTreeMap::new();
     let mut changes = 0;
@@ -161,7 +163,8 @@ fn assert_changes_are_in_transactions(records: &[StoredRecord]) {
                 assert!(open.contains_key(&rollback.procid), "{record:?} at {:?}", stored.start);
                 continue;
             }
-            // The deletion of a node may be committed by then. ESE must not take it for one of the session's next transaction.
+            // The deletion of a node may already be committed. ESE must not treat the record as part of the session's
+            // next transaction.
             LogRecord::UndoInfo(info) => {
                 let page = &info.node.page;
                 let session = if open.get(&1) == Some(&page.begin0) { 1 } else { SYSTEM_PROCID };
@@ -179,8 +182,8 @@ fn assert_changes_are_in_transactions(records: &[StoredRecord]) {
     assert!(changes > 1000, "{changes}");
 }
 
-/// Redoes the log of some work on the pages before it, and on pages of different moments, as a crash leaves them.
-/// Returns the records.
+/// Redoes the log of some work, both on the pages before the work and on pages from different times, as a crash
+/// leaves them. Returns the records.
 fn assert_redo_gives_the_same_pages(
     seed: u64,
     work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),
@@ -205,7 +208,7 @@ fn assert_redo_gives_the_same_pages(
     records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect()
 }
 
-/// The number of merges of each type.
+/// Returns the number of merges of each type.
 fn merges(records: &[LogRecord]) -> BTreeMap<u8, usize> {
     let mut merges = BTreeMap::new();
     for record in records {

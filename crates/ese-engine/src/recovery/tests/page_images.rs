@@ -1,4 +1,4 @@
-//! Page images of torn-page protection that recovery must not use, or must remove.
+//! Tests of page images of torn-page protection that recovery must not use, or must remove.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::btree::tests::{Model, contents, open, open_with};
 use crate::storage::double_write;
 use crate::transaction::ActiveTransaction;
 
-/// An operator restores an older, clean copy of a database and moves the logs away, but not the page images. The images
-/// are from an abandoned history, and newer than the first changes after that.
+/// An operator restores an older, clean copy of a database and removes the logs, but not the page images. The images
+/// belong to an abandoned history, and are newer than the first changes after the restore.
 #[test]
 fn page_images_of_an_abandoned_history_are_not_restored() {
     let size = PageSize::KIB_4;
@@ -65,7 +65,7 @@ fn page_images_of_an_abandoned_history_are_not_restored() {
     }
 }
 
-/// Without page protection, page images are not updated any more, so they are useless once the torn pages are restored.
+/// Page images are no longer updated if page protection is off. They are useless after the torn pages are restored.
 #[test]
 fn recovery_without_page_protection_leaves_no_page_images() {
     let size = PageSize::KIB_4;

@@ -1,4 +1,5 @@
-//! Replay page by page compared with replay record by record, and pages that recovery does not read.
+//! Tests that replay by page gives the same result as replay by record, and tests of pages that recovery does not
+//! read.
 
 use std::path::Path;
 
@@ -20,7 +21,7 @@ use crate::recovery::{RecoverySummary, open_log_with};
 use crate::transaction::ActiveTransaction;
 use crate::{Error, Instance, InstanceOptions};
 
-/// A disk after a crash during random work in two databases.
+/// Returns a disk after a crash during random work in two databases.
 fn crashed(seed: u64, size: PageSize) -> SimVfs {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = SimVfs::new();
@@ -39,14 +40,14 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
         if round % 5 == 0 {
             cleanup::step(&core, 3).unwrap();
         }
-        // Some pages are on disk already, so that recovery need not change them.
+        // Some pages are written to disk, so recovery need not change them.
         if round == 60 {
             instance.step().unwrap();
             core.databases().iter().for_each(|db| core.cache.flush_file(db.file_id()).unwrap());
             instance.checkpoint().unwrap();
         }
     }
-    // Two transactions that do not end.
+    // Two transactions remain unfinished.
     for (session, (tree, model)) in sessions.iter_mut().zip(&trees) {
         session.begin().unwrap();
         for (key, _) in model.iter().step_by(7) {
@@ -64,8 +65,8 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
     }
 }
 
-/// Recovers a copy of the disk with `memory` bytes for the log. Returns the pages, without the fields that depend on how
-/// often they were written.
+/// Recovers a copy of the disk with `memory` bytes for the log. Returns the pages, without the fields that depend on
+/// how often they were written.
 fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, Vec<Vec<u8>>) {
     let disk = disk.clone_disk();
     let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
@@ -123,8 +124,8 @@ fn every_window_size_recovers_the_same_bytes() {
     assert!(deferred > 300, "recovery read nearly every page: {deferred} changes deferred");
 }
 
-/// Recovery that reads every page reports the page. If recovery does not read it, the first read of the page reports it,
-/// and the checkpoint never moves past its changes.
+/// If recovery reads the page, recovery reports the lost write. If not, the first read of the page reports it, and
+/// the checkpoint never advances past its changes.
 #[test]
 fn a_lost_write_is_reported_by_the_first_read_of_the_page() {
     let size = PageSize::KIB_4;
@@ -187,14 +188,14 @@ fn a_lost_write_is_reported_by_the_first_read_of_the_page() {
     }
 }
 
-/// Only the page has the before-image of a change that undo reverts, and the key of a deleted node that cleanup
-/// removes. Recovery reads the page if it needs one of these; otherwise it defers the changes.
+/// The before-image of a change that undo reverts, and the key of a deleted node that cleanup removes, exist only on
+/// the page. Recovery reads the page if it needs one of these. Otherwise it defers the changes.
 #[test]
 fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
     let size = PageSize::KIB_4;
     type Work = fn(&Arc<Tree>, &mut ActiveTransaction, &Instance);
     type Records = &'static [(&'static [u8], &'static [u8])];
-    // Each case: the work, the number of deferred changes, and the records after recovery.
+    // Each case contains the work, the number of deferred changes, and the records after recovery.
     let cases: [(&str, Work, u64, Records); 5] = [
         (
             "replaced, not committed",

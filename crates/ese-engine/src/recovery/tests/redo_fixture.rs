@@ -1,4 +1,4 @@
-//! Redo of single records on a database that tests fill with pages.
+//! Fixture for redo of single records on a database that tests fill with pages.
 
 use std::path::Path;
 
@@ -21,15 +21,15 @@ use crate::storage::{OpenedFile, read_header};
 use crate::{CreateOptions, Instance, Result};
 
 pub(super) const SIZE: PageSize = PageSize::KIB_4;
-/// The session of the records.
+/// Session number in the records.
 pub(super) const PROCID: u16 = 5;
-/// The tree of the records, and its root.
+/// Id of the tree in the records. The next constant is its root.
 pub(super) const TREE: TreeId = TreeId(2);
 pub(super) const ROOT: u32 = 4;
 const DATABASE: u8 = 1;
 const FILE: &str = "/db/replayed.edb";
 
-/// A database without any page, and redo of records that change it.
+/// A database without pages, and redo of records that change it.
 pub(super) struct RedoFixture {
     _instance: Arc<Instance>,
     database: Arc<Database>,
@@ -43,7 +43,7 @@ impl RedoFixture {
         RedoFixture::on(&vec![0; pages * SIZE.bytes()])
     }
 
-    /// The same for a database with these pages.
+    /// Creates a fixture for a database with these pages.
     pub fn on(pages: &[u8]) -> RedoFixture {
         let disk = SimVfs::new();
         let instance = open(&disk, SIZE, 2048).unwrap();
@@ -72,7 +72,7 @@ impl RedoFixture {
         RedoFixture { _instance: instance, database, log, redo, next: LogPosition::new(1, 1, 0) }
     }
 
-    /// Puts a page into the database.
+    /// Writes a page to the database.
     pub fn put(&self, page: u32, bytes: &[u8]) {
         let pinned = self.database.file.pin_new(PageNumber::fixed(page)).unwrap();
         let mut latch = pinned.write();
@@ -80,17 +80,17 @@ impl RedoFixture {
         latch.mark_dirty(LogPosition::MIN);
     }
 
-    /// The bytes of a page.
+    /// Returns the content of a page.
     pub fn page(&self, page: u32) -> Vec<u8> {
         self.database.file.pin(PageNumber::fixed(page)).unwrap().read().to_vec()
     }
 
-    /// Whether the database has the page.
+    /// Returns whether the database contains the page.
     pub fn has_page(&self, page: u32) -> bool {
         self.database.file.pin(PageNumber::fixed(page)).is_ok()
     }
 
-    /// Redoes records. Each is in a segment of its own.
+    /// Redoes records. Each record is in a separate segment.
     pub fn replay(&mut self, records: &[LogRecord]) -> Result<()> {
         let stored = records.iter().map(|record| {
             let start = self.next;
@@ -118,13 +118,13 @@ impl RedoFixture {
         self.redo.finish().map(|unfinished| unfinished.transactions.len())
     }
 
-    /// The number of page changes that redo made.
+    /// Returns the number of page changes that redo made.
     pub fn applied(&self) -> u64 {
         self.redo.applied
     }
 }
 
-/// Everything in a page except the places of its nodes, its checksum and its flush type.
+/// Content of a page except the offsets of its nodes, its checksum and its flush type.
 #[derive(PartialEq, Debug)]
 pub(super) struct Content {
     time: u64,
@@ -153,7 +153,7 @@ impl Content {
     }
 }
 
-/// The records of a log from a position on, except for those about whole databases.
+/// Returns the records of a log from a position on, except for records about whole databases.
 pub(super) fn records_from(log: &LogReader, from: LogPosition) -> Vec<StoredRecord> {
     let mut records = Vec::new();
     log.read_from(from, |stored| {
@@ -173,7 +173,7 @@ pub(super) fn records_from(log: &LogReader, from: LogPosition) -> Vec<StoredReco
     records
 }
 
-/// A page with these nodes.
+/// Creates a page with these nodes.
 pub(super) fn page_of(
     page: u32,
     time: u64,
@@ -191,7 +191,7 @@ pub(super) fn page_of(
     bytes
 }
 
-/// An internal page with these entries.
+/// Creates an internal page with these entries.
 pub(super) fn parent_of(page: u32, time: u64, flags: PageFlags, entries: &[(&str, u32)]) -> Vec<u8> {
     let mut bytes = page_of(page, time, flags | PageFlags::PARENT_OF_LEAF, &[], &[]);
     let mut built = PageMut::new(&mut bytes, SIZE);
@@ -201,7 +201,8 @@ pub(super) fn parent_of(page: u32, time: u64, flags: PageFlags, entries: &[(&str
     bytes
 }
 
-/// The nodes of a page as text; the data of an internal page are the numbers of its children.
+/// Returns the nodes of a page as text. The data of nodes on an internal page is shown as the numbers of the
+/// children.
 pub(super) fn nodes(bytes: &[u8]) -> Vec<(String, String)> {
     let page = Page::new(bytes, SIZE);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -240,7 +241,7 @@ pub(super) fn insert(page: u32, times: [u64; 2], line: u16, key: &str) -> LogRec
     LogRecord::Insert(Insert { node: node(page, times, line), prefix: Vec::new(), suffix, data })
 }
 
-/// The records as a macro with this time.
+/// Wraps the records in a macro with this time.
 pub(super) fn in_macro(time: u64, records: impl IntoIterator<Item = LogRecord>) -> Vec<LogRecord> {
     let bracket = Macro { procid: PROCID, db_time: DbTime(time) };
     let begin = [LogRecord::MacroBegin(bracket)];

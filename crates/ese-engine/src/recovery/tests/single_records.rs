@@ -1,6 +1,7 @@
-//! Redo of each type of log record that changes pages, except for splits and merges.
+//! Tests of redo of each type of log record that changes pages, except for splits and merges.
 //!
-//! Delta, Delta64, ReplaceD, Scrub and PageMove occur in no log at hand: these tests follow the published source of ESE.
+//! Delta, Delta64, ReplaceD, Scrub and PageMove do not occur in any available log. Their tests follow the published
+//! source of ESE.
 
 use ese_format::log::record::{
     Begin0, BeginLevels, Commit0, ConvertFdp, CreateSingleExtentFdp, DatabaseIdInLog, Delta, Delta64,
@@ -18,7 +19,7 @@ use super::redo_fixture::{
 const LEAF: PageFlags = PageFlags::LEAF;
 const PAGE: u32 = 10;
 
-/// A database with these pages, after the records.
+/// Returns a database with these pages after redo of the records.
 fn redone(pages: &[(u32, Vec<u8>)], records: &[LogRecord]) -> RedoFixture {
     let mut fixture = RedoFixture::new(64);
     pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
@@ -58,7 +59,7 @@ fn differences_replace_data() {
     assert!(refused(&pages, replace(&[0x0b, 0x40, 1, b'x'], 11)).contains("differences"));
 }
 
-/// Counters wrap, and the undo of one change leaves the changes of other sessions.
+/// Counters wrap around. The undo of one change preserves the changes of other sessions.
 #[test]
 fn counters_change_by_differences_and_are_undone_by_them() {
     let narrow = |times, line, rceid, delta| {
@@ -115,7 +116,7 @@ fn deleted_data_are_overwritten_until_the_page_changes_again() {
         let count = operations.len() as u32;
         LogRecord::Scrub(Scrub { node, flags, count, data: operations.to_vec() })
     };
-    // ESE pads the record, so that a log names fewer pages.
+    // ESE pads the record to limit the number of pages per log.
     let padded = |record: LogRecord| match record {
         LogRecord::Scrub(record) => {
             LogRecord::Scrub(Scrub { data: [&record.data[..], &[0; 300]].concat(), ..record })
@@ -218,13 +219,14 @@ fn a_new_page_has_no_line_until_it_is_used() {
     assert_eq!((view.db_time(), view.tree(), view.node_count()), (DbTime(60), TreeId(6), 0));
     assert_eq!(view.flags(), PageFlags::PRE_INIT | PageFlags::NEW_RECORD);
     assert_eq!(view.free_bytes(), SIZE.bytes() - SIZE.header_len());
-    // A page that is in use since then stays.
+    // A page that has been in use since then is not changed.
     let newer = page_of(PAGE, 61, LEAF, &[], &[("a", "1")]);
     let fixture = redone(&[(PAGE, newer)], &[record]);
     assert_eq!(keys(&fixture.page(PAGE)), "a");
 }
 
-/// From one extent to space trees: the rules of the reference, for a unique and for a non-unique tree.
+/// A tree is created in one extent and converted to space trees, by the rules of ESE's source, for a unique and for a
+/// non-unique tree.
 #[test]
 fn a_tree_in_one_extent_is_created_and_converted() {
     for non_unique in [false, true] {
@@ -276,7 +278,7 @@ fn a_tree_in_one_extent_is_created_and_converted() {
     }
 }
 
-/// Damaged sizes take no time and no memory.
+/// Damaged sizes must not lead to long run times or large memory use.
 #[test]
 fn sizes_of_new_trees_are_not_trusted() {
     let convert = ConvertFdp {
@@ -304,7 +306,7 @@ fn sizes_of_new_trees_are_not_trusted() {
     redone(&[], &[LogRecord::CreateSingleExtentFdp(create)]);
 }
 
-/// Later records may depend on such a record, so redo does not continue behind it.
+/// Later records may depend on such a record, so redo does not continue after it.
 #[test]
 fn what_cannot_be_redone_stops_redo_with_name_and_position() {
     let database = DatabaseIdInLog(1);
@@ -320,7 +322,7 @@ fn what_cannot_be_redone_stops_redo_with_name_and_position() {
         assert!(error.contains(name) && error.contains("(1,2,0)"), "{error}");
         assert_eq!(keys(&fixture.page(PAGE)), "a");
     }
-    // ESE skips what it does not know in this family, and so does redo.
+    // ESE skips unknown records of this family, and so does redo.
     redone(&[], &[LogRecord::Ignored(Opaque { kind: 82, body: vec![1, 2] })]);
 }
 

@@ -1,4 +1,4 @@
-//! Splits as ESE logs them, redone on pages that have or lack the changes.
+//! Tests of splits as ESE logs them, redone on pages that have or lack the changes.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::pages::apply::split_type;
 
 const NONE: u64 = u64::MAX;
 const LEAF: PageFlags = PageFlags::LEAF;
-/// The page that is split.
+/// Page that is split.
 const SPLIT: u32 = 10;
 const RIGHT: u32 = 11;
 const NEW: u32 = 12;
@@ -24,7 +24,7 @@ const TIME: u64 = 100;
 
 type Pages = BTreeMap<u32, Vec<u8>>;
 
-/// A Split2 record of a page with `count` lines, without images, prefixes and neighbours.
+/// Creates a Split2 record for a page with `count` lines, without images, prefixes and neighbours.
 fn split(kind: u8, page: u32, new: u32, before: u64, [line, count]: [u16; 2]) -> Split {
     Split {
         change: change(page, [before, TIME], 0),
@@ -54,13 +54,13 @@ fn split(kind: u8, page: u32, new: u32, before: u64, [line, count]: [u16; 2]) ->
     }
 }
 
-/// ESE's record for a parent that only gets a new time.
+/// Creates the record that ESE logs for a parent that only gets a new time.
 fn stamp(page: u32, before: u64) -> LogRecord {
     let none = split_operation::NONE;
     LogRecord::Split2(Split { new_page: None, operation: none, ..split(0, page, 0, before, [0, 0]) })
 }
 
-/// A leaf of six nodes under a root, with a right neighbour.
+/// Creates a leaf of six nodes under a root, with a right neighbour.
 fn leaves() -> Pages {
     let nodes: Vec<_> = ["aaa1", "aaa3", "aaa5", "bbb1", "bbb3", "bbb5"].map(|key| (key, "old")).into();
     let mut split = page_of(SPLIT, 50, LEAF, b"aaa", &nodes);
@@ -71,7 +71,7 @@ fn leaves() -> Pages {
     [(SPLIT, split), (RIGHT, right), (ROOT, root)].into()
 }
 
-/// The split of [`leaves`] before `line`, for a node with this key.
+/// Creates the records for a split of [`leaves`] before `line`, for a node with this key.
 fn right_split(key: &str, operation_line: u16, split_line: u16) -> Vec<LogRecord> {
     let pages = leaves();
     let mut record = Split {
@@ -105,7 +105,7 @@ fn refused(pages: &Pages, records: &[LogRecord]) -> String {
 #[test]
 fn the_lines_of_a_right_split_count_the_incoming_node() {
     for (key, line, split_line, left, new) in [
-        // The incoming node is the last one of the split page, or the first one of the new page.
+        // The incoming node is the last node of the split page, or the first node of the new page.
         ("aaa7", 3, 4, "aaa1 aaa3 aaa5 aaa7", "bbb1 bbb3 bbb5"),
         ("aaa7", 3, 3, "aaa1 aaa3 aaa5", "aaa7 bbb1 bbb3 bbb5"),
         ("aaa0", 0, 2, "aaa0 aaa1", "aaa3 aaa5 bbb1 bbb3 bbb5"),
@@ -123,7 +123,7 @@ fn the_lines_of_a_right_split_count_the_incoming_node() {
     }
 }
 
-/// ESE calls this a hotpoint: only the incoming node goes to the new page.
+/// ESE calls this a hotpoint split: only the incoming node is stored on the new page.
 #[test]
 fn a_right_split_that_moves_no_node_needs_no_image() {
     let records: Vec<_> = right_split("bbb7", 6, 6)
@@ -138,7 +138,7 @@ fn a_right_split_that_moves_no_node_needs_no_image() {
     assert_eq!((keys(&pages[&SPLIT]), keys(&pages[&NEW])), expected);
 }
 
-/// Bytes that undo of uncommitted changes may need are counted on both pages.
+/// Checks that both pages count the bytes that undo of uncommitted changes may need.
 #[test]
 fn a_split_sets_the_reserved_bytes_of_both_pages() {
     for reserved in [0, 17] {
@@ -156,7 +156,7 @@ fn a_split_sets_the_reserved_bytes_of_both_pages() {
     }
 }
 
-/// The new page of a split can be formatted by a record of its own between the records of the macro.
+/// The new page of a split can be formatted by a separate record between the records of the macro.
 #[test]
 fn a_page_can_be_formatted_inside_of_a_macro() {
     let records = right_split("bbb7", 6, 2);
@@ -170,7 +170,7 @@ fn a_page_can_be_formatted_inside_of_a_macro() {
     }
 }
 
-/// Each page lacks all changes of a macro or none, whatever the other pages have.
+/// Each page lacks either all changes of a macro or no changes, independently of the other pages.
 #[test]
 fn a_page_is_judged_once_for_a_macro() {
     let (old, records) = (leaves(), right_split("bbb7", 6, 2));
@@ -193,7 +193,7 @@ fn a_page_is_judged_once_for_a_macro() {
 fn prefix_lines_count_from_the_first_line_of_their_page() {
     let records = right_split("aaa4", 2, 4).into_iter().map(|record| match record {
         LogRecord::Split2(split) if split.new_page.is_some() => LogRecord::Split2(Split {
-            // aaa4 on the split page, bbb3 on the new page.
+            // These are aaa4 on the split page, and bbb3 on the new page.
             split_prefix_line: 2,
             new_prefix: b"aaa4".to_vec(),
             new_prefix_line: 1,
@@ -279,8 +279,8 @@ fn a_split_can_make_room_for_a_replace() {
     }
 }
 
-/// A leaf is split together with its parent. The separator is the node for which the parent is split; where it belongs
-/// between the halves of the parent, the old entry of the leaf can be on the other half.
+/// A leaf is split together with its parent. The parent is split for the separator. If the separator belongs between
+/// the halves of the parent, the old entry of the leaf can be on the other half.
 #[test]
 fn a_parent_is_split_in_the_macro_of_its_child() {
     let [upper_page, parent_page, parent_new] = [20, 21, 22];
@@ -336,17 +336,17 @@ fn macros_that_contradict_themselves_are_refused() {
         records.remove(at);
         records
     };
-    // The insert is missing, or the split.
+    // The insert is missing, or the split is missing.
     assert!(refused(&pages, &without(3)).contains("lacks the change"));
     assert!(refused(&pages, &without(2)).contains("its page is not split"));
     // The records of a second macro lack their MacroBegin.
     let doubled = [in_macro(90, []), without(0)].concat();
     assert!(refused(&pages, &doubled).contains("outside of a macro"));
-    // The record counts other lines than the page has.
+    // The record has a different number of lines than the page.
     let mut shorter = pages.clone();
     shorter.insert(SPLIT, page_of(SPLIT, 50, LEAF, &[], &[("a", "old")]));
     assert!(refused(&shorter, &records).contains("another number of nodes"));
-    // Damaged line numbers.
+    // The line numbers are damaged.
     for lines in [[9, 7], [7, 0], [u16::MAX, u16::MAX]] {
         let records = records.iter().cloned().map(|record| match record {
             LogRecord::Split2(split) if split.new_page.is_some() => {
@@ -370,7 +370,7 @@ fn an_unfinished_macro_changes_nothing() {
     assert!(pages.iter().all(|(page, bytes)| fixture.page(*page) == *bytes));
 }
 
-/// The checkpoint can be inside of a macro, if all pages have its changes.
+/// The checkpoint can be inside a macro, if all pages have its changes.
 #[test]
 fn redo_can_start_inside_of_a_macro() {
     let (old, records) = (leaves(), right_split("bbb7", 6, 2));
@@ -378,11 +378,11 @@ fn redo_can_start_inside_of_a_macro() {
     for from in 1..records.len() {
         assert!(replayed(&new, &records[from..]) == new, "from record {from}");
     }
-    // The Insert alone cannot be redone.
+    // The Insert record cannot be redone alone.
     assert!(refused(&old, &records[3..]).contains("dbtime"));
 }
 
-/// Records behind a mark happen together or not at all.
+/// Records after a mark take effect either all or not at all.
 #[test]
 fn a_group_without_its_last_record_changes_nothing() {
     let mut pages = leaves();
@@ -398,8 +398,8 @@ fn a_group_without_its_last_record_changes_nothing() {
     let undo = LogRecord::RecoveryUndo2(RecoveryUndo { time: LogTime::NONE });
     let rollover = LogRecord::ForceLogRollover(Trace { procid: 0, text: Vec::new() });
     for cut in 1..group.len() {
-        // Behind an interrupted group, recovery has filled the segment, ended generations to write pages, and continued
-        // the log.
+        // After an interrupted group, recovery has filled the segment, ended generations to write pages, and
+        // continued the log.
         let mut interrupted = [&group[..cut], std::slice::from_ref(&filler)].concat();
         interrupted.resize(interrupted.len() + group.len(), rollover.clone());
         interrupted.push(undo.clone());
@@ -412,7 +412,8 @@ fn a_group_without_its_last_record_changes_nothing() {
     assert_eq!((keys(&pages[&RIGHT]), keys(&pages[&SPLIT])), ("ccc ccd".into(), "aaa1 aaa3".into()));
 }
 
-/// Earlier versions gave each record of a macro its own time, and counted lines without the incoming node.
+/// Macros of earlier versions are refused: each record of a macro had a separate time, and line numbers did not
+/// include the incoming node.
 #[test]
 fn macros_of_earlier_versions_are_refused() {
     let mut records = right_split("bbb7", 6, 2);

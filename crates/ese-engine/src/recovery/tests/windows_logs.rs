@@ -1,6 +1,7 @@
-//! Redo of logs that Windows wrote, compared with the databases that Windows wrote with them.
+//! Tests of redo of logs that Windows wrote. The results are compared with the databases that Windows wrote with
+//! these logs.
 //!
-//! These tests need the corpus and are skipped without it.
+//! The tests need the corpus and are skipped without it.
 
 use std::path::Path;
 
@@ -12,7 +13,8 @@ use testkit::corpus::Corpus;
 use super::redo_fixture::{Content, RedoFixture, SIZE, records_from};
 use crate::log::{LogNames, LogReader, StoredRecord};
 
-/// The records of some log files, in order, given as file in the corpus and name in the directory of the log.
+/// Returns the records of some log files in order. Each file is given by its path in the corpus and its name in the
+/// log directory.
 fn records(corpus: &Corpus, set: &str, files: &[(&str, &str)], from: LogPosition) -> Vec<StoredRecord> {
     let disk = SimVfs::new();
     disk.create_directory(Path::new("/log")).unwrap();
@@ -42,7 +44,7 @@ fn assert_equal(fixture: &RedoFixture, snapshot: &[u8]) -> usize {
     used
 }
 
-/// All records of srum-server2022.
+/// Returns all records of srum-server2022.
 pub(super) fn server2022(corpus: &Corpus, from: LogPosition) -> Vec<StoredRecord> {
     let files = [
         ("a/SRU00001.log", "SRU00001.log"),
@@ -66,7 +68,7 @@ fn a_database_of_windows_is_rebuilt_from_its_logs() {
 
     let all = server2022(&corpus, start);
     let snapshot = corpus.read(&format!("logsets/{set}/b/SRUDB.dat"));
-    // On from the first snapshot: what it has already is found out by the times of its pages.
+    // Continues from the first snapshot. The times of the pages show which changes they already have.
     fixture.replay_stored(all.clone()).unwrap();
     assert_eq!(assert_equal(&fixture, &snapshot), 73);
     let mut fixture = RedoFixture::new(200);

@@ -1,9 +1,9 @@
-//! Access to the fields that many record types have in common.
+//! Access to fields that many record types share.
 
 use super::{DatabaseIdInLog, LogRecord, NodeChange, PageChange};
 
 impl LogRecord {
-    /// The node that the record changes, for records that begin with a [`NodeChange`].
+    /// Returns the node that the record changes, for records that begin with a [`NodeChange`].
     pub fn node_change(&self) -> Option<&NodeChange> {
         Some(match self {
             LogRecord::Insert(record) => &record.node,
@@ -23,7 +23,8 @@ impl LogRecord {
         })
     }
 
-    /// The first page that the record changes. An [`UndoInfo`](super::UndoInfo) changes none; its page is returned too.
+    /// Returns the first page that the record changes. An [`UndoInfo`](super::UndoInfo) record changes no page, but
+    /// its page is returned too.
     pub fn page_change(&self) -> Option<&PageChange> {
         if let Some(node) = self.node_change() {
             return Some(&node.page);
@@ -39,7 +40,7 @@ impl LogRecord {
         })
     }
 
-    /// [`LogRecord::node_change`], to be changed.
+    /// Returns a mutable reference to the value of [`LogRecord::node_change`].
     pub fn node_change_mut(&mut self) -> Option<&mut NodeChange> {
         Some(match self {
             LogRecord::Insert(record) => &mut record.node,
@@ -59,7 +60,7 @@ impl LogRecord {
         })
     }
 
-    /// [`LogRecord::page_change`], to be changed.
+    /// Returns a mutable reference to the value of [`LogRecord::page_change`].
     pub fn page_change_mut(&mut self) -> Option<&mut PageChange> {
         if self.node_change().is_some() {
             return self.node_change_mut().map(|node| &mut node.page);
@@ -75,7 +76,7 @@ impl LogRecord {
         })
     }
 
-    /// The session that logged the record, if the type stores it. ESE: `procid`.
+    /// Returns the session that logged the record, if records of this type store it. ESE: `procid`.
     #[doc(alias = "procid")]
     pub fn session(&self) -> Option<u16> {
         if let Some(change) = self.page_change() {
@@ -102,7 +103,7 @@ impl LogRecord {
         })
     }
 
-    /// The database of the record, if the type stores it. ESE: `dbid`.
+    /// Returns the database to which the record applies, if records of this type store it. ESE: `dbid`.
     #[doc(alias = "dbid")]
     pub fn database(&self) -> Option<DatabaseIdInLog> {
         if let Some(change) = self.page_change() {

@@ -1,4 +1,4 @@
-//! All records of all real logs decode, encode to the same bytes, and are consistent.
+//! Tests that all records of all real logs decode, encode to the same bytes, and are consistent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ fn unpack(path: &Path) -> Vec<u8> {
     zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
 }
 
-/// Payload bytes of the valid segments of a log file, in order. Shadows fail the checksum with their index and are
-/// ignored.
+/// Returns the payload bytes of the valid segments of a log file, in order. A shadow fails the checksum for its index
+/// and is ignored.
 fn segments(log: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut found = Vec::new();
     for (index, segment) in log.chunks_exact(SEGMENT).enumerate().skip(1) {
@@ -34,7 +34,7 @@ fn segments(log: &[u8]) -> Vec<(u32, Vec<u8>)> {
     found
 }
 
-/// The records in order, fragments reassembled, each with a description of its position.
+/// Returns the records in order, with fragments reassembled. Each record comes with a description of its position.
 fn records(name: &str, log: &[u8]) -> Vec<(String, LogRecord)> {
     let mut found = Vec::new();
     let mut pending: Option<(usize, Vec<u8>)> = None;
@@ -112,12 +112,13 @@ fn all_records_of_all_real_logs_round_trip() {
                     "{place}: {record:?}"
                 );
                 match &record {
-                    // Keys of the catalog begin with a fixed column that is not null. Its pages have prefixes.
+                    // Keys of the catalog begin with a fixed column that is not null. The catalog's pages have
+                    // prefixes.
                     LogRecord::Insert(insert) if insert.node.tree.0 == 2 => {
                         assert!(insert.key().starts_with(&[0x7f, 0x80]), "{place}: {insert:?}");
                         shared += usize::from(!insert.prefix.is_empty());
                     }
-                    // Commit numbers restart with every start of the engine.
+                    // Commit numbers restart each time the engine starts.
                     LogRecord::Init2(_) => last_commit = 0,
                     LogRecord::Commit0(commit) => {
                         assert!(commit.commit0 > last_commit, "{place}: {commit:?} after {last_commit}");

@@ -1,4 +1,4 @@
-//! Records about whole databases and about the log itself.
+//! Log records that concern whole databases or the log itself.
 
 use super::node::fixed;
 use crate::declare::layout;
@@ -8,7 +8,7 @@ use crate::log::parameters::EngineParameters;
 use crate::{DatabaseIdInLog, DbTime, LogPosition, LogTime, PageNumber, Signature};
 
 layout! {
-    /// The engine starts: `1 parameters (567)   568 time (8)   576`.
+    /// Record of an engine start: `1 parameters (567)   568 time (8)   576`.
     #[doc(alias = "LRINIT2")]
     pub struct Init {
         /// Settings of the engine.
@@ -18,7 +18,7 @@ layout! {
     }
 }
 
-/// A database is created. The path is UTF-16 with a final NUL when [`CreateDb::UNICODE`] is set.
+/// Record of the creation of a database. If [`CreateDb::UNICODE`] is set, the path is UTF-16 with a final NUL.
 ///
 /// ```text
 /// 1 session (2)   3 database (1)   4 options (4)   8 size limit (4)   12 signature (28)   40 path length (2)
@@ -27,29 +27,29 @@ layout! {
 #[doc(alias = "LRCREATEDB")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateDb {
-    /// Session.
+    /// Session that wrote the record.
     pub procid: u16,
-    /// Number of the database from this record on.
+    /// Number by which the log refers to the database from this record on.
     pub database: DatabaseIdInLog,
     /// Options of the call. ESE: `grbit`.
     pub options: u32,
-    /// Largest size in pages; 0 for no limit.
+    /// Maximum size of the database in pages; 0 means no limit.
     pub max_pages: u32,
     /// Signature of the database.
     pub signature: Signature,
-    /// [`CreateDb::UNICODE`] and others, without the bit that says that `version` follows.
+    /// Flags: [`CreateDb::UNICODE`] and others. The bit that indicates the presence of `version` is not included.
     pub flags: u8,
-    /// Format version and update at creation.
+    /// Format version and update of the new database.
     pub version: Option<(u16, u16)>,
-    /// Path, see [`encode_path`](super::encode_path).
+    /// Path of the database; see [`encode_path`](super::encode_path).
     pub path: Vec<u8>,
 }
 
 impl CreateDb {
     pub(super) const HAS_VERSION: u8 = 4;
-    /// The path is UTF-16.
+    /// The path is encoded as UTF-16.
     pub const UNICODE: u8 = 8;
-    /// The file may have holes.
+    /// The file may be sparse.
     pub const SPARSE: u8 = 0x10;
 }
 
@@ -94,19 +94,19 @@ impl Layout for CreateDb {
 }
 
 layout! {
-    /// The creation of a database is complete. Recovery can start from here with this database.
+    /// Record of the end of a database creation. Recovery of this database can start here.
     #[doc(alias = "LRCREATEDBFINISH")]
     #[derive(Copy)]
     pub struct CreateDbFinish {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
     }
 }
 
 layout! {
-    /// A database is attached.
+    /// Record of the attachment of a database.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 size limit (4)   8 consistent position (8)   16 signature (28)
@@ -114,66 +114,70 @@ layout! {
     /// ```
     #[doc(alias = "LRATTACHDB")]
     pub struct AttachDb {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Number of the database from this record on.
+        /// Number by which the log refers to the database from this record on.
         database: DatabaseIdInLog,
-        /// Largest size in pages; 0 for no limit.
+        /// Maximum size of the database in pages; 0 means no limit.
         max_pages: u32,
-        /// Log position of its last clean shutdown.
+        /// Log position of the database's last clean shutdown.
         consistent_position: LogPosition,
         /// Signature of the database.
         signature: Signature,
         /// Signature of the log stream to which `consistent_position` belongs.
         log_signature: Signature,
         [path: u16],
-        /// [`AttachDb::UNICODE`] and others.
+        /// Flags: [`AttachDb::UNICODE`] and others.
         flags: u8,
     } then {
-        /// Path, see [`encode_path`](super::encode_path).
+        /// Path of the database; see [`encode_path`](super::encode_path).
         path,
     }
 }
 
 impl AttachDb {
-    /// The path is UTF-16.
+    /// The path is encoded as UTF-16.
     pub const UNICODE: u8 = 8;
-    /// The file may have holes.
+    /// The file may be sparse.
     pub const SPARSE: u8 = 0x10;
 }
 
 layout! {
-    /// A database is detached: `1 session (2)   3 database (1)   4 path length (2)   6 flags (1)   7 path`.
+    /// Record of the detachment of a database.
+    ///
+    /// ```text
+    /// 1 session (2)   3 database (1)   4 path length (2)   6 flags (1)   7 path
+    /// ```
     #[doc(alias = "LRDETACHDB")]
     pub struct DetachDb {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
         [path: u16],
-        /// [`DetachDb::UNICODE`] and others.
+        /// Flags: [`DetachDb::UNICODE`] and others.
         flags: u8,
     } then {
-        /// Path, see [`encode_path`](super::encode_path).
+        /// Path of the database; see [`encode_path`](super::encode_path).
         path,
     }
 }
 
 impl DetachDb {
-    /// The path is UTF-16.
+    /// The path is encoded as UTF-16.
     pub const UNICODE: u8 = 0x10;
 }
 
 layout! {
-    /// A database that recovery kept attached is attached again by the engine.
+    /// Record that the engine attached a database again after recovery had kept it attached.
     #[doc(alias = "LRREATTACHDB")]
     #[derive(Copy)]
     pub struct ReAttachDb {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
         /// Log position of the attach.
         attach_position: LogPosition,
-        /// Log position of its last clean shutdown.
+        /// Log position of the database's last clean shutdown.
         consistent_position: LogPosition,
         /// Signature of the database.
         signature: Signature,
@@ -181,61 +185,65 @@ layout! {
 }
 
 layout! {
-    /// Signals to other readers of the log that a database is attached.
+    /// Record that signals to other readers of the log that a database is attached.
     #[doc(alias = "LRSIGNALATTACHDB")]
     #[derive(Copy)]
     pub struct SignalAttachDb {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
     }
 }
 
 layout! {
-    /// The file grows.
+    /// Record of an extension of the database file.
     #[doc(alias = "LREXTENDDB")]
     #[derive(Copy)]
     pub struct ExtendDb {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// Last page afterwards.
+        /// Last page of the file after the change.
         last: PageNumber,
     }
 }
 
 layout! {
-    /// The file shrinks: `1 database (1)   2 last page (4)   6 pages (4)   10`.
+    /// Record of a shrink of the database file: `1 database (1)   2 last page (4)   6 pages (4)   10`.
     #[doc(alias = "LRSHRINKDB")]
     #[derive(Copy)]
     pub struct ShrinkDb {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// Last page afterwards.
+        /// Last page of the file after the change.
         last: PageNumber,
-        /// Pages cut off.
+        /// Number of pages removed from the end of the file.
         count: u32,
     }
 }
 
 layout! {
-    /// Like [`ShrinkDb`], with the dbtime of the shrink.
+    /// Record of a shrink of the database file, with its dbtime. See also [`ShrinkDb`].
     #[doc(alias = "LRSHRINKDB3")]
     #[derive(Copy)]
     pub struct ShrinkDb3 {
-        /// The shrink.
+        /// Description of the shrink.
         shrink: ShrinkDb,
-        /// dbtime of the shrink.
+        /// dbtime at the time of the shrink.
         db_time: DbTime,
     }
 }
 
 layout! {
-    /// Free pages are returned to the file system (holes are punched): `1 database (1)   2 first page (4)   6 pages (4)   10`.
+    /// Record of the return of free pages to the file system (hole punching).
+    ///
+    /// ```text
+    /// 1 database (1)   2 first page (4)   6 pages (4)   10
+    /// ```
     #[doc(alias = "LRTRIMDB")]
     #[derive(Copy)]
     pub struct TrimDb {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// First page.
+        /// First page of the range.
         first: PageNumber,
         /// Number of pages.
         count: u32,
@@ -243,154 +251,163 @@ layout! {
 }
 
 layout! {
-    /// The format of a database is raised.
+    /// Record of an upgrade of a database's format version.
     #[doc(alias = "LRSETDBVERSION")]
     #[derive(Copy)]
     pub struct SetDbVersion {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// Version.
+        /// Format version.
         version: u32,
-        /// Update.
+        /// Format update, major.
         update: u32,
-        /// Update, minor.
+        /// Format update, minor.
         update_minor: u32,
     }
 }
 
 layout! {
-    /// Result of a scan of a page, which copies of the database compare with theirs.
+    /// Result of a scan of a page. Copies of the database compare it with their own result.
     #[doc(alias = "LRSCANCHECK")]
     #[derive(Copy)]
     pub struct ScanCheck {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// The page.
+        /// Page that was scanned.
         page: PageNumber,
-        /// Zero.
+        /// Reserved; always zero.
         unused: [u8; 16],
-        /// dbtime of the page.
+        /// dbtime of the scanned page.
         page_db_time: DbTime,
         /// Highest dbtime of the database.
         current_db_time: DbTime,
-        /// Folded logical checksum.
+        /// Logical checksum of the page, folded to 16 bits.
         checksum: u16,
     }
 }
 
 layout! {
-    /// Like [`ScanCheck`]: `1 database (1)  2 page (4)  6 flags (1)  7 page dbtime (8)  15 current (8)  23 checksum (4)  27`.
+    /// Newer form of [`ScanCheck`].
+    ///
+    /// ```text
+    /// 1 database (1)   2 page (4)   6 flags (1)   7 page dbtime (8)   15 current (8)   23 checksum (4)   27
+    /// ```
     #[doc(alias = "LRSCANCHECK2")]
     #[derive(Copy)]
     pub struct ScanCheck2 {
-        /// Database.
+        /// Database to which the page belongs.
         database: DatabaseIdInLog,
-        /// The page.
+        /// Page that was scanned.
         page: PageNumber,
-        /// Low two bits source of the scan, 0x40 empty page, 0x80 tree id not valid.
+        /// Flags: the low two bits are the source of the scan, 0x40 means an empty page, 0x80 means that the tree id
+        /// is not valid.
         flags: u8,
-        /// dbtime of the page.
+        /// dbtime of the scanned page.
         page_db_time: DbTime,
         /// Highest dbtime of the database.
         current_db_time: DbTime,
-        /// Logical checksum.
+        /// Logical checksum of the page, folded to 32 bits.
         checksum: u32,
     }
 }
 
 layout! {
-    /// The active copy requests a valid copy of a page from the other copies.
+    /// Request for a valid copy of a page, from the active copy to the other copies.
     #[doc(alias = "LRPAGEPATCHREQUEST")]
     #[derive(Copy)]
     pub struct PagePatchRequest {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
         /// The damaged page.
         page: PageNumber,
         /// dbtime of the request.
         db_time: DbTime,
-        /// Zero.
+        /// Reserved; always zero.
         reserved: [u8; 32],
     }
 }
 
 impl ScanCheck2 {
-    /// Bits of [`ScanCheck2::flags`]: what read the page.
+    /// Mask in [`ScanCheck2::flags`] for the source of the scan.
     pub const SOURCE: u8 = 0x3;
-    /// [`ScanCheck2::SOURCE`]: the maintenance scan.
+    /// Source in [`ScanCheck2::SOURCE`]: the maintenance scan read the page.
     pub const SCAN: u8 = 1;
-    /// [`ScanCheck2::SOURCE`]: the return of free space.
+    /// Source in [`ScanCheck2::SOURCE`]: the page was read in order to return free space.
     pub const SHRINK: u8 = 2;
-    /// Bit of [`ScanCheck2::flags`]: the page is not in use.
+    /// Bit of [`ScanCheck2::flags`] that is set if the page is not in use.
     pub const EMPTY_PAGE: u8 = 0x40;
-    /// Bit of [`ScanCheck2::flags`]: the page is of no known tree.
+    /// Bit of [`ScanCheck2::flags`] that is set if the page does not belong to a known tree.
     pub const UNKNOWN_TREE: u8 = 0x80;
-    /// [`ScanCheck2::page`] of a record that ends a pass.
+    /// Value of [`ScanCheck2::page`] in a record that ends a pass.
     #[doc(alias = "pgnoScanLastSentinel")]
     pub const END_OF_PASS: PageNumber = PageNumber::fixed(0xFFFF_FFFE);
 }
 
 impl Backup {
-    /// [`Backup::phase`]: the backup begins.
+    /// Value of [`Backup::phase`]: the backup begins.
     pub const BEGIN: u8 = 1;
-    /// [`Backup::phase`]: all pages were read; the logs follow.
+    /// Value of [`Backup::phase`]: all pages were read; the logs follow.
     pub const PREPARE_LOGS: u8 = 2;
-    /// [`Backup::phase`]: logs below `details.gen_high` are removed.
+    /// Value of [`Backup::phase`]: logs below `details.gen_high` are removed.
     pub const TRUNCATE: u8 = 3;
-    /// [`Backup::phase`]: the header of the database gets `details`.
+    /// Value of [`Backup::phase`]: `details` is stored in the header of the database.
     pub const UPDATE_HEADER: u8 = 4;
-    /// [`Backup::phase`]: the backup was given up.
+    /// Value of [`Backup::phase`]: the backup was aborted.
     pub const ABORT: u8 = 5;
-    /// [`Backup::phase`]: the backup ended.
+    /// Value of [`Backup::phase`]: the backup ended.
     pub const STOP: u8 = 6;
-    /// [`Backup::kind`]: pages and logs are read.
+    /// Value of [`Backup::kind`]: pages and logs are read.
     pub const STREAMING: u32 = 0;
-    /// [`Backup::kind`]: pages and logs are in a snapshot.
+    /// Value of [`Backup::kind`]: pages and logs are in a snapshot.
     pub const SNAPSHOT: u32 = 1;
 }
 
 layout! {
-    /// A step of a backup.
+    /// Record of one step of a backup.
     ///
     /// ```text
     /// 1 phase (1)   2 kind (4)   6 scope (1)   7 database (1)   8 details (24)   32 zero (1)   33 length (2)   35 path
     /// ```
     #[doc(alias = "LRLOGBACKUP")]
     pub struct Backup {
-        /// 1 begin, 2 prepare logs, 3 truncate, 4 header updated, 5 abort, 6 stop.
+        /// Step of the backup: 1 begin, 2 prepare logs, 3 truncate, 4 header updated, 5 abort, 6 stop.
         phase: u8,
-        /// 0 streaming, 1 and 2 snapshot, 3 surrogate.
+        /// Kind of backup: 0 streaming, 1 and 2 snapshot, 3 surrogate.
         kind: u32,
-        /// 1 full, 2 incremental, 5 copy, 6 differential.
+        /// Scope of the backup: 1 full, 2 incremental, 5 copy, 6 differential.
         scope: u8,
         /// Database that is backed up.
         database: DatabaseIdInLog,
-        /// Positions, time and generations.
+        /// Positions, time, and generations of the backup.
         details: BackupInfo,
-        /// Zero.
+        /// Reserved; always zero.
         reserved: u8,
         [path: u16],
     } then {
-        /// Unused.
+        /// Path; not used.
         path,
     }
 }
 
 layout! {
-    /// A text in the log. As ForceLogRollover (61), it is the reason for a new generation.
+    /// A message in the log. In a ForceLogRollover record (61), the text is the reason for a new generation.
     #[doc(alias = "LRTRACE")]
     pub struct Trace {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
         [text: u16],
     } then {
-        /// The text.
+        /// Text of the message.
         text,
     }
 }
 
 layout! {
-    /// First piece of a record too long for the segment: `1 total length (4)   5 piece length (2)   7 piece`.
+    /// First fragment of a record that is too long for its segment.
+    ///
+    /// ```text
+    /// 1 total length (4)   5 piece length (2)   7 piece
+    /// ```
     #[doc(alias = "LRFRAGMENTBEGIN")]
     pub struct FragmentBegin {
         /// Length of the whole record.
@@ -403,7 +420,7 @@ layout! {
 }
 
 layout! {
-    /// A further piece: `1 piece length (2)   3 piece`.
+    /// Subsequent fragment of a long record: `1 piece length (2)   3 piece`.
     #[doc(alias = "LRFRAGMENT")]
     pub struct Fragment {
         [piece: u16],
@@ -413,13 +430,15 @@ layout! {
     }
 }
 
-/// Pages that a macro changed, as a hint for read-ahead. Payload: `database (1), count (4), pages (4 each)`.
+/// Pages that a macro changed, as a hint for read-ahead.
+///
+/// The payload is `database (1), count (4), pages (4 each)`.
 #[doc(alias = "LRMACROINFO2")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MacroInfo {
-    /// Database.
+    /// Database to which the record applies.
     pub database: DatabaseIdInLog,
-    /// The pages.
+    /// Numbers of the changed pages.
     pub pages: Vec<u32>,
 }
 
@@ -442,17 +461,17 @@ impl Layout for MacroInfo {
 }
 
 layout! {
-    /// The space of a deleted tree may be reused.
+    /// Record that the space of a deleted tree may be reused.
     #[doc(alias = "LRFREEFDP")]
     #[derive(Copy)]
     pub struct FreeFdp {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// Its root page.
+        /// Root page of the deleted tree.
         root: PageNumber,
         /// Commit number of the deletion.
         commit0: u32,
-        /// 1 table, 2 index.
+        /// Kind of the tree: 1 table, 2 index.
         kind: u8,
     }
 }
@@ -475,7 +494,7 @@ fixed!(
     Fragment = 3,
     SignalAttachDb = 2,
 );
-// Ignorable records have a length behind the type byte.
+// Ignorable records have a length after the type byte.
 const _: () = assert!(
     ScanCheck::FIXED == 39 && ExtendDb::FIXED == 5 && ReAttachDb::FIXED == 45 && FreeFdp::FIXED == 10
 );

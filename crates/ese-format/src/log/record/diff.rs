@@ -8,22 +8,22 @@
 //! flags        0x20 both lengths are equal   0x40 insert: no old bytes   0x80 lengths of two bytes
 //! ```
 //!
-//! The flags are those of the third byte; in the short form they are the top bits of the first two. Old bytes between the
-//! differences stay.
+//! The flags above are those of the third byte. In the short form, they are the top bits of the first two bytes. Old
+//! bytes between the differences do not change.
 
 use super::Replace;
 use crate::layout::{Input, Layout, LayoutError};
 
-/// Reason for which differences do not give new data.
+/// Reason for which differences cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiffError {
-    /// A difference is cut off.
+    /// A difference is truncated.
     #[error("a difference in the log record is cut off")]
     Truncated,
-    /// A difference is not within the old data, or before the previous one.
+    /// A difference is outside of the old data, or before the previous difference.
     #[error("a difference in the log record is outside of the data of the node")]
     OutOfRange,
-    /// The new data have another length than the record gives.
+    /// The length of the new data differs from the length in the record.
     #[error("the differences give data of another length than the log record")]
     Length,
 }
@@ -40,7 +40,7 @@ const TWO_BYTES: u8 = 0x80;
 const OFFSET_MASK: u16 = 0x1fff;
 
 impl Replace {
-    /// The new data of a ReplaceD record whose node has the data `old`.
+    /// Returns the new data of a ReplaceD record whose node has the data `old`.
     pub fn changed_data(&self, old: &[u8]) -> Result<Vec<u8>, DiffError> {
         let input = &mut Input::new(&self.data);
         let (mut new, mut at) = (Vec::with_capacity(usize::from(self.new_len)), 0);
@@ -68,7 +68,7 @@ impl Replace {
             new.extend_from_slice(old.get(at..offset).ok_or(DiffError::OutOfRange)?);
             new.extend_from_slice(input.bytes(new_len)?);
             at = offset + old_len;
-            // The new data fit their length field, so the sum of all differences does.
+            // The length of the new data fits the length field, so the sum of all differences does too.
             if new.len() > usize::from(self.new_len) {
                 return Err(DiffError::Length);
             }
@@ -109,13 +109,13 @@ mod tests {
     fn differences_of_each_kind_give_the_new_data() {
         let old = b"0123456789";
         for (data, new) in [
-            // Same length, at 2.
+            // Two bytes are replaced by two bytes, at 2.
             (&[0x02, 0x20, 2, b'a', b'b'][..], &b"01ab456789"[..]),
-            // Insert, at 10.
+            // One byte is inserted, at 10.
             (&[0x0a, 0x40, 1, b'x'], b"0123456789x"),
-            // Two bytes by three, at 4; nothing by one, at 9.
+            // Two bytes are replaced by three, at 4; one byte is removed, at 9.
             (&[0x04, 0x00, 3, 2, b'a', b'b', b'c', 0x09, 0x00, 0, 1], b"0123abc678"),
-            // Lengths of two bytes.
+            // The lengths take two bytes each.
             (&[0x00, 0x80, 1, 0, 10, 0, b'z'], b"z"),
             (&[0x01, 0xa0, 1, 0, b'z'], b"0z23456789"),
         ] {
@@ -133,7 +133,7 @@ mod tests {
             (&[0x02, 0x20, 2, b'a'], 10, DiffError::Truncated),
             (&[0x0b, 0x40, 1, b'x'], 11, DiffError::OutOfRange),
             (&[0x09, 0x20, 2, b'a', b'b'], 11, DiffError::OutOfRange),
-            // Before the first difference.
+            // The second difference lies before the first.
             (&[0x05, 0x20, 1, b'a', 0x02, 0x20, 1, b'b'], 10, DiffError::OutOfRange),
             (&[0x02, 0x20, 1, b'a'], 9, DiffError::Length),
             (&[0x02, 0x40, 1, b'a'], 2, DiffError::Length),

@@ -1,10 +1,10 @@
-//! The mark before records that happen together or not at all.
+//! Marks for groups of records that recovery applies completely or not at all.
 //!
-//! ESE has macros for splits and merges only. Jetcell must also change the space trees together with the tree. So it marks
-//! the records of such a group with a Nop2 record, which ESE skips:
+//! ESE has macros only for splits and merges. Jetcell must also change the space trees together with the tree. It
+//! therefore writes a mark before the records of such a group. The mark is a Nop2 record, which ESE skips:
 //!
 //! ```text
-//! 0 "Jetcell group" (13)   13 number of records behind it that count (4)
+//! 0 "Jetcell group" (13)   13 number of records after the mark that belong to the group (4)
 //! ```
 
 use super::LogRecord;
@@ -12,20 +12,22 @@ use super::LogRecord;
 const MARK: &[u8; 13] = b"Jetcell group";
 
 impl LogRecord {
-    /// The mark before a group of this number of records.
+    /// Creates the mark for a group with this number of records.
     pub fn group_mark(records: u32) -> LogRecord {
         LogRecord::Nop2([&MARK[..], &records.to_le_bytes()].concat())
     }
 
-    /// The number of records of the group, if this is the mark before one.
+    /// Returns the number of records in the group, if this record is a group mark.
     pub fn marked_group(&self) -> Option<u32> {
         let LogRecord::Nop2(body) = self else { return None };
         let count = body.strip_prefix(&MARK[..])?;
         count.try_into().ok().map(u32::from_le_bytes)
     }
 
-    /// Whether the record counts as one of the group whose mark is before it. Recovery fills segments, appends before-images
-    /// and ends generations behind a group that a crash interrupted. These records must not complete the group.
+    /// Returns true if the record is counted as a member of the preceding group mark's group.
+    ///
+    /// After a crash in the middle of a group, recovery fills segments, appends before-images, and ends generations.
+    /// The records that it writes for this must not complete the group.
     pub fn counts_in_group(&self) -> bool {
         !matches!(
             self,

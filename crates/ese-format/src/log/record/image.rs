@@ -1,12 +1,12 @@
-//! Page images in records, which leave out the free gap of the page.
+//! Page images in records, which omit the free gap of the page.
 //!
 //! ```text
 //! page       header | nodes ... | gap           | tags
-//! dehydrated header | nodes ... | tags            with cbFree (bytes 28..30) smaller by what was left out
+//! dehydrated header | nodes ... | tags            with cbFree (bytes 28..30) smaller by the length of the gap
 //! ```
 //!
-//! Invariants: `rehydrate(dehydrate(page))` is `page` with a zeroed gap. Nodes and checksums are not interpreted: an
-//! image keeps the checksum of its page, which is not that of the dehydrated bytes.
+//! Invariants: `rehydrate(dehydrate(page))` is `page` with a zeroed gap. Nodes and checksums are not interpreted. An
+//! image keeps the checksum of its page, which is not valid for the dehydrated bytes.
 
 use std::ops::Range;
 
@@ -17,18 +17,18 @@ const FREE_AT: Range<usize> = 28..30;
 const NODES_END_AT: Range<usize> = 32..34;
 const TAG_COUNT_AT: Range<usize> = 34..36;
 const TAG_LEN: usize = 4;
-/// The top bits of the tag count are the number of reserved tags in newer formats.
+/// Mask for the tag count. In newer formats, the top bits hold the number of reserved tags.
 const TAG_COUNT_MASK: u16 = 0x0fff;
 
 /// Reason for which an image cannot be converted to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// Longer than a page, or too short for its header and tags.
+    /// The image is longer than a page, or too short for its header and tags.
     #[error("page image of {len} bytes does not fit a page of {page} bytes")]
     Length {
-        /// Length of the image.
+        /// Length of the image in bytes.
         len: usize,
-        /// Length of the page.
+        /// Length of the page in bytes.
         page: usize,
     },
     /// The compressed bytes are damaged.
@@ -44,14 +44,15 @@ fn tags_len(page: &[u8]) -> usize {
     usize::from(word(page, TAG_COUNT_AT) & TAG_COUNT_MASK) * TAG_LEN
 }
 
-/// The gap of a page, which starts at an even offset. `None` if the counters in the page header are invalid.
+/// Returns the gap of a page, which starts at an even offset. Returns `None` if the counters in the page header are
+/// invalid.
 fn gap(page: &[u8], size: PageSize) -> Option<Range<usize>> {
     let start = (size.header_len() + usize::from(word(page, NODES_END_AT))).next_multiple_of(2);
     let end = page.len().checked_sub(tags_len(page))?;
     (page.len() == size.bytes() && start <= end).then_some(start..end)
 }
 
-/// The page without its gap. `None` if the gap is less than a tenth of the page, as in ESE.
+/// Returns the page without its gap. Returns `None` if the gap is less than a tenth of the page, as in ESE.
 fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
     let gap = gap(page, size)?;
     let free = usize::from(word(page, FREE_AT)).checked_sub(gap.len())?;
@@ -63,7 +64,7 @@ fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// The page of a dehydrated image, with a zeroed gap.
+/// Restores a page from a dehydrated image. The gap is filled with zeros.
 fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
     let error = ImageError::Length { len: image.len(), page: size.bytes() };
     let tags = tags_len(image);
@@ -79,7 +80,7 @@ fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
     Ok(page)
 }
 
-/// The page of a before-image. `decompress` is called with the bytes of a compressed one.
+/// Returns the page of a before-image. The function calls `decompress` for a compressed image.
 fn before_page(
     flags: BeforeImageFlags,
     image: &[u8],
@@ -103,8 +104,8 @@ fn before_page(
 }
 
 impl Split {
-    /// The split page before the split. `None` if the record has no image. `decompress` is called with the bytes of a
-    /// compressed image.
+    /// Returns the page as it was before the split. Returns `None` if the record has no image. The function calls
+    /// `decompress` for a compressed image.
     pub fn before_page(
         &self,
         size: PageSize,
@@ -113,15 +114,15 @@ impl Split {
         before_page(self.image_flags, &self.before_image, size, decompress)
     }
 
-    /// Stores the split page before the split, without its gap if that saves enough space.
+    /// Stores the page as it was before the split. The free gap is omitted if that saves enough space.
     pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
         (self.image_flags, self.before_image) = image_of(page, size);
     }
 }
 
 impl Merge {
-    /// The merged page before the merge. `None` if the record has no image. `decompress` is called with the bytes of a
-    /// compressed image.
+    /// Returns the page as it was before the merge. Returns `None` if the record has no image. The function calls
+    /// `decompress` for a compressed image.
     pub fn before_page(
         &self,
         size: PageSize,
@@ -130,7 +131,7 @@ impl Merge {
         before_page(self.image_flags, &self.before_image, size, decompress)
     }
 
-    /// Stores the merged page before the merge, without its gap if that saves enough space.
+    /// Stores the page as it was before the merge. The free gap is omitted if that saves enough space.
     pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
         (self.image_flags, self.before_image) = image_of(page, size);
     }
@@ -144,7 +145,7 @@ fn image_of(page: &[u8], size: PageSize) -> (BeforeImageFlags, Vec<u8>) {
 }
 
 impl PageMove {
-    /// The moved page, with a zeroed gap.
+    /// Returns the moved page, with a zeroed gap.
     pub fn page(&self, size: PageSize) -> Result<Vec<u8>, ImageError> {
         let len = self.head.len().saturating_add(self.tail.len());
         let gap = size.bytes().checked_sub(len).ok_or(ImageError::Length { len, page: size.bytes() })?;

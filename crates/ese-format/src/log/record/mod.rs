@@ -2,10 +2,11 @@
 //!
 //! A record consists of a type byte, a fixed part, and payloads whose lengths are stored in the fixed part. The log
 //! stores no record lengths, so a reader must know every type. Only types 67..=75 and 82..=91 have a length (`u32`
-//! behind the type byte) and can be skipped if unknown.
+//! after the type byte) and can be skipped if they are unknown.
 //!
-//! Invariants: `encode` writes exactly the bytes that `decode` read, and `record_len` returns their number. Of types
-//! that no engine of the segment format (log version 8) writes any more, only the length is known ([`Opaque`]).
+//! Invariants: `encode` writes exactly the bytes that `decode` read, and `record_len` returns their number. Engines
+//! of the segment format (log version 8) no longer write some types. For these, only the length is known
+//! ([`Opaque`]).
 
 mod access;
 #[cfg(test)]
@@ -40,37 +41,37 @@ use crate::layout::{Input, Layout, LayoutError};
 /// Reason for which bytes cannot be decoded as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// No bytes.
+    /// The input is empty.
     #[error("no record: the input is empty")]
     Empty,
-    /// A type that no engine of this log format writes.
+    /// No engine of this log format writes records of this type.
     #[error("unknown log record type {kind}")]
     UnknownKind {
-        /// The type.
+        /// Type byte of the record.
         kind: u8,
     },
     /// The input ends inside the record.
     #[error("log record type {kind} needs {needed} bytes, but only {available} are available")]
     Truncated {
-        /// The type.
+        /// Type byte of the record.
         kind: u8,
-        /// Number of bytes that are needed at least.
+        /// Minimum number of bytes needed.
         needed: usize,
-        /// Number of bytes that are available.
+        /// Number of bytes available.
         available: usize,
     },
     /// A field has an invalid value.
     #[error("log record type {kind}: invalid {what}")]
     Invalid {
-        /// The type.
+        /// Type byte of the record.
         kind: u8,
-        /// The field.
+        /// Name of the field.
         what: &'static str,
     },
 }
 
 impl RecordError {
-    /// `before` is the number of bytes of the record before the part that was decoded.
+    /// Converts a layout error. `before` is the number of bytes of the record that precede the decoded part.
     fn of(kind: u8, error: LayoutError, before: usize) -> RecordError {
         match error {
             LayoutError::Truncated { needed, available } => RecordError::Truncated {
@@ -86,9 +87,9 @@ impl RecordError {
 /// A record that is not decoded. Only its length is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opaque {
-    /// Its type.
+    /// Type byte of the record.
     pub kind: u8,
-    /// The bytes after the type byte. In an ignorable record, the bytes after the length.
+    /// Bytes after the type byte. In an ignorable record, the bytes after the length.
     pub body: Vec<u8>,
 }
 
@@ -99,8 +100,8 @@ const fn is_ignorable(kind: u8) -> bool {
     matches!(kind, 67..=75 | 82..=91)
 }
 
-/// Types without a variant: length of the fixed part after the type byte, and the offset in it of a `u16` payload
-/// length.
+/// Returns the layout of a type that has no variant: the length of the fixed part after the type byte, and the offset
+/// in it of a `u16` payload length.
 const fn opaque_shape(kind: u8) -> Option<(usize, Option<usize>)> {
     Some(match kind {
         1 => (567, None),                  // Init
@@ -123,7 +124,7 @@ macro_rules! records {
         plain { $( $(#[$meta:meta])* $variant:ident($body:ty) = $kind:literal, )* }
         ignorable { $( $(#[$ign_meta:meta])* $ign_variant:ident($ign_body:ty) = $ign_kind:literal, )* }
     ) => {
-        /// A log record. The number in the description of a variant is its type byte.
+        /// A log record. The description of each variant starts with its type byte.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum LogRecord {
             $( $(#[$bare_meta])* $bare, )*
@@ -131,12 +132,12 @@ macro_rules! records {
             $( $(#[$ign_meta])* $ign_variant($ign_body), )*
             /// An ignorable type that this crate does not know, or one with an unexpected length.
             Ignored(Opaque),
-            /// A type that no engine of this log format writes any more.
+            /// A type that the engines of this log format no longer write.
             Obsolete(Opaque),
         }
 
         impl LogRecord {
-            /// Type byte. ESE: `lrtyp`.
+            /// Returns the type byte. ESE: `lrtyp`.
             #[doc(alias = "lrtyp")]
             pub fn kind(&self) -> u8 {
                 match self {
@@ -147,7 +148,7 @@ macro_rules! records {
                 }
             }
 
-            /// Name of the type.
+            /// Returns the name of the type.
             pub fn name(&self) -> &'static str {
                 match self {
                     $( LogRecord::$bare => stringify!($bare), )*
@@ -190,7 +191,7 @@ macro_rules! records {
                 }
             }
 
-            /// `None` if the payload does not have the layout of the type.
+            /// Decodes an ignorable record. Returns `None` if the payload does not have the layout of the type.
             fn decode_ignorable(kind: u8, payload: &[u8]) -> Option<LogRecord> {
                 let input = &mut Input::new(payload);
                 let record = match kind {
@@ -201,20 +202,20 @@ macro_rules! records {
             }
         }
 
-        /// Type bytes, by the names of the records.
+        /// Type bytes, named after the records.
         #[allow(non_upper_case_globals, missing_docs)]
         pub mod kinds {
             $( pub const $variant: u8 = $kind; )*
         }
 
-        /// All types that have a name.
+        /// Names and type bytes of all named types.
         const NAMES: &[(&str, u8)] = &[
             $( (stringify!($bare), $bare_kind), )*
             $( (stringify!($variant), $kind), )*
             $( (stringify!($ign_variant), $ign_kind), )*
         ];
 
-        /// Length after the type byte.
+        /// Returns the length of the record after its type byte.
         fn body_len(kind: u8, input: &mut Input<'_>) -> Option<Result<usize, LayoutError>> {
             Some(match kind {
                 $( $bare_kind => Ok(0), )*
@@ -233,139 +234,139 @@ macro_rules! records {
 
 records! {
     bare {
-        /// 0: one byte of filler.
+        /// Type 0: one byte of filler.
         Nop = 0,
-        /// 23: nothing more is logged before the engine stops.
+        /// Type 23: end of logging. Nothing more is logged before the engine stops.
         ShutDownMark = 23,
     }
     plain {
-        /// 5: nested begin.
+        /// Type 5: start of a nested transaction.
         Begin(Begin) = 5,
-        /// 6: nested commit.
+        /// Type 6: commit of a nested transaction.
         Commit(Commit) = 6,
-        /// 7: rollback.
+        /// Type 7: rollback of a transaction.
         Rollback(Rollback) = 7,
-        /// 8: outermost begin.
+        /// Type 8: start of an outermost transaction.
         Begin0(Begin0) = 8,
-        /// 9: outermost commit; the transaction is durable when this record is.
+        /// Type 9: commit of an outermost transaction. The transaction is durable when this record is durable.
         Commit0(Commit0) = 9,
-        /// 10: a transaction without changes takes a new snapshot.
+        /// Type 10: new snapshot for a transaction without changes.
         Refresh(Refresh) = 10,
-        /// 11: begin of a group of records that take effect together (a macro).
+        /// Type 11: start of a group of records that take effect together (a macro).
         MacroBegin(Macro) = 11,
-        /// 12: end of a macro; its records take effect.
+        /// Type 12: end of a macro whose records take effect.
         MacroCommit(Macro) = 12,
-        /// 13: end of a macro; its records have no effect.
+        /// Type 13: end of a macro whose records have no effect.
         MacroAbort(Macro) = 13,
-        /// 14: database created.
+        /// Type 14: creation of a database.
         CreateDb(CreateDb) = 14,
-        /// 15: database attached.
+        /// Type 15: attachment of a database.
         AttachDb(AttachDb) = 15,
-        /// 16: database detached.
+        /// Type 16: detachment of a database.
         DetachDb(DetachDb) = 16,
-        /// 22: text.
+        /// Type 22: message in the log.
         Trace(Trace) = 22,
-        /// 24: tree with space trees created.
+        /// Type 24: creation of a tree with space trees.
         CreateMultiExtentFdp(CreateMultiExtentFdp) = 24,
-        /// 25: tree in one extent created.
+        /// Type 25: creation of a tree in one extent.
         CreateSingleExtentFdp(CreateSingleExtentFdp) = 25,
-        /// 29: node inserted.
+        /// Type 29: insertion of a node.
         Insert(Insert) = 29,
-        /// 30: deleted node inserted again.
+        /// Type 30: reinsertion of a deleted node.
         FlagInsert(FlagInsert) = 30,
-        /// 31: deleted node inserted again with other data.
+        /// Type 31: reinsertion of a deleted node with other data.
         FlagInsertAndReplaceData(FlagInsertAndReplaceData) = 31,
-        /// 32: node flagged deleted.
+        /// Type 32: flagging of a node as deleted.
         FlagDelete(FlagDelete) = 32,
-        /// 33: data replaced, new data in full.
+        /// Type 33: replacement of data. The record contains the new data in full.
         Replace(Replace) = 33,
-        /// 34: data replaced, differences only.
+        /// Type 34: replacement of data. The record contains only the differences.
         ReplaceD(Replace) = 34,
-        /// 35: node removed.
+        /// Type 35: removal of a node.
         Delete(Delete) = 35,
-        /// 36: before-image of an uncommitted change.
+        /// Type 36: before-image of an uncommitted change.
         UndoInfo(UndoInfo) = 36,
-        /// 37: counter changed.
+        /// Type 37: change of a 32-bit counter.
         Delta(Delta) = 37,
-        /// 38: external header replaced.
+        /// Type 38: replacement of an external header.
         SetExternalHeader(SetExternalHeader) = 38,
-        /// 39: one change undone.
+        /// Type 39: rollback of one change.
         Undo(Undo) = 39,
-        /// 48: pages of a tree freed.
+        /// Type 48: release of the pages of a tree.
         EmptyTree(EmptyTree) = 48,
-        /// 49: engine started.
+        /// Type 49: start of the engine.
         Init2(Init) = 49,
-        /// 50: engine stopped.
+        /// Type 50: stop of the engine.
         Term2(Termination) = 50,
-        /// 51: recovery begins its undo phase.
+        /// Type 51: start of the undo phase of recovery.
         RecoveryUndo2(RecoveryUndo) = 51,
-        /// 52: recovery ended.
+        /// Type 52: end of recovery.
         RecoveryQuit2(Termination) = 52,
-        /// 58: tree gets space trees.
+        /// Type 58: addition of space trees to a tree.
         ConvertFdp2(ConvertFdp) = 58,
-        /// 60: backup step.
+        /// Type 60: step of a backup.
         Backup2(Backup) = 60,
-        /// 61: a new generation was requested.
+        /// Type 61: request for a new generation.
         ForceLogRollover(Trace) = 61,
-        /// 62: page split.
+        /// Type 62: page split.
         Split2(Split) = 62,
-        /// 63: pages merged.
+        /// Type 63: page merge.
         Merge2(Merge) = 63,
-        /// 64: deleted data overwritten.
+        /// Type 64: overwriting of deleted data.
         Scrub(Scrub) = 64,
-        /// 65: page moved.
+        /// Type 65: page move.
         PageMove(PageMove) = 65,
-        /// 66: a valid copy of a page was requested.
+        /// Type 66: request for a valid copy of a page.
         PagePatchRequest(PagePatchRequest) = 66,
-        /// 76: first piece of a long record.
+        /// Type 76: first fragment of a long record.
         FragmentBegin(FragmentBegin) = 76,
-        /// 77: next piece of a long record.
+        /// Type 77: subsequent fragment of a long record.
         Fragment(Fragment) = 77,
-        /// 78: file shrunk.
+        /// Type 78: shrink of the database file.
         ShrinkDb(ShrinkDb) = 78,
-        /// 79: creation complete.
+        /// Type 79: end of a database creation.
         CreateDbFinish(CreateDbFinish) = 79,
-        /// 80: recovery ended and databases stay attached.
+        /// Type 80: end of recovery after which databases remain attached.
         RecoveryQuitKeepAttachments(Termination) = 80,
-        /// 81: holes punched.
+        /// Type 81: return of free pages to the file system (hole punching).
         TrimDb(TrimDb) = 81,
-        /// 92: format raised.
+        /// Type 92: upgrade of a database's format version.
         SetDbVersion(SetDbVersion) = 92,
-        /// 93: 64-bit counter changed.
+        /// Type 93: change of a 64-bit counter.
         Delta64(Delta64) = 93,
-        /// 94: file shrunk, in newer formats.
+        /// Type 94: shrink of the database file, in newer formats.
         ShrinkDb2(ShrinkDb) = 94,
-        /// 95: page formatted.
+        /// Type 95: formatting of a page.
         NewPage(NewPage) = 95,
-        /// 96: tree root moved.
+        /// Type 96: move of a tree's root.
         RootPageMove(RootPageMove) = 96,
-        /// 97: database attached, for other readers.
+        /// Type 97: attachment of a database, as a signal to other readers of the log.
         SignalAttachDb(SignalAttachDb) = 97,
-        /// 98: scan result.
+        /// Type 98: result of a scan of a page.
         ScanCheck2(ScanCheck2) = 98,
-        /// 99: file shrunk, with dbtime.
+        /// Type 99: shrink of the database file, with dbtime.
         ShrinkDb3(ShrinkDb3) = 99,
-        /// 100: space of a deleted tree freed.
+        /// Type 100: release of the space of a deleted tree.
         ExtentFreed(ExtentFreed) = 100,
-        /// 101: space of a deleted tree freed, with dbtime.
+        /// Type 101: release of the space of a deleted tree, with dbtime.
         ExtentFreed2(ExtentFreed2) = 101,
     }
     ignorable {
-        /// 67: pages of a macro, older form: page numbers of 4 bytes.
+        /// Type 67: pages that a macro changed, in the older form with page numbers of 4 bytes.
         MacroInfo(Vec<u8>) = 67,
-        /// 68: file grown.
+        /// Type 68: extension of the database file.
         ExtendDb(ExtendDb) = 68,
-        /// 69: client's text for a commit.
+        /// Type 69: data that a client logs with a commit.
         CommitCtx(CommitContext) = 69,
-        /// 70: scan result, older form.
+        /// Type 70: result of a scan of a page, in the older form.
         ScanCheck(ScanCheck) = 70,
-        /// 71: filler.
+        /// Type 71: filler.
         Nop2(Vec<u8>) = 71,
-        /// 72: database attached again after recovery kept it.
+        /// Type 72: second attachment of a database that recovery kept attached.
         ReAttachDb(ReAttachDb) = 72,
-        /// 73: pages of a macro.
+        /// Type 73: pages that a macro changed.
         MacroInfo2(MacroInfo) = 73,
-        /// 74: tree deleted.
+        /// Type 74: deletion of a tree.
         FreeFdp(FreeFdp) = 74,
     }
 }
@@ -379,7 +380,7 @@ fn put_sized(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
 }
 
 impl LogRecord {
-    /// Decodes the record at the start of `bytes`. Returns it and its length.
+    /// Decodes the record at the start of `bytes`. Returns the record and its length.
     pub fn decode(bytes: &[u8]) -> Result<(LogRecord, usize), RecordError> {
         let len = record_len(bytes)?;
         let (&kind, _) = bytes.split_first().ok_or(RecordError::Empty)?;
@@ -400,7 +401,7 @@ impl LogRecord {
         Ok((decoded, len))
     }
 
-    /// The fields of the record in `bytes`, in file order. See [`LogRecord::decode`] for its type.
+    /// Returns the fields of the record in `bytes`, in file order. See [`LogRecord::decode`] for its type.
     pub fn fields(bytes: &[u8]) -> Result<Fields, RecordError> {
         let (&kind, body) = bytes.split_first().ok_or(RecordError::Empty)?;
         let prefix = if is_ignorable(kind) { IGNORABLE_PREFIX } else { 1 };
@@ -411,25 +412,28 @@ impl LogRecord {
         })
     }
 
-    /// The type byte of the record type with this name. Case is ignored.
+    /// Returns the type byte of the record type with the given name, ignoring case.
     pub fn kind_named(name: &str) -> Option<u8> {
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind)
     }
 
-    /// The bytes of the record.
+    /// Encodes the record.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.encode(&mut out);
         out
     }
 
-    /// Filler of exactly `len` bytes, for the unused rest of a segment. For less than 5 bytes use [`LogRecord::Nop`].
+    /// Creates a filler record of exactly `len` bytes for the unused rest of a segment.
+    ///
+    /// If `len` is less than 5, use [`LogRecord::Nop`].
     pub fn filler(len: usize) -> Option<LogRecord> {
         len.checked_sub(IGNORABLE_PREFIX).map(|rest| LogRecord::Nop2(vec![0; rest]))
     }
 }
 
-/// Length of the record at the start of `bytes`. Reads the fixed part only; the payload may be missing.
+/// Returns the length of the record at the start of `bytes`. The function reads only the fixed part; the payload may
+/// be missing.
 pub fn record_len(bytes: &[u8]) -> Result<usize, RecordError> {
     let (&kind, rest) = bytes.split_first().ok_or(RecordError::Empty)?;
     let input = &mut Input::new(rest);

@@ -4,103 +4,104 @@ use super::prefix::NodeChange;
 use crate::declare::layout;
 use crate::layout::{Input, Layout, LayoutError};
 
-/// Compile-time proof of the length of a record's fixed part, type byte included.
+/// Checks at compile time the length of the fixed part of a record, including the type byte.
 macro_rules! fixed {
     ($($name:ty = $len:literal),* $(,)?) => {$( const _: () = assert!(1 + <$name as Layout>::FIXED == $len); )*};
 }
 pub(super) use fixed;
 
 layout! {
-    /// A new node. Its key is `prefix` followed by `suffix`. `prefix` is the part that the node shares with its page.
+    /// Record of the insertion of a node. The key is `prefix` followed by `suffix`. `prefix` is the part that the
+    /// node shares with its page.
     ///
     /// ```text
     /// 44 suffix length (2)   46 prefix length (2)   48 data length (2)   50 prefix, suffix, data
     /// ```
     #[doc(alias = "LRINSERT")]
     pub struct Insert {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
         [suffix: u16],
         [prefix: u16],
         [data: u16],
     } then {
-        /// The part of the key that the page stores once for many nodes.
+        /// Part of the key that the page stores once for many nodes.
         prefix,
-        /// The rest of the key.
+        /// Rest of the key.
         suffix,
-        /// The data.
+        /// Data of the node.
         data,
     }
 }
 
 impl Insert {
-    /// Appends an Insert record directly from its parts, without an `Insert` value that would copy them.
+    /// Appends an Insert record directly from its parts. No `Insert` value is created, which would copy them.
     pub fn encode_parts(out: &mut Vec<u8>, node: &NodeChange, [prefix, suffix]: [&[u8]; 2], data: &[u8]) {
         out.push(super::kinds::Insert);
         Insert::put_parts(out, node, prefix, suffix, data);
     }
 
-    /// The whole key.
+    /// Returns the complete key.
     pub fn key(&self) -> Vec<u8> {
         [self.prefix.as_slice(), &self.suffix].concat()
     }
 }
 
 layout! {
-    /// A node that was flagged deleted is inserted again. Payload at 48.
+    /// Record of the reinsertion of a node that was flagged as deleted. The payload starts at 48.
     #[doc(alias = "LRFLAGINSERT")]
     pub struct FlagInsert {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
         [key: u16],
         [data: u16],
     } then {
-        /// Its key.
+        /// Key of the node.
         key,
-        /// Its data.
+        /// Data of the node.
         data,
     }
 }
 
 layout! {
-    /// Like [`FlagInsert`], with other data than those of the deleted node. Payload at 52.
+    /// Record of the reinsertion of a deleted node with new data. See also [`FlagInsert`]. The payload starts at 52.
     #[doc(alias = "LRFLAGINSERTANDREPLACEDATA")]
     pub struct FlagInsertAndReplaceData {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
         [key: u16],
         [data: u16],
-        /// Version id of the replacement. That of the insertion is in `node`.
+        /// Version id of the replacement. `node` contains the version id of the insertion.
         replace_rceid: u32,
     } then {
-        /// Its key.
+        /// Key of the node.
         key,
-        /// Its new data.
+        /// New data of the node.
         data,
     }
 }
 
 layout! {
-    /// A node is flagged deleted. It stays on the page until no transaction can see it.
+    /// Record that a node is flagged as deleted. The node stays on the page until no transaction can see it.
     #[doc(alias = "LRFLAGDELETE")]
     #[derive(Copy)]
     pub struct FlagDelete {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
     }
 }
 
 layout! {
-    /// A node is removed from its page.
+    /// Record of the removal of a node from its page.
     #[doc(alias = "LRDELETE")]
     #[derive(Copy)]
     pub struct Delete {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
     }
 }
 
-/// New data of a node: in full (type 33) or as differences from the old (type 34, ReplaceD).
+/// Record of new data for a node: in full (type 33) or as differences from the old data (type 34, ReplaceD).
 ///
 /// ```text
 /// 44 payload length (15 bits), top bit: wide differences   46 old data length (2)   48 new data length (2)   50 payload
@@ -108,13 +109,13 @@ layout! {
 #[doc(alias = "LRREPLACE")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replace {
-    /// Where.
+    /// Node whose data is replaced.
     pub node: NodeChange,
-    /// Differences have 3-byte headers instead of 2-byte ones. ESE: `fDiff2`.
+    /// Whether differences have 3-byte headers instead of 2-byte headers. ESE: `fDiff2`.
     pub wide_diff: bool,
-    /// Length of the data before.
+    /// Length of the data before the change.
     pub old_len: u16,
-    /// Length of the data after.
+    /// Length of the data after the change.
     pub new_len: u16,
     /// New data, or the list of differences.
     pub data: Vec<u8>,
@@ -123,7 +124,7 @@ pub struct Replace {
 const WIDE_DIFF: u16 = 0x8000;
 
 impl Replace {
-    /// Appends a Replace record with the new data in full, without a `Replace` value that would copy them.
+    /// Appends a Replace record with the new data in full. No `Replace` value is created, which would copy the data.
     pub fn encode_parts(out: &mut Vec<u8>, node: &NodeChange, old_len: u16, data: &[u8]) {
         out.push(super::kinds::Replace);
         Replace::put_parts(out, node, false, [old_len, data.len() as u16], data);
@@ -162,7 +163,7 @@ impl Layout for Replace {
 }
 
 layout! {
-    /// Before-image of an uncommitted change. It is logged before the page is written.
+    /// Before-image of an uncommitted change. The engine logs it before it writes the page.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 max size (2)   52 size delta (2)
@@ -170,47 +171,47 @@ layout! {
     /// ```
     #[doc(alias = "LRUNDOINFO")]
     pub struct UndoInfo {
-        /// The change to which the before-image belongs, by `rceid`. The dbtimes have no meaning.
+        /// Change to which the before-image belongs, identified by its `rceid`. The dbtimes have no meaning.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
-        /// The operation, see [`operation`].
+        /// Kind of operation; see [`operation`].
         operation: u16,
-        /// For a replacement: the largest size the node has had in the transaction.
+        /// Maximum size that the node has had in the transaction; only for a replacement.
         max_size: i16,
-        /// For a replacement: growth of the node in bytes.
+        /// Growth of the node in bytes; only for a replacement.
         size_delta: i16,
         [before: u16],
     } then {
         /// Key of the node.
         key,
-        /// In trees with repeating keys: its data, as part of the bookmark.
+        /// Data of the node, as part of its bookmark. Present only in trees with duplicate keys.
         bookmark_data,
-        /// The data before, for a replacement.
+        /// Data before the change; only for a replacement.
         before,
     }
 }
 
 layout! {
-    /// One change was undone.
+    /// Record of the rollback of one change.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 level (1)   51 key, bookmark data
     /// ```
     #[doc(alias = "LRUNDO")]
     pub struct Undo {
-        /// The change that is undone, by `rceid`.
+        /// Change that is rolled back, identified by its `rceid`.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
-        /// The operation, see [`operation`].
+        /// Kind of operation; see [`operation`].
         operation: u16,
         /// Level of the transaction that made the change.
         level: u8,
     } then {
         /// Key of the node.
         key,
-        /// In trees with repeating keys: its data, as part of the bookmark.
+        /// Data of the node, as part of its bookmark. Present only in trees with duplicate keys.
         bookmark_data,
     }
 }
@@ -221,7 +222,7 @@ pub mod operation {
     pub const INSERT: u16 = 1;
     /// Data replaced. ESE: `operReplace`.
     pub const REPLACE: u16 = 2;
-    /// Node flagged deleted. ESE: `operFlagDelete`.
+    /// Node flagged as deleted. ESE: `operFlagDelete`.
     pub const FLAG_DELETE: u16 = 3;
     /// 32-bit counter changed. ESE: `operDelta`.
     pub const DELTA: u16 = 4;
@@ -230,88 +231,90 @@ pub mod operation {
 }
 
 layout! {
-    /// A 32-bit counter in the data of a node is incremented, without a lock against other transactions.
+    /// Record that increments a 32-bit counter in the data of a node, without locking out other transactions.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 delta (4)   52 offset (2)   54 key, bookmark data
     /// ```
     #[doc(alias = "LRDELTA32")]
     pub struct Delta {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
-        /// What is added.
+        /// Number that is added to the counter.
         delta: i32,
         /// Offset of the counter in the data.
         offset: u16,
     } then {
         /// Key of the node.
         key,
-        /// In trees with repeating keys: its data, as part of the bookmark.
+        /// Data of the node, as part of its bookmark. Present only in trees with duplicate keys.
         bookmark_data,
     }
 }
 
 layout! {
-    /// Like [`Delta`], for a 64-bit counter. Offset at 56, payload at 58.
+    /// Record that increments a 64-bit counter; see [`Delta`]. The offset is at 56, the payload at 58.
     #[doc(alias = "LRDELTA64")]
     pub struct Delta64 {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
-        /// What is added.
+        /// Number that is added to the counter.
         delta: i64,
         /// Offset of the counter in the data.
         offset: u16,
     } then {
         /// Key of the node.
         key,
-        /// In trees with repeating keys: its data, as part of the bookmark.
+        /// Data of the node, as part of its bookmark. Present only in trees with duplicate keys.
         bookmark_data,
     }
 }
 
 layout! {
-    /// The external header (tag 0) of a root page is replaced. Payload at 46.
+    /// Record that replaces the external header (tag 0) of a root page. The payload starts at 46.
     #[doc(alias = "LRSETEXTERNALHEADER")]
     pub struct SetExternalHeader {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
         [data: u16],
     } then {
-        /// The header.
+        /// New external header.
         data,
     }
 }
 
 layout! {
-    /// Deleted data on a page are overwritten.
+    /// Record that deleted data on a page is overwritten.
     ///
     /// ```text
     /// 44 flags (4)   48 operations (4)   52 length (2)   54 one operation byte per node, then padding
     /// ```
     ///
-    /// ESE pads the record, so that a log names fewer pages while more of the cache is dirty.
+    /// ESE pads the record. The more of the cache is dirty, the longer the padding, and the fewer pages a log file
+    /// names.
     #[doc(alias = "LRSCRUB")]
     pub struct Scrub {
-        /// The changed node.
+        /// Node that the record changes.
         node: NodeChange,
-        /// Bit 0: the page is not in use.
+        /// Flags. Bit 0: the page is not in use.
         flags: u32,
         /// Number of operations.
         count: u32,
         [data: u16],
     } then {
-        /// The operations and the padding.
+        /// Operations and padding.
         data,
     }
 }
 
 impl Scrub {
-    /// One byte per node: 0 keep, 1 overwrite the data, 2 overwrite a long-value chunk. `None` if there are fewer than the
-    /// record counts.
+    /// Returns one operation byte per node: 0 keep, 1 overwrite the data, 2 overwrite a long-value chunk.
+    ///
+    /// Returns `None` if the payload has fewer operations than `count`.
     pub fn operations(&self) -> Option<&[u8]> {
         self.data.get(..usize::try_from(self.count).ok()?)
     }

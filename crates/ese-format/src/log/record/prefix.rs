@@ -1,4 +1,4 @@
-//! The common prefixes of records: the page that a record changes and, for changes of a node, its tree.
+//! Common prefixes of records: the page that a record changes and, for changes of a node, its tree.
 
 use bitflags::bitflags;
 
@@ -10,11 +10,11 @@ bitflags! {
     /// Properties of a page change. ESE: `fLRPage...`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct PageChangeFlags: u8 {
-        /// The node is versioned: the change can be undone.
+        /// The node has a version, so the change can be undone.
         const VERSIONED = 1;
-        /// The node is flagged deleted.
+        /// The node is flagged as deleted.
         const DELETED = 2;
-        /// The tree has unique keys.
+        /// The keys of the tree are unique.
         const UNIQUE = 4;
         /// The tree is a space tree.
         const SPACE = 8;
@@ -27,32 +27,32 @@ bitflags! {
 layout_flags!(PageChangeFlags: u8);
 
 layout! {
-    /// The page that a record changes. Offsets count from the record's type byte.
+    /// Description of the page that a record changes. Offsets are relative to the record's type byte.
     ///
     /// ```text
     /// 1 session (2)   3 database (1)   4 page (4)   8 dbtime after (8)   16 dbtime before (8)
     /// 24 transaction (4)   28 level (1)   29 line (2)   31 flags (1)   32
     /// ```
     ///
-    /// Redo applies the record if the page has dbtime `before`, and sets it to `after`.
+    /// Redo applies the record if the dbtime of the page is `before`, and then sets it to `after`.
     #[doc(alias = "LRPAGE_")]
     #[derive(Copy)]
     pub struct PageChange {
-        /// Session. ESE: `procid`.
+        /// Session that wrote the record. ESE: `procid`.
         procid: u16,
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// The page.
+        /// Number of the page.
         page: PageNumber,
-        /// Its dbtime after the change.
+        /// dbtime of the page after the change.
         after: DbTime,
-        /// Its dbtime before the change.
+        /// dbtime of the page before the change.
         before: DbTime,
         /// Begin number of the session's outermost transaction. ESE: `trxBegin0`.
         begin0: u32,
         /// Transaction level; 0 outside of a transaction.
         level: u8,
-        /// Node in the page. ESE: `iline`.
+        /// Index of the node in the page. ESE: `iline`.
         line: u16,
         /// Properties of the change.
         flags: PageChangeFlags,
@@ -61,7 +61,7 @@ layout! {
 const _: () = assert!(1 + <PageChange as Layout>::FIXED == 32);
 
 layout! {
-    /// The node that a record changes.
+    /// Description of the node that a record changes.
     ///
     /// ```text
     /// 1 page change (31)   32 version (4)   36 tree's root page (4)   40 tree id (4)   44
@@ -69,14 +69,15 @@ layout! {
     #[doc(alias = "LRNODE_")]
     #[derive(Copy)]
     pub struct NodeChange {
-        /// Page, line and dbtimes.
+        /// Page, line, and dbtimes of the change.
         page: PageChange,
-        /// Id of the version, which links the change to its before-image in a later [`UndoInfo`](super::UndoInfo).
-        /// ESE: `rceid`.
+        /// Id of the version. It links the change to its before-image in a later [`UndoInfo`](super::UndoInfo). ESE:
+        /// `rceid`.
         rceid: u32,
-        /// Root page of the tree; absent if the writer did not know it (page zeroing). ESE: `pgnoFDP`.
+        /// Root page of the tree. It is absent if the writer did not know it, which is the case for page zeroing.
+        /// ESE: `pgnoFDP`.
         root: Option<PageNumber>,
-        /// The tree. ESE: `objidFDP`.
+        /// Tree to which the page belongs. ESE: `objidFDP`.
         tree: TreeId,
     }
 }

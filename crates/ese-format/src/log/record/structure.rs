@@ -1,4 +1,4 @@
-//! Records that change the shape of a tree: splits, merges, moved pages, new and emptied trees.
+//! Records that change the structure of a tree: splits, merges, page moves, new trees, and emptied trees.
 
 use bitflags::bitflags;
 
@@ -12,16 +12,16 @@ bitflags! {
     /// Form in which the before-image of a page is stored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct BeforeImageFlags: u32 {
-        /// The free gap of the page is left out. ESE: `fPreimageDehydrated`.
+        /// The image omits the free gap of the page. ESE: `fPreimageDehydrated`.
         const DEHYDRATED = 1;
-        /// Compressed after the gap was left out, in the form of compressed columns: scheme byte, length (2), bytes.
-        /// ESE: `fPreimageXpress`.
+        /// The image was compressed after the gap was omitted. It has the form of a compressed column: scheme byte,
+        /// length (2), bytes. ESE: `fPreimageXpress`.
         const XPRESS = 2;
     }
 }
 
 bitflags! {
-    /// What a merge does besides moving nodes. ESE: `fLRMerge...`.
+    /// Effects of a merge other than moving nodes. ESE: `fLRMerge...`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct MergeFlags: u8 {
         /// The separator key in the parent changes.
@@ -34,14 +34,14 @@ bitflags! {
 }
 
 bitflags! {
-    /// Kind of root that a page move moves.
+    /// Kind of root that is moved.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct PageMoveFlags: u32 {
         /// Root of the tree.
         const ROOT = 1;
-        /// Root of its owned-extents tree.
+        /// Root of the tree's owned-extents tree.
         const OWNED_ROOT = 2;
-        /// Root of its available-extents tree.
+        /// Root of the tree's available-extents tree.
         const AVAILABLE_ROOT = 4;
     }
 }
@@ -60,7 +60,8 @@ bitflags! {
 layout_flags!(BeforeImageFlags: u32, MergeFlags: u8, PageMoveFlags: u32, ExtentFreedFlags: u8);
 
 layout! {
-    /// A page is split. `change.page` is the page that is split. Nodes from `split_line` on move to the new page.
+    /// Record of a page split. `change.page` is the page that is split. The nodes from `split_line` on move to the
+    /// new page.
     ///
     /// ```text
     ///  1 page change (31)      32 new page (4)         36 right page (4)         40 right dbtime before (8)
@@ -73,132 +74,134 @@ layout! {
     /// ```
     #[doc(alias = "LRSPLITNEW")]
     pub struct Split {
-        /// The page that is split.
+        /// Page that is split.
         change: PageChange,
-        /// The new page; absent if an internal page only receives the new entry.
+        /// New page. It is absent if the page is an internal page that only receives the new entry.
         new_page: Option<PageNumber>,
-        /// Right neighbour, whose back link changes; only leaves have one.
+        /// Right sibling, whose back link changes. Only leaves have one.
         right: Option<PageNumber>,
-        /// dbtime of the right neighbour before.
+        /// dbtime of the right sibling before the change.
         right_before: DbTime,
-        /// Parent that receives the new entry; absent if the root is split.
+        /// Parent that receives the new entry. It is absent if the root is split.
         parent: Option<PageNumber>,
-        /// dbtime of the parent before.
+        /// dbtime of the parent before the change.
         parent_before: DbTime,
         /// Root page of the tree.
         root: PageNumber,
-        /// The tree.
+        /// Tree to which the page belongs.
         tree: TreeId,
-        /// 0 vertical, 1 right, 2 append. ESE: `SPLITTYPE`.
+        /// Type of the split: 0 vertical, 1 right, 2 append. ESE: `SPLITTYPE`.
         split_type: u8,
-        /// Operation that is part of the split, see [`split_operation`].
+        /// Operation that is part of the split; see [`split_operation`].
         operation: u8,
-        /// Node of the operation.
+        /// Line of the node to which the operation applies.
         operation_line: u16,
-        /// First node that moves. All lines count the node that is inserted.
+        /// Line of the first node that moves. All line numbers include the inserted node.
         split_line: u16,
-        /// Nodes on the page, the inserted one included.
+        /// Number of nodes on the page, including the inserted node.
         line_count: u16,
-        /// Page flags of the new page.
+        /// Flags of the new page.
         new_flags: u32,
-        /// Page flags of the split page, after.
+        /// Flags of the split page after the split.
         split_flags: u32,
-        /// Uncommitted free bytes of the split page, which rollbacks may need.
+        /// Number of free bytes on the split page that rollbacks may still need.
         split_uncommitted: i16,
-        /// Uncommitted free bytes of the new page.
+        /// Number of free bytes on the new page that rollbacks may still need.
         new_uncommitted: i16,
-        /// Node whose key becomes the prefix of the split page; -1 for none.
+        /// Line of the node whose key becomes the prefix of the split page; -1 for none.
         split_prefix_line: i32,
-        /// Node whose key becomes the prefix of the new page, as a line of the new page; -1 for none.
+        /// Line, on the new page, of the node whose key becomes the prefix of the new page; -1 for none.
         new_prefix_line: i32,
         [old_prefix: u16],
         [new_prefix: u16],
         [parent_key: u16],
-        /// Form of `before_image`.
+        /// Form in which `before_image` is stored.
         image_flags: BeforeImageFlags,
         [before_image: u32],
     } then {
-        /// Separator for the parent.
+        /// Separator key for the parent.
         parent_key,
-        /// Prefix of the split page before.
+        /// Prefix of the split page before the split.
         old_prefix,
-        /// Prefix of the split page after.
+        /// Prefix of the split page after the split.
         new_prefix,
-        /// The split page before the split. With it, redo can fill the new page in any state of the split page.
+        /// Contents of the split page before the split. With this image, redo can fill the new page regardless of the
+        /// state of the split page.
         before_image,
     }
 }
 
-/// Operations that are part of a split ([`Split::operation`]). ESE: `SPLITOPER`.
+/// Operations that can be part of a split ([`Split::operation`]). ESE: `SPLITOPER`.
 #[doc(alias = "SPLITOPER")]
 pub mod split_operation {
-    /// None.
+    /// No operation.
     pub const NONE: u8 = 0;
     /// A node is inserted.
     pub const INSERT: u8 = 1;
-    /// The data of a node are replaced.
+    /// The data of a node is replaced.
     pub const REPLACE: u8 = 2;
-    /// A deleted node is inserted again with other data.
+    /// A node that was flagged as deleted is inserted again, with new data.
     pub const FLAG_INSERT_AND_REPLACE: u8 = 3;
 }
 
 layout! {
-    /// Two pages are merged, fully or partially, or an empty page is removed. Nodes of `change.page` move away.
+    /// Record of a full or partial merge of two pages, or of the removal of an empty page. Nodes move away from
+    /// `change.page`.
     ///
     /// ```text
     ///  1 page change (31)   32 right page (4)   36 its dbtime before (8)   44 left page (4)   48 its dbtime before (8)
     /// 56 parent page (4)    60 its dbtime before (8)   68 root (4)   72 tree (4)   76 bytes moved (2)
-    /// 78 bytes moved at most (2)   80 uncommitted free of destination (2)   82 first line moved (2)   84 flags (1)
+    /// 78 maximum bytes moved (2)   80 uncommitted free of destination (2)   82 first line moved (2)   84 flags (1)
     /// 85 merge type (1)   86 separator length (2)   88 image flags (4)   92 image length (4)
     /// 96 separator, before image
     /// ```
     #[doc(alias = "LRMERGENEW")]
     pub struct Merge {
-        /// The page whose nodes move.
+        /// Page whose nodes move.
         change: PageChange,
-        /// Right neighbour.
+        /// Right sibling of the page.
         right: Option<PageNumber>,
-        /// dbtime of the right neighbour before.
+        /// dbtime of the right sibling before the change.
         right_before: DbTime,
-        /// Left neighbour.
+        /// Left sibling of the page.
         left: Option<PageNumber>,
-        /// dbtime of the left neighbour before.
+        /// dbtime of the left sibling before the change.
         left_before: DbTime,
-        /// Parent.
+        /// Parent of the page.
         parent: Option<PageNumber>,
-        /// dbtime of the parent before.
+        /// dbtime of the parent before the change.
         parent_before: DbTime,
         /// Root page of the tree.
         root: PageNumber,
-        /// The tree.
+        /// Tree to which the page belongs.
         tree: TreeId,
-        /// Number of bytes that move.
+        /// Number of bytes that are moved.
         moved: u16,
-        /// Number of bytes that would move if all nodes had the largest size that a rollback can restore.
+        /// Number of bytes that would move if every node had the maximum size that a rollback can restore.
         moved_max: u16,
-        /// Uncommitted free bytes of the destination, which rollbacks may need.
+        /// Number of free bytes on the destination page that rollbacks may still need.
         destination_uncommitted: u16,
-        /// First node that moves.
+        /// Line of the first node that moves.
         merge_line: u16,
-        /// Other effects of the merge.
+        /// Effects of the merge other than moving nodes.
         flags: MergeFlags,
-        /// 0 none, 1 empty page, 2 full right, 3 partial right, 4 empty tree, 5 full left, 6 partial left,
-        /// 7 page move. ESE: `MERGETYPE`.
+        /// Type of the merge: 0 none, 1 empty page, 2 full right, 3 partial right, 4 empty tree, 5 full left, 6
+        /// partial left, 7 page move. ESE: `MERGETYPE`.
         merge_type: u8,
         [separator: u16],
-        /// Form of `before_image`.
+        /// Form in which `before_image` is stored.
         image_flags: BeforeImageFlags,
         [before_image: u32],
     } then {
         /// New separator for the parent.
         separator,
-        /// The merged page before the merge.
+        /// Contents of the merged page before the merge.
         before_image,
     }
 }
 
 layout! {
-    /// The contents of a page move to another page. `change.page` is the source.
+    /// Record of the move of a page's contents to another page. `change.page` is the source.
     ///
     /// ```text
     /// 32 destination (4)   36 left (4)   40 right (4)   44 parent (4)   48 left, right, parent dbtime before (8 each)
@@ -207,69 +210,69 @@ layout! {
     /// ```
     #[doc(alias = "LRPAGEMOVE")]
     pub struct PageMove {
-        /// The source page.
+        /// Source page.
         change: PageChange,
-        /// The destination page.
+        /// Destination page.
         destination: PageNumber,
-        /// Left neighbour.
+        /// Left sibling of the page.
         left: Option<PageNumber>,
-        /// Right neighbour.
+        /// Right sibling of the page.
         right: Option<PageNumber>,
-        /// Parent.
+        /// Parent of the page.
         parent: Option<PageNumber>,
-        /// dbtime of the left neighbour before.
+        /// dbtime of the left sibling before the change.
         left_before: DbTime,
-        /// dbtime of the right neighbour before.
+        /// dbtime of the right sibling before the change.
         right_before: DbTime,
-        /// dbtime of the parent before.
+        /// dbtime of the parent before the change.
         parent_before: DbTime,
         /// Root page of the tree.
         root: PageNumber,
-        /// The tree.
+        /// Tree to which the page belongs.
         tree: TreeId,
-        /// Node of the parent that points to the page.
+        /// Line of the parent's node that points to the page.
         parent_line: i32,
         /// Kind of root, if the page is a root.
         flags: PageMoveFlags,
         [head: u32],
         [tail: u32],
     } then {
-        /// The page up to its free gap.
+        /// Contents of the page up to its free gap.
         head,
-        /// The page from its tags on.
+        /// Contents of the page from its tags to the end.
         tail,
     }
 }
 
 layout! {
-    /// The root of a tree moves. This record precedes the page moves and header changes of the macro.
+    /// Record of the move of a tree's root. It precedes the page moves and header changes of the macro.
     #[doc(alias = "LRROOTPAGEMOVE")]
     #[derive(Copy)]
     pub struct RootPageMove {
-        /// dbtime of all pages after.
+        /// dbtime of all affected pages after the change.
         after: DbTime,
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// The tree.
+        /// Tree that the record changes.
         tree: TreeId,
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
     }
 }
 
 layout! {
-    /// All pages of a tree below its root are freed.
+    /// Record that all pages of a tree below its root are freed.
     ///
     /// ```text
     /// 44 list length (2)   46 per page: dbtime before (8), page (4), flags (4)
     /// ```
     #[doc(alias = "LREMPTYTREE")]
     pub struct EmptyTree {
-        /// The root.
+        /// Root of the tree.
         node: NodeChange,
         [pages: u16],
     } then {
-        /// The pages, see [`EmptyTree::entries`].
+        /// List of the pages; see [`EmptyTree::entries`].
         pages,
     }
 }
@@ -279,24 +282,24 @@ layout! {
     #[doc(alias = "EMPTYPAGE")]
     #[derive(Copy)]
     pub struct EmptiedPage {
-        /// dbtime before.
+        /// dbtime of the page before the change.
         before: DbTime,
-        /// The page.
+        /// Number of the page.
         page: u32,
-        /// Page flags.
+        /// Flags of the page.
         flags: u32,
     }
 }
 
 impl EmptyTree {
-    /// The decoded list. A truncated last entry is ignored.
+    /// Returns the decoded list of pages. A truncated last entry is ignored.
     pub fn entries(&self) -> impl Iterator<Item = EmptiedPage> {
         self.pages
             .chunks_exact(EmptiedPage::FIXED)
             .filter_map(|entry| EmptiedPage::take(&mut crate::layout::Input::new(entry)).ok())
     }
 
-    /// Encodes a list.
+    /// Encodes a list of pages.
     pub fn encode_entries(entries: &[EmptiedPage]) -> Vec<u8> {
         let mut out = Vec::with_capacity(entries.len() * EmptiedPage::FIXED);
         entries.iter().for_each(|entry| entry.put(&mut out));
@@ -305,7 +308,7 @@ impl EmptyTree {
 }
 
 layout! {
-    /// A tree with its own space trees is created; `change.page` is its root.
+    /// Record of the creation of a tree with its own space trees. `change.page` is its root.
     ///
     /// ```text
     /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 pages (4)   52 page flags (4)   56
@@ -313,13 +316,13 @@ layout! {
     #[doc(alias = "LRCREATEMEFDP")]
     #[derive(Copy)]
     pub struct CreateMultiExtentFdp {
-        /// The root.
+        /// Root of the tree.
         change: PageChange,
-        /// The tree.
+        /// Tree that the record changes.
         tree: TreeId,
-        /// Root of its owned extents.
+        /// Root of the tree of owned extents.
         owned_root: PageNumber,
-        /// Root of its available extents.
+        /// Root of the tree of available extents.
         available_root: PageNumber,
         /// Root of the tree from which its space is allocated.
         parent_root: Option<PageNumber>,
@@ -331,13 +334,13 @@ layout! {
 }
 
 layout! {
-    /// A tree in a single extent is created; `change.page` is its root.
+    /// Record of the creation of a tree in a single extent. `change.page` is its root.
     #[doc(alias = "LRCREATESEFDP")]
     #[derive(Copy)]
     pub struct CreateSingleExtentFdp {
-        /// The root.
+        /// Root of the tree.
         change: PageChange,
-        /// The tree.
+        /// Tree that the record changes.
         tree: TreeId,
         /// Root of the tree from which its space is allocated.
         parent_root: Option<PageNumber>,
@@ -349,7 +352,7 @@ layout! {
 }
 
 layout! {
-    /// A tree that outgrows its single extent gets space trees.
+    /// Record of the conversion of a tree that outgrows its single extent. The tree gets space trees.
     ///
     /// ```text
     /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 first page of new extent (4)
@@ -358,23 +361,23 @@ layout! {
     #[doc(alias = "LRCONVERTFDP")]
     #[derive(Copy)]
     pub struct ConvertFdp {
-        /// The root.
+        /// Root of the tree.
         change: PageChange,
-        /// The tree.
+        /// Tree that the record changes.
         tree: TreeId,
-        /// Root of its owned extents.
+        /// Root of the tree of owned extents.
         owned_root: PageNumber,
-        /// Root of its available extents.
+        /// Root of the tree of available extents.
         available_root: PageNumber,
         /// Root of the tree from which its space is allocated.
         parent_root: Option<PageNumber>,
-        /// First page of the extent of the space trees.
+        /// First page of the extent that contains the space trees.
         secondary_first: PageNumber,
         /// Number of pages of the first extent.
         primary_pages: i32,
         /// Number of pages of the new extent.
         secondary_pages: i32,
-        /// Free pages of the first extent, one bit each. ESE: `rgbitAvail`.
+        /// Bitmap of the free pages in the first extent. ESE: `rgbitAvail`.
         available_bits: u32,
         /// Flags of the new root pages.
         page_flags: u32,
@@ -382,33 +385,33 @@ layout! {
 }
 
 layout! {
-    /// A page was formatted, and no other record formats it.
+    /// Record of the formatting of a page that no other record formats.
     #[doc(alias = "LRNEWPAGE")]
     #[derive(Copy)]
     pub struct NewPage {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// The page.
+        /// Number of the formatted page.
         page: PageNumber,
-        /// Its tree.
+        /// Tree to which the page belongs.
         tree: TreeId,
-        /// Its dbtime after.
+        /// dbtime of the page after the change.
         after: DbTime,
     }
 }
 
 layout! {
-    /// The space of a deleted tree was freed.
+    /// Record that the space of a deleted tree was freed.
     #[doc(alias = "LREXTENTFREED")]
     #[derive(Copy)]
     pub struct ExtentFreed {
-        /// Database.
+        /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// First page.
+        /// First page of the range.
         first: PageNumber,
-        /// Number of pages.
+        /// Number of pages in the extent.
         count: i32,
         /// Properties of the extent.
         flags: ExtentFreedFlags,
@@ -416,13 +419,13 @@ layout! {
 }
 
 layout! {
-    /// Like [`ExtentFreed`], with its dbtime.
+    /// Record that the space of a deleted tree was freed, with its dbtime. See also [`ExtentFreed`].
     #[doc(alias = "LREXTENTFREED2")]
     #[derive(Copy)]
     pub struct ExtentFreed2 {
-        /// The extent.
+        /// Extent that was freed.
         freed: ExtentFreed,
-        /// dbtime.
+        /// dbtime of the change.
         db_time: DbTime,
     }
 }

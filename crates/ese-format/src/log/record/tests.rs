@@ -1,4 +1,4 @@
-//! Records of real logs, and properties of all types.
+//! Tests with records of real logs, and property tests of all record types.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap()).collect()
 }
 
-/// `decode` gives `expected`, and `encode` gives the bytes back.
+/// Checks that the bytes decode to `expected` and that `expected` encodes to the bytes.
 fn golden(text: &str, expected: LogRecord) {
     let bytes = hex(text);
     assert_eq!(LogRecord::decode(&bytes), Ok((expected.clone(), bytes.len())));
@@ -219,7 +219,7 @@ fn emptied_pages_round_trip() {
     assert_eq!(EmptyTree { node, pages: bytes }.entries().collect::<Vec<_>>(), entries);
 }
 
-/// A record that decodes must encode to the same bytes.
+/// Checks that a record, if it decodes, encodes to the same bytes. Returns its type.
 fn faithful(bytes: &[u8]) -> Option<u8> {
     let len = record_len(bytes);
     let (record, consumed) = LogRecord::decode(bytes).ok()?;
@@ -258,6 +258,6 @@ fn sparse_random_bytes_decode_to_every_type() {
     }
     let known = (0..=u8::MAX).filter(|kind| record_len(&[&[*kind][..], &[0; 700]].concat()).is_ok());
     assert_eq!(reached, known.collect());
-    // All of 0..=101 but 27, 28, 40..=44, 47 and 54..=56.
+    // All types in 0..=101 except 27, 28, 40..=44, 47, and 54..=56.
     assert_eq!(reached.len(), 91);
 }

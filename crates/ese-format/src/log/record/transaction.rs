@@ -1,27 +1,27 @@
-//! Transactions and macros.
+//! Records of transactions and macros.
 
 use super::node::fixed;
 use crate::declare::layout;
 use crate::layout::{Input, Layout, LayoutError};
 use crate::{DbTime, LogPosition, LogTime};
 
-/// Levels of a transaction begin, packed in one byte: the level before in the low half, the number of levels that begin
-/// in the high half.
+/// Levels of a transaction begin, packed in one byte. The low half is the previous level, the high half is the number
+/// of levels that begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BeginLevels(pub u8);
 
 impl BeginLevels {
-    /// `count` levels begin on top of level `from`.
+    /// Packs the start of `count` levels on top of level `from`.
     pub const fn new(from: u8, count: u8) -> BeginLevels {
         BeginLevels((from & 0x0f) | (count << 4))
     }
 
-    /// Level before. ESE: `levelBeginFrom`.
+    /// Returns the previous level. ESE: `levelBeginFrom`.
     pub const fn from(self) -> u8 {
         self.0 & 0x0f
     }
 
-    /// Levels that begin. ESE: `clevelsToBegin`.
+    /// Returns the number of levels that begin. ESE: `clevelsToBegin`.
     pub const fn count(self) -> u8 {
         self.0 >> 4
     }
@@ -40,63 +40,63 @@ impl Layout for BeginLevels {
 }
 
 layout! {
-    /// Nested begin: `1 session (2)   3 levels (1)   4`.
+    /// Record of a nested begin: `1 session (2)   3 levels (1)   4`.
     #[doc(alias = "LRBEGIN")]
     #[derive(Copy)]
     pub struct Begin {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Levels.
+        /// Levels that begin.
         levels: BeginLevels,
     }
 }
 
 layout! {
-    /// Outermost begin: `1 session (2)   3 levels (1)   4 transaction (4)   8`.
+    /// Record of an outermost begin: `1 session (2)   3 levels (1)   4 transaction (4)   8`.
     #[doc(alias = "LRBEGIN0")]
     #[derive(Copy)]
     pub struct Begin0 {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Levels.
+        /// Levels that begin.
         levels: BeginLevels,
-        /// Begin number, which every change of the transaction repeats. ESE: `trxBegin0`.
+        /// Begin number, which is repeated in every change of the transaction. ESE: `trxBegin0`.
         begin0: u32,
     }
 }
 
 layout! {
-    /// Nested commit: `1 session (2)   3 level (1)   4`.
+    /// Record of a nested commit: `1 session (2)   3 level (1)   4`.
     #[doc(alias = "LRCOMMIT")]
     #[derive(Copy)]
     pub struct Commit {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Level after the commit.
+        /// Transaction level after the commit.
         level: u8,
     }
 }
 
 layout! {
-    /// Outermost commit: `1 session (2)   3 level (1)   4 commit number (4)   8`.
+    /// Record of an outermost commit: `1 session (2)   3 level (1)   4 commit number (4)   8`.
     #[doc(alias = "LRCOMMIT0")]
     #[derive(Copy)]
     pub struct Commit0 {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Level after the commit; 0.
+        /// Transaction level after the commit; always 0.
         level: u8,
-        /// Commit number; begin and commit numbers come from one sequence. ESE: `trxCommit0`.
+        /// Commit number. Begin and commit numbers come from the same sequence. ESE: `trxCommit0`.
         commit0: u32,
     }
 }
 
 layout! {
-    /// Rollback: `1 session (2)   3 levels (1)   4`.
+    /// Record of a rollback: `1 session (2)   3 levels (1)   4`.
     #[doc(alias = "LRROLLBACK")]
     #[derive(Copy)]
     pub struct Rollback {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
         /// Number of levels that are rolled back.
         levels: u8,
@@ -104,51 +104,59 @@ layout! {
 }
 
 layout! {
-    /// A transaction without changes takes a new snapshot: `1 session (2)   3 transaction (4)   7`.
+    /// Record of a new snapshot for a transaction without changes: `1 session (2)   3 transaction (4)   7`.
     #[doc(alias = "LRREFRESH")]
     #[derive(Copy)]
     pub struct Refresh {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// New begin number.
+        /// New begin number of the transaction.
         begin0: u32,
     }
 }
 
 layout! {
-    /// Begin or end of a group of records that take effect together: `1 session (2)   3 dbtime (8)   11`.
+    /// Record of the start or end of a macro, which is a group of records that take effect together.
+    ///
+    /// ```text
+    /// 1 session (2)   3 dbtime (8)   11
+    /// ```
     #[doc(alias = "LRMACROBEGIN")]
     #[derive(Copy)]
     pub struct Macro {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// dbtime of all changed pages after the group.
+        /// dbtime of all changed pages after the macro.
         db_time: DbTime,
     }
 }
 
 layout! {
-    /// The engine stops, or recovery ends: `1 last position (8)   9 redo from (8)   17 hard (1)   18 time (8)   26`.
+    /// Record of the stop of the engine or of the end of recovery.
+    ///
+    /// ```text
+    /// 1 last position (8)   9 redo from (8)   17 hard (1)   18 time (8)   26
+    /// ```
     #[doc(alias = "LRTERMREC2")]
     #[derive(Copy)]
     pub struct Termination {
-        /// Log position where the engine started, or where undo began.
+        /// Log position where the engine started, or where the undo phase began.
         last: LogPosition,
         /// Log position where redo began.
         redo_from: LogPosition,
-        /// 1 after a restore from backup.
+        /// 1 after a restore from a backup.
         hard: u8,
-        /// When.
+        /// Time at which the engine or recovery ended.
         time: LogTime,
     }
 }
 
 layout! {
-    /// Recovery has replayed all logs and starts to roll back: `1 time (8)   9`.
+    /// Record that recovery has replayed all logs and starts to roll back: `1 time (8)   9`.
     #[doc(alias = "LRRECOVERYUNDO2")]
     #[derive(Copy)]
     pub struct RecoveryUndo {
-        /// When.
+        /// Time at which the rollback starts.
         time: LogTime,
     }
 }
@@ -157,11 +165,11 @@ layout! {
     /// Data that the client of a session logs with its commit.
     #[doc(alias = "LRCOMMITCTX")]
     pub struct CommitContext {
-        /// Session.
+        /// Session that wrote the record.
         procid: u16,
-        /// Bit 0 callback needed, bit 1 customer data, bit 2 callback before commit.
+        /// Flags: bit 0 callback needed, bit 1 customer data, bit 2 callback before commit.
         flags: u8,
-        /// The bytes.
+        /// Bytes that the client supplied.
         data: Vec<u8>,
     }
 }

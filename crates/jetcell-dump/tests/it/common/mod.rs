@@ -1,4 +1,4 @@
-//! Files in memory and dumps of them.
+//! Helpers for tests: files in memory and dumps of these files.
 #![allow(dead_code)]
 
 use std::path::Path;
@@ -8,12 +8,12 @@ use jetcell_vfs::SimVfs;
 use serde_json::Value;
 use testkit::corpus::Corpus;
 
-/// A file of the corpus; `None`, with a message in the test log, if there is no corpus.
+/// Returns a file of the corpus. If there is no corpus, writes a message to the test log and returns `None`.
 pub fn corpus_file(name: &str) -> Option<Vec<u8>> {
     Some(Corpus::locate()?.read(name))
 }
 
-/// The entries of the manifest; none without corpus.
+/// Returns the entries of the manifest. Without a corpus, there are no entries.
 pub fn manifest() -> Vec<Value> {
     let Some(corpus) = Corpus::locate() else { return Vec::new() };
     let text = std::fs::read_to_string(corpus.root().join("manifest.json")).unwrap();
@@ -21,21 +21,21 @@ pub fn manifest() -> Vec<Value> {
     manifest["files"].as_array().unwrap().clone()
 }
 
-/// A dump that must succeed, as JSON lines, and the number of problems it reported.
+/// Runs a dump that must succeed. Returns its output as JSON lines, and the number of problems in it.
 pub fn dump(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) -> (String, u64) {
     let (output, problems, result) = run(bytes, true, with);
     result.unwrap();
     (output, problems)
 }
 
-/// A dump that must succeed, as text.
+/// Runs a dump that must succeed. Returns its output as text.
 pub fn text(bytes: &[u8], with: impl FnOnce(&Source, &mut Output<'_>) -> Result<()>) -> String {
     let (output, _, result) = run(bytes, false, with);
     result.unwrap();
     output
 }
 
-/// A dump that may fail.
+/// Runs a dump that may fail.
 pub fn run(
     bytes: &[u8],
     json: bool,

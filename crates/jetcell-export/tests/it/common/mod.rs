@@ -1,4 +1,4 @@
-//! What the tests of the export share.
+//! Shared helpers of the export tests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 pub type Rows = Vec<serde_json::Map<String, Json>>;
 
-/// File stem of each table and its rows, from a directory of JSON Lines.
+/// Returns the rows of each table in a directory of JSON Lines files, by file stem.
 pub fn json_lines(output: &Path) -> BTreeMap<String, Rows> {
     let files = std::fs::read_dir(output).unwrap().map(|entry| entry.unwrap().path());
     files

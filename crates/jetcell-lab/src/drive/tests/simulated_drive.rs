@@ -1,4 +1,4 @@
-//! A drive in simulated time: each transfer takes a known time, and so many are served at once.
+//! A drive in simulated time: each transfer takes a known time, and a fixed number of transfers run in parallel.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,15 +11,15 @@ use jetcell_vfs::{Clock, File, IoBuffer, IoReason, SimClock, Transfer, TransferK
 pub(crate) struct SimulatedDrive {
     len: u64,
     latency: Duration,
-    /// Transfers that are served at a time.
+    /// Number of transfers that are served in parallel.
     channels: usize,
-    /// Bytes per second at the begin and at the end of the drive; `None`: a transfer takes no time besides the latency.
+    /// Bytes per second at the start and at the end of the drive. `None` if a transfer only takes the latency.
     rates: Option<(f64, f64)>,
-    /// Time of a seek, and of each MiB of its distance.
+    /// Time of a seek, and additional time per MiB of distance.
     seeks: Option<(Duration, Duration)>,
     sync: Duration,
     fails_after: u64,
-    /// Transfers after so many are never completed.
+    /// Number of transfers after which no transfer completes.
     stalls_after: u64,
     forgets: bool,
     keeps_buffers: bool,
@@ -44,12 +44,12 @@ impl SimulatedDrive {
         }
     }
 
-    /// As the tracks of a spinning disk: fast at the begin, slow at the end.
+    /// Simulates the tracks of a spinning disk: fast at the start, slow at the end.
     pub(crate) fn with_rates(self, begin: f64, end: f64) -> SimulatedDrive {
         SimulatedDrive { rates: Some((begin, end)), ..self }
     }
 
-    /// As a head that moves.
+    /// Simulates a moving head.
     pub(crate) fn with_seeks(self, settle: Duration, of_mib: Duration) -> SimulatedDrive {
         SimulatedDrive { seeks: Some((settle, of_mib)), ..self }
     }
@@ -58,32 +58,32 @@ impl SimulatedDrive {
         SimulatedDrive { sync, ..self }
     }
 
-    /// Transfers after so many fail.
+    /// Makes all transfers after the first `transfers` fail.
     pub(crate) fn failing_after(self, transfers: u64) -> SimulatedDrive {
         SimulatedDrive { fails_after: transfers, ..self }
     }
 
-    /// Transfers after so many are never completed.
+    /// Makes all transfers after the first `transfers` never complete.
     pub(crate) fn stalling_after(self, transfers: u64) -> SimulatedDrive {
         SimulatedDrive { stalls_after: transfers, ..self }
     }
 
-    /// Writes are acknowledged and not stored.
+    /// Makes the drive acknowledge writes without storing them.
     pub(crate) fn forgetting(self) -> SimulatedDrive {
         SimulatedDrive { forgets: true, ..self }
     }
 
-    /// Keeps the buffers of writes, and returns new memory instead.
+    /// Makes the drive keep the buffers of writes and return newly allocated memory instead.
     pub(crate) fn keeping_buffers(self) -> SimulatedDrive {
         SimulatedDrive { keeps_buffers: true, ..self }
     }
 
-    /// The offsets of all writes.
+    /// Returns the offsets of all writes.
     pub(crate) fn written(&self) -> Arc<Mutex<Vec<u64>>> {
         self.written.clone()
     }
 
-    /// The drive as a file, with its clock.
+    /// Returns the drive as a file, with its clock.
     pub(crate) fn start(self) -> (Arc<dyn File>, Arc<dyn Clock>) {
         let clock = Arc::new(SimClock::new());
         let (content, head) = (Mutex::new(vec![0; self.len as usize]), Mutex::new(0));
@@ -99,7 +99,7 @@ struct Drive {
     settings: SimulatedDrive,
     clock: Arc<SimClock>,
     content: Mutex<Vec<u8>>,
-    /// Where the last transfer began.
+    /// Offset of the last transfer.
     head: Mutex<u64>,
 }
 
@@ -109,8 +109,8 @@ struct DriveFile {
 }
 
 impl Drive {
-    /// Completions are in the order of their times, so that two runs are equal. Time moves only here and in the calls that
-    /// wait.
+    /// Serves transfers and completes them in order of their completion times, so two runs are identical. Simulated
+    /// time advances only here and in calls that wait.
     fn serve(&self, receiver: &mpsc::Receiver<Vec<Transfer>>) {
         let (mut waiting, mut busy) = (VecDeque::new(), Vec::<(Duration, Transfer)>::new());
         let mut served = 0;

@@ -1,10 +1,10 @@
-//! What a client gets that asks for more than a copy needs, and what links in a served directory lead to: nothing.
+//! Clients that request more than a copy needs, and links in a served directory. Neither gives access to other files.
 
 use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// Names of every kind that a client may ask for.
+/// Names of all kinds that a client may request.
 const NAMES: [&str; 20] = [
     "data.edb",
     "E00.log",
@@ -28,7 +28,7 @@ const NAMES: [&str; 20] = [
     "incoming/part.log",
 ];
 
-/// Every request that names a file.
+/// Returns all requests that contain the name of a file.
 fn requests(file: &str) -> Vec<Request> {
     let at = || place(file);
     let open = |mode| Request::Open { place: at(), mode };
@@ -48,7 +48,7 @@ fn requests(file: &str) -> Vec<Request> {
     requests
 }
 
-/// A directory of an instance, in whose place of each name is a link to a file outside.
+/// An instance directory in which each name can be a link to a file outside.
 struct Cell {
     base: tempfile::TempDir,
 }
@@ -70,7 +70,7 @@ impl Cell {
         self.base.path().join("app")
     }
 
-    /// A client that has the token, with the rights of a handover and a lock of logs.
+    /// Returns a client with the token, handover permission and the lock of some logs.
     fn client(&self) -> Session {
         let vfs = RealVfs::new(RealOptions::default()).unwrap().confined_to(&self.app()).unwrap();
         let mut session = greeted(&exports(Arc::new(vfs), &self.app(), true));
@@ -230,11 +230,11 @@ fn only_a_registration_gets_the_name_of_one_and_keeps_its_content() {
     }
     let file = open(session, aside, OpenMode::CreateNew).unwrap();
     write(session, file, 0, &registration("a1")).unwrap();
-    // Another client gives it its name; the first one still has it open.
+    // Another client renames the file while the first client still has it open.
     ask(other, &rename).unwrap();
     assert_eq!(write(session, file, 0, &[b'x'; 4096]), Err(ErrorKind::PermissionDenied));
     assert_eq!(disk.contents(&Path::new("/app").join(name)).unwrap(), registration("a1"));
-    // A file of the same name that another client creates has another writer.
+    // A file with the same name that another client creates has another writer.
     let theirs = open(other, aside, OpenMode::CreateNew).unwrap();
     assert_eq!(write(session, file, 0, &[b'x'; 4096]), Err(ErrorKind::PermissionDenied));
     assert_eq!(write(other, theirs, 0, &registration("a1")), Ok(Reply::Done));
@@ -276,7 +276,7 @@ fn a_file_system_that_follows_links_is_not_served() {
     assert!(matches!(made.err(), Some(crate::ServeError::Unconfined(_))));
 }
 
-/// The text of the answer to a request to create a file.
+/// Returns the message of the reply to a request that creates a file.
 fn refusal(session: &mut Session, name: &str) -> String {
     let request = Request::Open { place: place(name), mode: OpenMode::CreateNew };
     match session.answer(&request.encode()).reply {
@@ -285,7 +285,7 @@ fn refusal(session: &mut Session, name: &str) -> String {
     }
 }
 
-/// Registers a copy. Returns false if there is no room for it.
+/// Registers a copy. Returns false if the maximum number of registrations is reached.
 fn register(session: &mut Session, id: &str) -> bool {
     let aside = format!("E00-{id}.copy-new");
     let Ok(file) = open(session, &aside, OpenMode::CreateNew) else { return false };

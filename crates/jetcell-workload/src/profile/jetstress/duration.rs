@@ -1,8 +1,9 @@
-//! Durations as Jetstress writes them, in the form of ISO 8601.
+//! Durations in the ISO 8601 form that Jetstress uses.
 
 use std::time::Duration;
 
-/// Reads `P0Y0M0DT2H0M0S`, in which parts may be missing. Years and months have no fixed length, so they must be zero.
+/// Parses a duration such as `P0Y0M0DT2H0M0S`. Parts may be missing. Years and months have no fixed length, so they
+/// must be zero.
 pub(super) fn iso_duration(text: &str) -> Option<Duration> {
     let (days, time) = match text.strip_prefix('P')?.split_once('T') {
         Some((days, time)) => (days, time),

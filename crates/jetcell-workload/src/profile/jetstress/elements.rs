@@ -1,4 +1,4 @@
-//! Elements that contain text only: a table of what each one means.
+//! Elements that contain only text, and the table of their meanings.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use crate::profile::TestKind;
 use crate::profile::options::Options;
 use crate::units::TimeSpan;
 
-/// Unknown elements that are listed one by one.
+/// Maximum number of unknown elements that are listed individually.
 pub(super) const LISTED_UNKNOWN: usize = 20;
 
-/// The meaning of an element.
+/// Meaning of an element.
 enum Meaning {
-    /// A number that sets this key of the configuration file, with this unit and this remark.
+    /// A number that sets a key of the configuration file. The fields are the key, the unit and a remark.
     Number(&'static str, &'static str, &'static str),
     /// A boolean that sets this key of the configuration file.
     Switch(&'static str),
-    /// Every run does what the element says if it has this value.
+    /// A boolean for which only this value matches the behavior of every run.
     Always(bool, &'static str),
-    /// Every run does what the element says if it has this number.
+    /// A number for which only this value matches the behavior of every run.
     Only(f64, &'static str),
-    /// It has no effect, for this reason.
+    /// The element has no effect. The field is the reason.
     No(&'static str),
-    /// The element has rules of its own. The function gives `None` after a mistake, and for a number that is explained
-    /// together with others.
+    /// The element has specific rules. The function returns `None` after a mistake, and for a number that is
+    /// explained together with others.
     Own(fn(&mut Reader<'_>, Node<'_, '_>, &str) -> Option<Fate>),
 }
 
@@ -37,7 +37,7 @@ use Meaning::{Always, No, Number, Only, Own, Switch};
 
 #[rustfmt::skip]
 const ELEMENTS: &[(&str, Meaning)] = &[
-    // The test.
+    // Settings of the test.
     ("Type", Own(test_type)),
     ("Description", Own(description)),
     ("Duration", Own(duration)),
@@ -45,7 +45,7 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("LogInterval", Number("sample_interval", "ms", "")),
     ("BatchUpdates", Number("batch_updates", "", "")),
     ("Bulky1Percentage", Number("records.long_percent", "", "")),
-    // Behaviour that every run has.
+    // Behavior that every run has.
     ("MultiHostBreak", Always(false, "the run waits for no other host")),
     ("VerifyChecksum", Always(true, "every page and log is verified after the load")),
     ("ContinueOnErrors", Always(false, "an I/O error ends the load")),
@@ -61,7 +61,7 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("ThroughputPercentage", Only(100.0, "the load runs at full speed")),
     ("SluggishSessions", Only(0.0, "threads do not pause between operations")),
     ("LogFileSize", Only(1024.0, "log files are 1 MiB")),
-    // Databases and load.
+    // Settings of the databases and the load.
     ("LogFilesToReplay", Number("logs", "", ", of the recovery test")),
     ("DatabaseCopyCount", Number("copies", "", ": log reads of the further copies are simulated")),
     ("ThreadCount", Number("threads", "", ", for all databases together")),
@@ -79,7 +79,7 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("MailboxCount", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.mailboxes))),
     ("MailboxQuota", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.quota_mib))),
     ("MailboxIops", Own(|reader, node, text| sized(reader.number(node, text), &mut reader.sizing.iops_per_mailbox))),
-    // Elements without a counterpart.
+    // Elements without an equivalent.
     ("BinaryPerfLog", No("samples are written to samples.csv")),
     ("RunDatabaseMaintenanceSoftRecovery", No("no scan runs beside the replay of logs")),
     ("BackupToDisk", No("--to gives the directory of a backup")),
@@ -94,7 +94,8 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("MaxVerPages", No("the version store has a limit of its own")),
 ];
 
-/// Applies an element. `None` after a mistake, and for an element that is explained elsewhere.
+/// Applies an element and returns its effect. Returns `None` after a mistake, and for an element that is explained
+/// elsewhere.
 pub(super) fn fate(reader: &mut Reader<'_>, node: Node<'_, '_>, name: &str, text: &str) -> Option<Fate> {
     let Some((_, meaning)) = ELEMENTS.iter().find(|(known, _)| *known == name) else {
         reader.unknown += 1;
@@ -123,7 +124,7 @@ pub(super) fn fate(reader: &mut Reader<'_>, node: Node<'_, '_>, name: &str, text
     }
 }
 
-/// Sets the option of a key, and gives the value as it is shown.
+/// Sets the option with this key and returns its value as displayed.
 fn set(options: &mut Options, key: &str, text: &str) -> Option<String> {
     let name = key.rsplit('.').next()?.replace('_', "-");
     let option = Options::table().find(|option| option.name == name)?;
@@ -131,7 +132,7 @@ fn set(options: &mut Options, key: &str, text: &str) -> Option<String> {
     option.get(options).pop()
 }
 
-/// Keeps a number that is explained together with others.
+/// Stores a number that is explained together with others.
 fn sized<T>(number: Option<T>, kept: &mut Option<T>) -> Option<Fate> {
     *kept = Some(number?);
     None

@@ -1,8 +1,8 @@
-//! Imports `JetstressConfig.xml` of Microsoft's Jetstress: gives options, and a note on every element.
+//! Imports `JetstressConfig.xml` of Microsoft's Jetstress. The result contains options and a note on every element.
 //!
-//! No element is ignored silently. An element is honoured, or ignored with a reason, or a mistake if it asks for another
-//! kind of test. Elements whose meaning was never published are ignored. An element that only confirms what every run
-//! does (such as `VerifyChecksum` true) counts as honoured.
+//! No element is ignored silently. An element is honoured, or ignored with a reason. It is a mistake if it requests
+//! another kind of test. Elements whose meaning was never published are ignored. An element that only confirms the
+//! behavior of every run (such as `VerifyChecksum` true) counts as honoured.
 
 mod conclusion;
 mod duration;
@@ -17,26 +17,28 @@ use super::TestKind;
 use super::mistake::Mistake;
 use super::options::Options;
 
-/// A configuration of Jetstress has about a hundred elements, and six more for each further database.
+/// Maximum number of XML nodes. A Jetstress configuration has about a hundred elements, and six more for each
+/// additional database.
 const MOST_NODES: u32 = 50_000;
 
-/// A tag of Jetstress has about a hundred bytes. The parser compares attributes pairwise, so a tag must be short.
+/// Maximum length of a tag in bytes. A tag in a Jetstress configuration has about a hundred bytes. The parser
+/// compares attributes pairwise, so long tags must be rejected.
 const LONGEST_TAG: usize = 4096;
 
-/// The contents of a configuration.
+/// Contents of an imported configuration.
 #[derive(Debug)]
 pub(super) struct Import {
     pub(super) options: Options,
-    /// A line for each element, for the terminal.
+    /// Lines for the terminal, one for each element.
     pub(super) notes: Vec<String>,
 }
 
-/// Whether a text is XML. A TOML file never begins with this character.
+/// Returns true if the text is XML. A TOML file never starts with this character.
 pub(super) fn is_xml(text: &str) -> bool {
     text.trim_start().starts_with('<')
 }
 
-/// Reads a configuration for a test; `given` are the options of the command line, which win over it.
+/// Reads a configuration for a test. `given` contains the options of the command line, which take precedence.
 pub(super) fn parse(text: &str, test: TestKind, given: &Options) -> Result<Import, Vec<Mistake>> {
     let tag_length = |after: &str| after.find('>').unwrap_or(after.len());
     if text.split('<').any(|after| tag_length(after) > LONGEST_TAG) {

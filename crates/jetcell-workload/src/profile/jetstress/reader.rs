@@ -1,4 +1,4 @@
-//! The reader of a configuration: options, notes and mistakes so far.
+//! State of the import of a configuration: the options, notes and mistakes so far.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -9,16 +9,16 @@ use crate::profile::TestKind;
 use crate::profile::mistake::Mistake;
 use crate::profile::options::{Options, ThresholdOptions};
 
-/// Text of an element, fit for one line.
+/// Returns the text of an element, converted to a single line.
 pub(super) fn shown(node: Node<'_, '_>) -> String {
     Mistake::new(node.text().unwrap_or("").trim()).to_string()
 }
 
-/// The effect of an element.
+/// Effect of an element.
 pub(super) enum Fate {
-    /// It has this effect.
+    /// The element has this effect.
     Honoured(String),
-    /// It has no effect, for this reason.
+    /// The element has no effect, for this reason.
     Ignored(String),
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Note {
     pub(super) fate: Fate,
 }
 
-/// Numbers that together give sizes and a target.
+/// Numbers that together determine the database sizes and the target.
 #[derive(Default)]
 pub(super) struct Sizing {
     pub(super) by_capacity: bool,
@@ -37,7 +37,7 @@ pub(super) struct Sizing {
     pub(super) iops_per_mailbox: Option<f64>,
 }
 
-/// A set of limits; Jetstress has a strict and a lenient one.
+/// A set of limits. Jetstress has a strict and a lenient set.
 #[derive(Default)]
 pub(super) struct ThresholdSet {
     pub(super) name: String,
@@ -47,7 +47,7 @@ pub(super) struct ThresholdSet {
 
 pub(super) struct Reader<'a> {
     document: &'a Document<'a>,
-    /// The test that the command runs.
+    /// Test that the command runs.
     pub(super) test: TestKind,
     pub(super) given: &'a Options,
     pub(super) options: Options,
@@ -99,12 +99,12 @@ impl<'a> Reader<'a> {
         self.notes.push(Note { element: element.into(), fate });
     }
 
-    /// The text of an element as a number, or a mistake.
+    /// Parses the text of an element as a number, or records a mistake.
     pub(super) fn number<T: FromStr>(&mut self, node: Node<'_, '_>, text: &str) -> Option<T> {
         self.attribute_number(node, node.tag_name().name(), text)
     }
 
-    /// The text of an attribute as a number, or a mistake.
+    /// Parses the text of an attribute as a number, or records a mistake.
     pub(super) fn attribute_number<T: FromStr>(
         &mut self,
         node: Node<'_, '_>,
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         parsed
     }
 
-    /// The text of an element as `true` or `false`, or a mistake.
+    /// Parses the text of an element as `true` or `false`, or records a mistake.
     pub(super) fn switch(&mut self, node: Node<'_, '_>, text: &str) -> Option<bool> {
         match text.trim().to_ascii_lowercase().as_str() {
             "true" | "1" => Some(true),

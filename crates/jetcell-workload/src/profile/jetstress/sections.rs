@@ -1,4 +1,4 @@
-//! Elements with content of their own: the mix, the thresholds and the instances.
+//! Elements with nested content: the mix, the thresholds and the instances.
 
 use roxmltree::Node;
 

@@ -1,4 +1,4 @@
-//! Imports of a real configuration, of changed copies of it, and of hostile text.
+//! Tests of imports: a real configuration, modified copies of it, and hostile text.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn the_fixture_gives_the_run_of_the_esrp_paper() {
     assert_eq!(profile.thresholds, Thresholds::default());
     assert_eq!((profile.page_size, profile.circular_log), (Some(ByteSize(32768)), true));
     assert_eq!((profile.records.short_bytes, profile.records.long_bytes), (200, 2000));
-    // 2,250 mailboxes of 1,000 MB less a growth of 25 % are 1,800,000 MiB in four databases.
+    // 2,250 mailboxes of 1,000 MB, less 25 % growth, give 1,800,000 MiB in four databases.
     assert_eq!((profile.size, profile.growth_percent), (ByteSize::mib(450_000).into(), 25));
     assert!(profile.description.unwrap().starts_with("Fixture JS13"));
 }

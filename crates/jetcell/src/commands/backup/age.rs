@@ -1,4 +1,4 @@
-//! `jetcell backup --age`: how old the last good backup is.
+//! `jetcell backup --age`: reports the age of the last good backup.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
-/// Prints the age. The outcome is a finding if there is no good backup, or if it is older than `most`.
+/// Prints the age of the last good backup. The outcome is a finding if there is no good backup, or if it is older
+/// than `most`.
 pub fn age(directory: &Path, most: Option<TimeSpan>, json: bool) -> Result<Outcome, Failure> {
     let vfs = vfs()?;
     let backups = below(&vfs, directory)?;
     let good = |found: &&Found| backups.is_complete(found);
-    // Everything that was committed before a backup began is in it.
+    // A backup contains everything that was committed before it began.
     let last = backups.whole.iter().filter(good).max_by_key(|found| found.manifest.began_unix_ms);
     let now = vfs.clock().unix_ms();
     let age =
@@ -66,7 +67,7 @@ pub fn age(directory: &Path, most: Option<TimeSpan>, json: bool) -> Result<Outco
     Ok(if in_time { Outcome::Good } else { Outcome::Findings })
 }
 
-/// A duration in its two largest units.
+/// Formats a duration in its two largest units.
 fn shown(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);

@@ -1,4 +1,4 @@
-//! The backups in a directory.
+//! Lists the backups in a directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use jetcell_vfs::Vfs;
 use crate::commands::backup::explained;
 use crate::outcome::Failure;
 
-/// A whole backup.
+/// A complete backup.
 pub struct Found {
     pub directory: PathBuf,
     pub manifest: Manifest,
 }
 
-/// The backups of a directory.
+/// All backups in a directory.
 #[derive(Default)]
 pub struct Backups {
     pub whole: Vec<Found>,
-    /// Backups that were interrupted, or whose manifest was changed, with the reason.
+    /// Interrupted backups, and backups whose manifest was changed, with the reason.
     pub unusable: Vec<(PathBuf, String)>,
 }
 
 impl Backups {
-    /// Whether the backups that this one continues are there, back to a full one.
+    /// Returns true if all backups that this backup continues exist, back to a full backup.
     pub fn is_complete(&self, backup: &Found) -> bool {
         let mut manifest = &backup.manifest;
-        // A loop of parents would be the work of an enemy.
+        // The number of steps is limited because forged manifests could form a cycle.
         for _ in 0..=self.whole.len() {
             if manifest.kind.has_pages() {
                 return manifest.databases.iter().all(|database| database.usable);
@@ -40,7 +40,7 @@ impl Backups {
     }
 }
 
-/// The directory of a backup: the given one, or the only one in it that has a backup.
+/// Returns the directory of a backup: the given directory, or its only subdirectory that contains a backup.
 pub fn only_one(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBuf, Failure> {
     if !directory.is_dir() || !matches!(Manifest::state(&**vfs, directory), Ok(BackupState::None)) {
         return Ok(directory.to_path_buf());
@@ -63,7 +63,7 @@ pub fn only_one(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<PathBuf, Failure
     }
 }
 
-/// The backup in a directory itself, or those in the directories in it.
+/// Returns the backup in the directory itself, or the backups in its subdirectories.
 pub fn below(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Backups, Failure> {
     let failed = |error: std::io::Error| Failure::from(format!("{}: {error}", directory.display()));
     let mut directories = vec![directory.to_path_buf()];

@@ -9,13 +9,13 @@ use crate::outcome::Failure;
 /// Options of backups by snapshots.
 #[derive(Args)]
 pub struct SnapshotArgs {
-    /// Make the backup as a snapshot, which is verified where it is
+    /// Make the backup as a snapshot, which is verified in place
     #[arg(long, value_name = "METHOD", conflicts_with_all = ["incremental", "differential", "base", "remove_logs"])]
     snapshot: Option<Method>,
-    /// The command that makes the snapshot in $JETCELL_SNAPSHOT, which is --to, of $JETCELL_SOURCE
+    /// Command that makes the snapshot of $JETCELL_SOURCE in $JETCELL_SNAPSHOT, which is --to
     #[arg(long, value_name = "COMMAND", requires = "snapshot")]
     snapshot_command: Option<String>,
-    /// How long the snapshot may take
+    /// Maximum time that the snapshot may take
     #[arg(long, value_name = "TIME", requires = "snapshot", default_value = "70s")]
     snapshot_limit: TimeSpan,
 }
@@ -24,14 +24,14 @@ pub struct SnapshotArgs {
 enum Method {
     /// Copies of the files that share their blocks (btrfs, XFS and others)
     Reflink,
-    /// Snapshot of the btrfs subvolume that --from is
+    /// Snapshot of the btrfs subvolume that is given as --from
     Btrfs,
-    /// By --snapshot-command: LVM, ZFS, a disk array
+    /// Snapshot made by --snapshot-command: LVM, ZFS, a disk array
     Command,
 }
 
 impl SnapshotArgs {
-    /// The snapshot to be made, if one is.
+    /// Returns the snapshot to be made, or `None` if no snapshot was requested.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, Failure> {
         let method =
             match (self.snapshot, &self.snapshot_command) {

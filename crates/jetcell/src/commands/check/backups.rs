@@ -1,4 +1,4 @@
-//! The check of backups: every byte, by the checksums of the manifest.
+//! The check of backups: verifies every byte against the checksums in the manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Files that a backup has besides those that were backed up.
+/// Names of the files that describe a backup. All other files in it are backed-up data.
 const OWN: [&str; 3] = ["manifest.json", "manifest.partial.json", "verified.json"];
 
-/// The directories that are backups, whole or not, among those of the files.
+/// Returns the directories of `files` that are backups, complete or not.
 pub fn of_files(files: &[PathBuf]) -> Vec<PathBuf> {
     let is_manifest =
         |path: &&PathBuf| path.file_name().is_some_and(|name| OWN[..2].iter().any(|own| name == *own));
@@ -26,12 +26,12 @@ pub fn of_files(files: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a file describes a backup.
+/// Returns true if a file describes a backup.
 pub fn is_own(path: &Path) -> bool {
     path.file_name().is_some_and(|name| OWN.iter().any(|own| name == *own))
 }
 
-/// What is verified, how fast, and how the result is printed.
+/// Options of the check of a backup.
 pub struct Options {
     pub subset: Option<Subset>,
     pub only_new: bool,
@@ -124,7 +124,7 @@ fn as_text(directory: &Path, verified: &Verification) -> String {
     jetcell_input::printable_rows(&lines)
 }
 
-/// Reads `2/7`, `10%` or `50GiB`.
+/// Parses a part such as `2/7`, `10%` or `50GiB`.
 pub fn subset(text: &str) -> Result<Subset, String> {
     let wrong = || format!("`{text}` is no part; write for example 2/7, 10% or 50GiB");
     if let Some((part, of)) = text.split_once('/') {

@@ -1,4 +1,4 @@
-//! The output of a check: text for people, JSON lines for programs.
+//! Output of a check: text for people, JSON lines for programs.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -16,24 +16,24 @@ use crate::console;
 use crate::live::time;
 use crate::progress_line::{ProgressLine, share};
 
-/// Findings that are listed for each file; a badly damaged file may have one for each page.
+/// Maximum number of findings that are listed for each file. A badly damaged file may have one finding per page.
 const LISTED: u64 = 100;
-/// Files of other types that are named.
+/// Maximum number of files of other types that are listed by name.
 const NAMED: usize = 3;
 
 /// Receives the results of a check from several threads.
 pub trait Output: Send + Sync {
-    /// A finding, as soon as it is found.
+    /// Receives a finding as soon as it is found.
     fn finding(&self, finding: &Finding);
-    /// The report of a file that is complete.
+    /// Receives the report of a completed file.
     fn file(&self, report: FileReport);
-    /// Progress of the current file.
+    /// Receives the progress of the current file.
     fn progress(&self, progress: Progress);
-    /// The end of the check.
+    /// Receives the results at the end of the check.
     fn end(&self, sets: &[LogSet], skipped: &[String]);
 }
 
-/// JSON lines.
+/// Output as JSON lines.
 #[derive(Default)]
 pub struct Json {
     bar: Bar,
@@ -53,7 +53,7 @@ fn line<T: Serialize>(kind: &'static str, content: &T) {
     }
 }
 
-/// Prints lines, each of which stays one line.
+/// Prints lines. Line ends within a line are escaped.
 fn write_out(lines: &[&str]) {
     console::show(&(printable_rows(lines) + "\n"));
 }
@@ -79,7 +79,7 @@ impl Output for Json {
     }
 }
 
-/// Text: each finding at once, then a table.
+/// Output as text: each finding immediately, then a table.
 pub struct Text {
     bar: Bar,
     structure: bool,
@@ -89,12 +89,12 @@ pub struct Text {
 #[derive(Default)]
 struct State {
     reports: Vec<FileReport>,
-    /// Findings of the current file that were listed.
+    /// Number of listed findings of the current file.
     listed: u64,
 }
 
 impl Text {
-    /// `structure` says whether the check includes trees.
+    /// Creates the output. `structure` is true if the check includes trees.
     pub fn new(structure: bool) -> Text {
         Text { bar: Bar::default(), structure, state: Mutex::default() }
     }
@@ -103,7 +103,7 @@ impl Text {
 impl Output for Text {
     fn finding(&self, finding: &Finding) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // The table shows states.
+        // States are shown in the table.
         if finding.severity == Severity::Info {
             return;
         }
@@ -141,7 +141,7 @@ impl Output for Text {
     }
 }
 
-/// The summary: a line for each database, for each log stream and for the other files, then advice.
+/// Returns the summary: a line for each database, for each log stream and for the other files, then advice.
 fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String> {
     let common = common_directory(reports);
     let name = |path: &Path| Printable(path.strip_prefix(&common).unwrap_or(path).display()).to_string();
@@ -194,7 +194,7 @@ fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String
     lines
 }
 
-/// What was not read of a database, unless every page was.
+/// Describes the part of a database that was not read. Returns `None` if every page was read.
 fn coverage(report: &FileReport, name: &str) -> Option<String> {
     let pages = report.pages.filter(|pages| pages.first > 1)?;
     Some(format!(
@@ -316,7 +316,7 @@ fn verdict(verdict: CheckOutcome, counts: FindingCounts) -> String {
     }
 }
 
-/// The directory that contains all files, so that the table need not repeat it.
+/// Returns the deepest directory that contains all files, which the table then need not repeat.
 fn common_directory(reports: &[FileReport]) -> std::path::PathBuf {
     let mut parents = reports.iter().map(|report| report.path.parent().unwrap_or(Path::new("")));
     let Some(first) = parents.next() else { return std::path::PathBuf::new() };
@@ -327,18 +327,18 @@ fn common_directory(reports: &[FileReport]) -> std::path::PathBuf {
         .to_owned()
 }
 
-/// Time between lines of progress when there is no terminal.
+/// Interval between progress lines if stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// Time between redraws.
+/// Interval between redraws of the progress line.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// Progress on stderr.
+/// Progress output on stderr.
 #[derive(Default)]
 struct Bar {
     shown: Mutex<Shown>,
 }
 
-/// The line of progress; it exists only on a terminal, and from the first state on.
+/// The progress line. Exists only on a terminal, and only after the first state was received.
 #[derive(Default)]
 struct Shown {
     line: Option<ProgressLine>,
@@ -383,7 +383,7 @@ impl Bar {
         }
     }
 
-    /// Writes while the line is hidden.
+    /// Hides the progress line while `write` runs.
     fn hidden(&self, write: impl FnOnce()) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match &shown.line {

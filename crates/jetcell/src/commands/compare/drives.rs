@@ -1,4 +1,4 @@
-//! `jetcell compare --drives`: reads what a list of drives names, and sums it up.
+//! `jetcell compare --drives`: reads the runs and tests that a drive list names, and summarizes them.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::console;
 use crate::measured_window::measured_window;
 use crate::outcome::Failure;
 
-/// The comparison of the drives of a list.
+/// Returns the comparison of the drives in a list.
 pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
     let list = DriveList::read(path).map_err(|error| error.to_string())?;
     let tests: Vec<Option<(DriveTest, usize)>> = list.drives.iter().map(test).collect::<Result<_, _>>()?;
@@ -43,7 +43,7 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
     })
 }
 
-/// The test of a drive and its target in it.
+/// Returns the test of a drive and the index of the drive among the targets of the test.
 fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, Failure> {
     let Some(directory) = &entry.disk_test else { return Ok(None) };
     let found = stored_drive_test(directory, entry.target.as_deref());
@@ -77,7 +77,8 @@ fn figures(run: &RunResult) -> RunFigures {
     }
 }
 
-/// What a drive draws: typed in, from a log while its run measured, or as its run measured it.
+/// Returns the energy use of a drive: entered by the user, from a log over the measured time of its run, or as
+/// measured by its run.
 fn energy(list: &DriveList, entry: &DriveEntry, run: Option<&RunResult>) -> Result<Option<Energy>, Failure> {
     let Some(power) = &entry.power else {
         let measured = run.and_then(|run| run.energy.as_ref());

@@ -1,4 +1,4 @@
-//! How the histories of two sides stand to each other.
+//! Relation between the histories of two sides.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::commands::remote::Places;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
-/// Says how the history in a directory stands to another one, and what to do.
+/// Prints the relation between the histories in two directories, and the recommended action.
 pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -> Result<Outcome, Failure> {
     let vfs = places.vfs();
     let history = |directory: &Path, files: &[PathBuf]| {
@@ -65,7 +65,7 @@ pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -
     Ok(outcome(!relation.is_divergence() && relation != Relation::NoCommonLog))
 }
 
-/// A relation in one word, and in a sentence with the next command.
+/// Describes a relation in one word, and in a sentence with the next command.
 fn relation_text(relation: Relation, here: &str, there: &str, is_backup: bool) -> (&'static str, String) {
     let reseed = match is_backup {
         true => format!("restore the backup into a new directory to use it, or make a new one of {here}"),

@@ -1,4 +1,4 @@
-//! Which pages of a copy were compared with those of the active side, and how old that proof is.
+//! Coverage and age of the comparison of a copy's pages with those of the active side.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use jetcell_copies::{CheckedDatabase, CopyState, PageChecks};
 use jetcell_vfs::{Clock, RealClock, Vfs};
 use serde_json::{Value, json};
 
-/// What is known about the equality of the pages of one database.
+/// State of the page comparison of one database.
 pub struct PagesChecked {
     file: String,
-    /// Pages of the file.
+    /// Number of pages in the file.
     pages: u32,
-    /// Pages of them that were found equal.
+    /// Number of pages that were found equal to those of the active side.
     compared: u32,
-    /// When the one that was compared longest ago was.
+    /// Time of the least recent comparison of these pages.
     oldest_unix_ms: Option<i64>,
     known: CheckedDatabase,
 }
 
-/// The age of the proof that each page equals that of the active side.
+/// Returns the state of the page comparison for each database of a copy.
 pub fn checks_of(vfs: &dyn Vfs, directory: &Path, state: &CopyState) -> Vec<PagesChecked> {
     let checks = PageChecks::read(vfs, directory).unwrap_or_default();
     let pages = |file: &str| jetcell_copies::database_pages(vfs, &directory.join(file)).unwrap_or(0);
@@ -32,13 +32,13 @@ pub fn checks_of(vfs: &dyn Vfs, directory: &Path, state: &CopyState) -> Vec<Page
 }
 
 impl PagesChecked {
-    /// Seconds since the page was compared that was compared longest ago; `None` if a page never was.
+    /// Returns the seconds since the least recent comparison of a page, or `None` if a page was never compared.
     fn age_seconds(&self) -> Option<u64> {
         let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
         self.oldest_unix_ms.filter(|_| self.compared == self.pages).map(age)
     }
 
-    /// As JSON.
+    /// Returns the state as JSON.
     pub fn json(&self) -> Value {
         let divergences: Vec<_> = self.known.divergences.iter().collect();
         json!({
@@ -48,7 +48,7 @@ impl PagesChecked {
         })
     }
 
-    /// In lines.
+    /// Returns the state as lines of text.
     pub fn lines(&self) -> Vec<String> {
         let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
         let proof = match (self.oldest_unix_ms, self.pages - self.compared) {

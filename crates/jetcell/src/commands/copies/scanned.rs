@@ -1,4 +1,4 @@
-//! How far the scan of a copy is.
+//! Progress of the page scan of a copy.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::time_text;
 
-/// The scan of the databases of a copy; empty if there was none.
+/// Returns the scan of the databases of a copy. It is empty if no scan was made.
 pub fn scan_of(vfs: &dyn Vfs, directory: &Path) -> CopyScan {
     CopyScan::read(vfs, directory).unwrap_or_default()
 }
 
-/// The scan of each database, as JSON.
+/// Returns the scan of each database as JSON.
 pub fn scan_json(directory: &Path, scan: &CopyScan) -> Vec<Value> {
     let one = |one: &ScannedDatabase| {
         json!({
@@ -26,7 +26,7 @@ pub fn scan_json(directory: &Path, scan: &CopyScan) -> Vec<Value> {
     scan.databases.iter().map(one).collect()
 }
 
-/// The scan of each database in a line.
+/// Returns the scan of each database as one line.
 pub fn scan_lines(scan: &CopyScan) -> Vec<String> {
     let line = |one: &ScannedDatabase| {
         let ScannedDatabase { file, bad, .. } = one;

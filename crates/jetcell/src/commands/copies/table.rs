@@ -1,4 +1,4 @@
-//! Several sides in one table: a line for each copy, and for each side that cannot be asked.
+//! Table of several sides: a line for each copy, and for each side that cannot be reached.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::outcome::{Failure, Outcome};
 
 const HEADS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "BEHIND"];
 
-/// Shows what each directory has. A side that cannot be asked does not hide the others.
+/// Shows the content of each directory. A side that cannot be reached does not hide the others.
 pub fn show(places: &Places, directories: &[PathBuf], as_json: bool) -> Outcome {
     let (mut rows, mut sides, mut good, mut failed) = (Vec::new(), Vec::new(), true, false);
     for directory in directories {
@@ -60,7 +60,7 @@ fn as_value(places: &Places, directory: &Path, side: &Result<Side, Failure>) -> 
     }
 }
 
-/// The host of a directory.
+/// Returns the host of a directory.
 fn host_of(directory: &Path) -> String {
     match HostAddress::of(directory) {
         Some(Ok(address)) => address.host,
@@ -107,7 +107,7 @@ fn lines_of(directory: &Path, side: &Result<Side, Failure>) -> Vec<Row> {
     }
 }
 
-/// Health, queues and lag.
+/// Returns the health, the queues and the lag as text.
 fn figures(state: &CopyState) -> [String; 4] {
     let lag = Lag::of(state, RealClock::new().unix_ms());
     let seconds = lag.seconds.map_or("unknown time".to_string(), |seconds| format!("{seconds} s"));
@@ -119,7 +119,7 @@ fn figures(state: &CopyState) -> [String; 4] {
     ]
 }
 
-/// Columns that are as wide as their widest text.
+/// Aligns columns to the width of their widest text.
 fn aligned(rows: &[Row]) -> String {
     let heads = HEADS.map(str::to_string);
     let cells: Vec<Row> = std::iter::once(&heads)

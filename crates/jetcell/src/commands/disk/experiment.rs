@@ -1,4 +1,4 @@
-//! `jetcell disk experiment`: what fragmentation costs on a drive.
+//! `jetcell disk experiment`: measures the cost of fragmentation on a drive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,16 +36,16 @@ Files:
 
 Exit code: 0 measured, 1 stopped early, 2 could not run.";
 
-/// Sizes of reads whose crossings are shown.
+/// Sizes in bytes of the reads for which split reads are shown.
 const READS: [u64; 2] = [32 << 10, 256 << 10];
-/// The placements, as directories.
+/// Placements of the database, which are also names of directories.
 const NAMES: [&str; 2] = ["contiguous", "scattered"];
 
-/// Measures what fragmentation of a database costs on a drive
+/// Measure the cost of database fragmentation on a drive
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FragmentationExperiment {
-    /// New or empty directory on the drive; it needs four times the size
+    /// New or empty directory on the drive; it needs four times the size of the database
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Directory for the result; it must be empty or new
@@ -54,13 +54,13 @@ pub struct FragmentationExperiment {
     /// Size of the database [default: 1GiB, or as in --config]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<DatabaseSize>,
-    /// Bytes of a piece of the scattered file, 4KiB to 1GiB
+    /// Size of each piece of the scattered file, 4KiB to 1GiB
     #[arg(long, value_name = "SIZE", default_value_t = ByteSize(PIECE), value_parser = piece)]
     piece: ByteSize,
-    /// Measured time of a turn on each file [default: 60s, or as in --config]
+    /// Measured time of each turn on each file [default: 60s, or as in --config]
     #[arg(long, value_name = "TIME", value_parser = span)]
     duration: Option<TimeSpan>,
-    /// Other options of the load: a configuration file of jetcell test performance
+    /// Configuration file of jetcell test performance with other options of the load
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Number of turns
@@ -113,7 +113,7 @@ impl FragmentationExperiment {
         for (directory, placement) in directories.iter().zip(placements) {
             self.tell(&format!("making {}", directory.display()));
             let name = directory.file_name().unwrap_or_default();
-            // The load of this turn is not compared: it is on the file before it is placed.
+            // The load of this turn is not compared, because it runs before the file is placed.
             turns.measure(directory, &self.output.join("runs").join(name), false)?;
             let path = database(directory)?;
             place(&path, placement).map_err(|error| {
@@ -172,7 +172,7 @@ fn failed(path: &Path, what: &str) -> Stopped {
     Stopped::Failed(format!("{}: {what}", path.display()).into())
 }
 
-/// The database in a directory of the experiment.
+/// Returns the only database in a directory of the experiment.
 fn database(directory: &Path) -> Result<PathBuf, Stopped> {
     let mut found = databases_below(directory).map_err(Stopped::Failed)?;
     match (found.pop(), found.len()) {

@@ -1,4 +1,4 @@
-//! `jetcell disk fragmentation`: where databases are on their device.
+//! `jetcell disk fragmentation`: shows the location of databases on their device.
 
 use std::fs;
 use std::io;
@@ -32,25 +32,25 @@ Examples:
 
 No file that is examined is changed. Exit code: 0 shown, 2 could not run.";
 
-/// Extensions of databases, which are searched for in directories.
+/// Extensions of database files in directories.
 const DATABASES: [&str; 2] = ["edb", "dit"];
-/// Directories within each other that are searched.
+/// Maximum depth of nested directories that are searched.
 const DEEPEST: usize = 64;
 
-/// Shows where databases are on their device: extents, distances, and reads that are split
+/// Show the location of databases on their device: extents, distances, and split reads
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowFragmentation {
     /// Files, or directories with databases (*.edb, *.dit)
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Size of a read; repeat it for several [default: 32KiB, a page, and 256KiB, a read of the background scan]
+    /// Size of a read; may be repeated [default: 32KiB, a page, and 256KiB, a read of the background scan]
     #[arg(long = "read", value_name = "SIZE", value_parser = read_size)]
     reads: Vec<ByteSize>,
-    /// Also show what the pieces should cost on a drive: the result of jetcell disk test on it
+    /// Also show the expected cost of the fragmentation on a drive, from the result of jetcell disk test on it
     #[arg(long, value_name = "DIR")]
     drive_test: Option<PathBuf>,
-    /// With a drive test of several targets, the name of the drive
+    /// Name of the drive in a drive test of several targets
     #[arg(long, value_name = "NAME", requires = "drive_test")]
     target: Option<String>,
     /// Directory for result.json, report.html and report.md; it must be empty or new
@@ -61,13 +61,13 @@ pub struct ShowFragmentation {
     json: bool,
 }
 
-/// What the command prints as JSON.
+/// JSON output of the command.
 #[derive(Serialize)]
 struct Listing {
-    /// Version of this layout.
+    /// Version of this format.
     schema: u32,
     files: Vec<Fragmentation>,
-    /// For each file, if a test of its drive was given.
+    /// Expected cost for each file, if a test of its drive was given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     expected: Vec<ExpectedCost>,
 }
@@ -148,7 +148,7 @@ impl ShowFragmentation {
         Ok(found)
     }
 
-    /// The seeks of the drive in the test in a directory.
+    /// Returns the seek curve from the drive test in a directory.
     fn seek_curve(&self, directory: &Path) -> Result<SeekCurve, Failure> {
         let (test, target) = stored_drive_test(directory, self.target.as_deref())?;
         let failed = |what: &str| Failure::from(format!("{}: {what}", directory.display()));
@@ -158,7 +158,7 @@ impl ShowFragmentation {
     }
 }
 
-/// The databases below a directory, in the order of their names.
+/// Returns the databases below a directory in the order of their names.
 pub(super) fn databases_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     add_databases(directory, DEEPEST, &mut files)

@@ -1,4 +1,4 @@
-//! `jetcell disk`: examines drives and file systems.
+//! `jetcell disk`: tests and examines drives and file systems.
 
 mod experiment;
 mod fragmentation;
@@ -12,7 +12,7 @@ use self::test::DiskTest;
 pub use self::test::MeasurementOptions;
 use crate::outcome::Outcome;
 
-/// Shown below the list of the commands.
+/// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
 Examples:
   jetcell disk test /mnt/data
@@ -26,14 +26,15 @@ Examples:
 
 jetcell disk COMMAND --help has more. Exit code: 0 good, 1 findings, 2 could not run.";
 
-/// The commands of drives and file systems.
+/// Commands for drives and file systems.
 #[derive(Subcommand)]
 pub enum Disk {
     /// Measure drives and file systems: transfer rates, access times, queue depths, syncs, mixed loads
     Test(Box<DiskTest>),
-    /// Show where databases are on their device: extents, distances, and reads that are split
+    /// Show the location of databases on their device: extents, distances, and split reads
     Fragmentation(ShowFragmentation),
-    /// Measure what fragmentation costs on a drive: a database contiguous and scattered, read and under the mail load
+    /// Measure the cost of fragmentation on a drive: a contiguous and a scattered database, under reads and under the
+    /// mail load
     Experiment(Box<FragmentationExperiment>),
 }
 

@@ -47,78 +47,79 @@ Files and devices that exist are only read. Devices are overwritten with --erase
 
 Exit code: 0 tested, 1 a read did not find what was just written, 2 could not run.";
 
-/// Time between two lines without a terminal.
+/// Interval between progress lines if there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// Smallest block size that is tried, in bytes.
+/// Minimum transfer size in bytes that is tested.
 const SMALLEST_TRANSFER: usize = 512;
-/// Repetitions if there are several targets, which only together tell a difference from noise.
+/// Default number of repetitions for several targets. A single repetition cannot distinguish a difference from noise.
 const TURNS: usize = 4;
 
-/// Measures transfer rates, access times, queue depths, syncs and mixed loads of drives and file systems
+/// Measure transfer rates, access times, queue depths, syncs and mixed loads of drives and file systems
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DiskTest {
-    /// Directories, files or block devices; several are tested in turns and compared
+    /// Directories, files or block devices; several are tested alternately and compared
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<PathBuf>,
-    /// Make a file at each path that does not exist, write to it, and remove it
+    /// Create a file at each path that does not exist, write to it, and remove it
     #[arg(long, group = "writing")]
     write: bool,
-    /// Write to the devices, too: everything on them is lost. Mounted devices, the disk of the running system, and parts of
-    /// arrays and volumes are refused
+    /// Also write to the devices: all data on them is lost. Mounted devices, the disk of the running system, and
+    /// parts of arrays and volumes are refused
     #[arg(long, group = "writing")]
     erase: bool,
-    /// With --erase, also erase devices with file systems, partitions or members of arrays that are not in use; with --write, also
-    /// overwrite files that exist: their content is lost
+    /// With --erase, also erase devices with file systems, partitions or array members that are not in use; with
+    /// --write, also overwrite existing files: their content is lost
     #[arg(long, requires = "writing")]
     force: bool,
     #[command(flatten)]
     options: MeasurementOptions,
 }
 
-/// How targets are measured, and what becomes of the result.
+/// Options of the measurement and its result.
 #[derive(Args)]
 pub struct MeasurementOptions {
-    /// Size of the file that is made in a directory
+    /// Size of the file that is created in a directory
     #[arg(long, value_name = "SIZE", default_value = "500MB", value_parser = size)]
     size: ByteSize,
-    /// Do only these steps; their names are in result.json and in the documentation
+    /// Run only these steps; their names are in result.json and in the documentation
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = step)]
     steps: Vec<String>,
-    /// Longest time of each step in seconds
+    /// Maximum time of each step in seconds
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
-    /// Longest time of the whole test, with fill and preconditioning: steps become shorter to fit [default: no limit]
+    /// Maximum time of the whole test, including fill and preconditioning: steps are shortened to fit [default: no
+    /// limit]
     #[arg(long, value_name = "TIME", value_parser = span)]
     longest: Option<TimeSpan>,
-    /// How often each step is done on each target [default: 1, of several targets 4]
+    /// Number of repetitions of each step on each target [default: 1; 4 for several targets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     repetitions: Option<u16>,
-    /// Parts of the transfer curve
+    /// Number of zones of the transfer curve
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000))]
     zones: u16,
-    /// First write own files twice, and then at random places until the rate is steady (flash)
+    /// First write the test files twice, and then at random offsets until the rate is steady (flash)
     #[arg(long)]
     precondition: bool,
-    /// End each step that writes with a sync, which counts: rates are those of durable writes
+    /// End each write step with a sync that is included in the time: rates are those of durable writes
     #[arg(long)]
     end_sync: bool,
-    /// Decides about the random places
+    /// Seed of the random offsets
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Price of each target, for the report: once for each, in their order
+    /// Price of each target, for the report: once for each target, in order
     #[arg(long, value_name = "PRICE", value_parser = above_zero)]
     price: Vec<f64>,
-    /// Mean power of each target in watts, for the report: once for each, in their order
+    /// Mean power of each target in watts, for the report: once for each target, in order
     #[arg(long, value_name = "W", requires = "power_scope", value_parser = above_zero)]
     watts: Vec<f64>,
-    /// What those watts were measured of: drive, enclosure, server or processor
+    /// Scope of the power measurement: drive, enclosure, server or processor
     #[arg(long, value_name = "SCOPE", requires = "watts")]
     power_scope: Option<Scope>,
-    /// Money for a kilowatt-hour
+    /// Price of a kilowatt-hour
     #[arg(long, value_name = "PRICE", requires = "watts", value_parser = above_zero)]
     price_per_kwh: Option<f64>,
-    /// Name of the money
+    /// Name of the currency
     #[arg(long, value_name = "NAME")]
     currency: Option<String>,
     /// Directory for result.json, report.html with charts, and report.md; it must be empty or new
@@ -180,16 +181,16 @@ impl DiskTest {
     }
 }
 
-/// Opens a target by its path.
+/// Function that opens a target by its path.
 type Open<'a> = &'a dyn Fn(&dyn Vfs, &Path) -> Result<Target, Failure>;
 
 impl MeasurementOptions {
-    /// Bytes of the file that is made in a directory.
+    /// Returns the size in bytes of the file that is created in a directory.
     pub fn size(&self) -> u64 {
         self.size.0
     }
 
-    /// Measures the targets, and reports what came of it.
+    /// Measures the targets and reports the result.
     pub fn run(&self, targets: &[PathBuf], open: Open<'_>) -> Outcome {
         match self.test(targets, open) {
             Ok(result) => {
@@ -260,7 +261,7 @@ impl MeasurementOptions {
         let result = test(targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
         if let Err(error @ TestError::Stalled { .. }) = &result {
-            // Transfers are under way, and whatever closes their files would wait for them.
+            // Transfers are still in flight, and closing their files would wait for them.
             print_error(error);
             std::process::exit(Outcome::CouldNotRun as i32);
         }
@@ -280,10 +281,10 @@ fn json(result: &DriveTest) -> String {
     jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
 }
 
-/// The progress on stderr: one line on a terminal, a line now and then elsewhere.
+/// Progress output on stderr: one line on a terminal, otherwise a line at intervals.
 struct Shown {
     line: Option<ProgressLine>,
-    /// When the last plain line was written.
+    /// Time at which the last plain line was written.
     written: Instant,
 }
 

@@ -9,7 +9,7 @@ use super::machine::MACHINE;
 use super::observation::Observation;
 use super::system_files::SystemFiles;
 
-/// A test with many databases opens about ten files for each.
+/// Minimum limit of open files. A test with many databases opens about ten files per database.
 const FEWEST_OPEN_FILES: u64 = 1024;
 
 /// Examines the limits.
@@ -22,8 +22,8 @@ pub(super) fn observe(files: &SystemFiles) -> Vec<Observation> {
     all
 }
 
-/// The control group of this process and those above it (version 2 of control groups). The smallest limit of all counts,
-/// so each one is shown.
+/// Examines the control group of this process and its parents (version 2 of control groups). The lowest limit
+/// applies, so all limits are shown.
 fn control_groups(files: &SystemFiles) -> Vec<Observation> {
     let own = files.text("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").trim().to_string();

@@ -1,4 +1,4 @@
-//! Processors, memory, clock, and how transfers run.
+//! Checks of processors, memory, clock, and the engine for asynchronous transfers.
 
 use jetcell_vfs::{Backend, RealOptions, RealVfs};
 use jetcell_workload::units::human_bytes;
@@ -6,13 +6,13 @@ use jetcell_workload::units::human_bytes;
 use super::observation::Observation;
 use super::system_files::SystemFiles;
 
-/// Name of the block of observations that belong to no directory.
+/// Heading of the observations that do not belong to a directory.
 pub(super) const MACHINE: &str = "Machine";
 
-/// Tasks of other programs may wait for processors this share of the time, in percent.
+/// Maximum share of time, in percent, during which tasks of other programs may wait for processors.
 const MOST_PRESSURE: f64 = 10.0;
 
-/// Clock sources that a process reads without a system call.
+/// Clock sources that a process can read without a system call.
 const FAST_CLOCKS: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "timebase"];
 
@@ -34,7 +34,7 @@ fn processors(files: &SystemFiles) -> Observation {
     Observation::good(MACHINE, "processors", format!("{} × {model}", count.max(1)))
 }
 
-/// The value after `key` and a colon.
+/// Returns the value after `key` and a colon.
 fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
     Some(rest.trim())

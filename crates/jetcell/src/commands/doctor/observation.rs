@@ -2,15 +2,15 @@
 
 use serde::Serialize;
 
-/// What an observation means for a measurement.
+/// Importance of an observation for a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Weight {
-    /// As a measurement needs it.
+    /// Suitable for a measurement.
     Good,
-    /// To be known when results are read or compared.
+    /// Relevant when results are read or compared.
     Note,
-    /// To be changed before a measurement.
+    /// Must be changed before a measurement.
     Change,
 }
 
@@ -24,17 +24,17 @@ impl Weight {
     }
 }
 
-/// One line of the output.
+/// One observation, shown as one line of the output.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Observation {
-    /// `Machine`, or a directory.
+    /// Subject of the observation: `Machine`, or a directory.
     pub(super) about: String,
-    /// What was examined, such as `direct I/O`.
+    /// Property that was examined, such as `direct I/O`.
     pub(super) subject: &'static str,
     pub(super) weight: Weight,
-    /// What was found, with units.
+    /// Value that was found, with units.
     pub(super) state: String,
-    /// What to do, or what follows.
+    /// Recommended action or consequence.
     pub(super) advice: Option<String>,
 }
 

@@ -14,29 +14,31 @@ use super::observation::Observation;
 use super::system_files::SystemFiles;
 use crate::outcome::Failure;
 
-/// Syncs that are timed.
+/// Number of syncs that are timed.
 const SYNCS: usize = 20;
 
-/// A device that other programs use more than this share of the time spoils a measurement, in percent.
+/// Maximum share of time, in percent, during which other programs may use a device. Higher use distorts a
+/// measurement.
 const MOST_BUSY: f64 = 5.0;
 
-/// A spinning disk needs several milliseconds to reach a sector. A faster sync did not reach the disk.
+/// Minimum duration of a sync on a spinning disk. A disk needs several milliseconds to reach a sector, so a faster
+/// sync did not reach the disk.
 const FASTEST_SPINNING_SYNC: Duration = Duration::from_millis(1);
 
-/// File systems whose files are in another machine or in another program.
+/// File systems whose files are stored by another machine or another program.
 const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs"];
 
-/// A directory that exists and can be written to.
+/// A directory that exists and is writable.
 pub(super) struct ReadyDirectory {
     path: PathBuf,
-    /// Duration of each sync of a write of 4 KiB, sorted.
+    /// Duration of each sync of a 4 KiB write, sorted.
     syncs: Vec<Duration>,
     free: u64,
     total: u64,
 }
 
 impl ReadyDirectory {
-    /// Opens a directory and times syncs in a file without a name, of which nothing is left.
+    /// Opens a directory and times syncs of an unnamed file, which is removed when it is closed.
     pub(super) fn open(path: &Path) -> Result<ReadyDirectory, Failure> {
         let shown = path.display();
         let metadata = fs::metadata(path)
@@ -79,7 +81,7 @@ fn time_syncs(file: &File) -> std::io::Result<Vec<Duration>> {
     Ok(syncs)
 }
 
-/// The share of the time in which each directory's device was busy, in percent, while this program did nothing.
+/// Returns the share of time, in percent, during which each directory's device was busy while this program was idle.
 pub(super) fn busy_shares(
     files: &SystemFiles,
     directories: &[ReadyDirectory],
@@ -229,7 +231,7 @@ fn scheduler(about: &str, device: &Device) -> Option<Observation> {
     })
 }
 
-/// What lies between the file system and the disks: loop devices, device mapper, Linux RAID.
+/// Returns the layers between the file system and the disks: loop devices, device mapper, Linux RAID.
 fn layers(files: &SystemFiles, about: &str, device: &Device) -> Vec<Observation> {
     let at = |file: &str| files.line(format!("/sys/block/{}/{file}", device.name));
     let mut all = Vec::new();

@@ -1,9 +1,9 @@
-//! The files of `/proc` and `/sys`. Tests use a directory with files of other machines.
+//! Access to the files of `/proc` and `/sys`. Tests use a directory with files from other machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Reads files below a root directory.
+/// Reader of files below a root directory.
 pub(super) struct SystemFiles {
     root: PathBuf,
 }
@@ -18,23 +18,24 @@ impl SystemFiles {
         SystemFiles { root: root.to_path_buf() }
     }
 
-    /// The path of a file, given as an absolute path.
+    /// Returns the path of a file below the root. `path` is absolute.
     pub(super) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// The text of a file; `None` if it cannot be read.
+    /// Returns the text of a file, or `None` if it cannot be read.
     pub(super) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         fs::read_to_string(self.path(path)).ok()
     }
 
-    /// The text of a file with one line; `None` if it cannot be read or is empty.
+    /// Returns the text of a file with one line, or `None` if it cannot be read or is empty.
     pub(super) fn line(&self, path: impl AsRef<Path>) -> Option<String> {
         self.text(path).map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
     }
 
-    /// The value in a file that shows all values and the active one in brackets, as `none [mq-deadline]`.
+    /// Returns the active value from a file that lists all values with the active one in brackets, such as `none
+    /// [mq-deadline]`.
     pub(super) fn active(&self, path: impl AsRef<Path>) -> Option<String> {
         let all = self.line(path)?;
         let active =
@@ -42,7 +43,7 @@ impl SystemFiles {
         Some(active.unwrap_or(all))
     }
 
-    /// The names in a directory, sorted; none if it cannot be read.
+    /// Returns the sorted names in a directory, or an empty list if it cannot be read.
     pub(super) fn names(&self, path: impl AsRef<Path>) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().filter_map(Result::ok);
         let mut names: Vec<String> =
@@ -51,7 +52,8 @@ impl SystemFiles {
         names
     }
 
-    /// The share of the last 10 s in which some tasks waited for a resource, in percent (`cpu`, `memory` or `io`).
+    /// Returns the share of the last 10 s, in percent, during which some tasks waited for a resource (`cpu`, `memory`
+    /// or `io`).
     pub(super) fn pressure(&self, resource: &str) -> Option<f64> {
         let text = self.text(format!("/proc/pressure/{resource}"))?;
         let some = text.lines().find(|line| line.starts_with("some "))?;

@@ -1,4 +1,4 @@
-//! `jetcell test durability`: does storage keep what it acknowledged?
+//! `jetcell test durability`: tests whether storage keeps the writes that it acknowledged.
 
 mod tested;
 
@@ -46,46 +46,46 @@ docs/lab.md tells how to cut the power with a switch, IPMI, or a virtual machine
 
 Exit code: 0 written, or everything acknowledged is there; 1 an operation failed, or something is missing; 2 could not run.";
 
-/// Time between two lines of progress.
+/// Interval between progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// Which start of the kernel this is.
+/// File with the identifier of the current boot of the kernel.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const SAME_HOST: &str = "127.0.0.1";
-/// Begin of the address of a witness.
+/// Prefix of the network address of a witness.
 const TCP: &str = "tcp:";
 
-/// Finds out whether storage keeps what it acknowledged when the power is cut
+/// Test whether storage keeps the writes that it acknowledged when the power is cut
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DurabilityTest {
-    /// Directory on the storage that is tested, or array:DIR or array:DIR/LUN
+    /// Directory on the storage under test, or array:DIR or array:DIR/LUN
     #[arg(value_name = "DIR", required_unless_present = "listen", conflicts_with = "listen")]
     directory: Option<PathBuf>,
-    /// Witness that keeps what was acknowledged: tcp:HOST:PORT, or a new file on another disk
+    /// Witness that records the acknowledged writes: tcp:HOST:PORT, or a new file on another disk
     #[arg(long, value_name = "WITNESS", required_unless_present_any = ["listen", "verify"])]
     witness: Option<String>,
-    /// What the storage has to survive
+    /// Failure that the storage must survive
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LevelName::Power, conflicts_with_all = ["verify", "listen"])]
     level: LevelName,
-    /// End after this time, for example 60s [default: at the cut, or at Ctrl-C]
+    /// End after this time, for example 60s [default: at the power cut, or at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["verify", "listen"])]
     duration: Option<TimeSpan>,
-    /// Decides about all operations [default: the time]
+    /// Seed of all operations [default: the current time]
     #[arg(long, value_name = "N", conflicts_with_all = ["verify", "listen"])]
     seed: Option<u64>,
-    /// Leave out the transactions of the ESE engine
+    /// Run no transactions of the ESE engine
     #[arg(long, conflicts_with_all = ["verify", "listen"])]
     no_transactions: bool,
     /// Compare the directory with the journal of the witness
     #[arg(long, value_name = "JOURNAL", conflicts_with_all = ["witness", "listen"])]
     verify: Option<PathBuf>,
-    /// Verify although this machine was not restarted: only the storage was cut off, and mounted again
+    /// Verify without a restart of this machine: only the storage was cut off, and mounted again
     #[arg(long, requires = "verify")]
     same_boot: bool,
-    /// Be the witness of a writer on another host, or in another process
+    /// Run as the witness of a writer on another host, or in another process
     #[arg(long, value_name = "[ADDRESS:]PORT", requires = "journal")]
     listen: Option<String>,
-    /// File that the witness keeps the journal in
+    /// File in which the witness stores the journal
     #[arg(long, value_name = "FILE", requires = "listen")]
     journal: Option<PathBuf>,
     /// Directory for the verdict as report.html, report.md and result.json; it must be empty or new
@@ -99,14 +99,14 @@ pub struct DurabilityTest {
     quiet: bool,
 }
 
-/// What the storage has to survive.
+/// Failure that the storage must survive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum LevelName {
     /// The writer is killed
     Process,
     /// The machine is reset; drives keep their power
     Reset,
-    /// The power is cut, of the drives too
+    /// The power is cut, also that of the drives
     Power,
 }
 
@@ -178,7 +178,7 @@ impl DurabilityTest {
         }
     }
 
-    /// Writes until it is stopped, the time is over, or the storage fails.
+    /// Writes until the test is stopped, the time has passed, or the storage fails.
     fn work(&self, tested: &Tested, storage: &TestedStorage, cancel: &Cancel) -> Result<Written, Failure> {
         let mut witness = self.witness()?;
         let clock = storage.direct.clock();
@@ -208,7 +208,7 @@ impl DurabilityTest {
         })
     }
 
-    /// Refuses a file on a disk that is cut, too.
+    /// Fails if the witness is a file on a disk that is cut off together with the tested storage.
     fn refuse_near_witness(&self, tested: &Tested) -> Result<(), Failure> {
         let name = self.witness.as_deref().filter(|name| !name.starts_with(TCP)).map(Path::new);
         let Some(path) = name.filter(|_| self.level != LevelName::Process) else { return Ok(()) };

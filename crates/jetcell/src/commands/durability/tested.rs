@@ -1,4 +1,4 @@
-//! The storage that a durability test is about: a directory of this machine, or an array in this process.
+//! The storage under test: a directory of this machine, or an array in this process.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use crate::commands::empty_directory::require_empty;
 use crate::commands::storage_test::array_volumes::{ArrayVolumes, files_of_array, of_directories};
 use crate::outcome::Failure;
 
-/// Space that the writer may need.
+/// Free space in bytes that the writer may need.
 const SPACE: u64 = 128 << 20;
 
-/// A directory, or an array or LUN by its path.
+/// A tested directory, or a tested array or LUN, given by its path.
 pub struct Tested {
-    /// As it was given.
+    /// Path as the user gave it.
     given: PathBuf,
-    /// Without `array:`, absolute.
+    /// Absolute path without `array:`.
     directory: PathBuf,
-    /// Something on each disk of it that exists.
+    /// An existing path on each disk of the storage.
     places: Vec<PathBuf>,
     is_array: bool,
 }
 
 impl Tested {
-    /// Finds out what is meant. Nothing is opened.
+    /// Determines the kind of the storage. Nothing is opened.
     pub fn of(given: &Path) -> Result<Tested, Failure> {
         let shown = given.display();
         if fs::metadata(given).is_ok_and(|found| found.file_type().is_block_device()) {
@@ -50,7 +50,7 @@ impl Tested {
         Ok(Tested { given: given.into(), directory, places, is_array })
     }
 
-    /// The directory of the test.
+    /// Returns the directory of the test.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -59,12 +59,12 @@ impl Tested {
         self.is_array
     }
 
-    /// Something on the storage that exists.
+    /// Returns an existing path on the storage.
     pub fn place(&self) -> &Path {
         self.places.first().map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// Why a file in this directory would be lost with the storage.
+    /// Returns the reason why a file in `directory` would be lost with the storage, or `None` if it would not.
     pub fn shares_a_disk_with(&self, directory: &Path) -> io::Result<Option<String>> {
         let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
         for place in &self.places {
@@ -78,7 +78,7 @@ impl Tested {
         Ok(None)
     }
 
-    /// Opens it, does something with it, and shuts it down again.
+    /// Opens the storage, runs `work` on it, and shuts it down again.
     pub fn with<T>(&self, work: impl FnOnce(&TestedStorage) -> Result<T, Failure>) -> Result<T, Failure> {
         let arrays = if self.is_array { vec![self.directory.clone()] } else { Vec::new() };
         let volumes = ArrayVolumes::mount(arrays)?;
@@ -92,7 +92,7 @@ impl Tested {
         done.and_then(|done| closed.map(|()| done))
     }
 
-    /// Refuses storage with files, and without space.
+    /// Fails if the storage contains files or has too little free space.
     pub fn require_room(&self, vfs: &dyn Vfs) -> Result<(), Failure> {
         let shown = self.given.display();
         match self.is_array {

@@ -1,4 +1,4 @@
-//! File systems that `jetcell test filesystems` makes: options, refusals, and what killed tests left.
+//! File systems that `jetcell test filesystems` creates: options, checks, and leftovers of killed tests.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,17 @@ use crate::commands::load_turns::{LoadTurns, Stopped, look_at};
 use crate::console;
 use crate::outcome::Failure;
 
-/// Where a test with a device has its mount points.
+/// Directory of the mount points of a test on a device.
 const MOUNT_POINTS: &str = "/run";
 
-/// The options of file systems that are made.
+/// Options of file systems that the test creates.
 #[derive(Args)]
 pub struct MadeFilesystems {
-    /// File systems to make, as root: ext4, ext4-fscrypt, xfs, btrfs, btrfs-nodatacow, f2fs, gocryptfs, luks, ntfs, zfs. What this
-    /// machine cannot make is skipped and named
+    /// File systems to create, as root: ext4, ext4-fscrypt, xfs, btrfs, btrfs-nodatacow, f2fs, gocryptfs, luks, ntfs,
+    /// zfs. Those that this machine cannot create are skipped and named
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     make: Vec<FilesystemKind>,
-    /// File systems to make, with their options, free space and aging: a TOML file
+    /// TOML file with file systems to create, with their options, free space and aging
     #[arg(long, value_name = "FILE", conflicts_with = "make")]
     make_list: Option<PathBuf>,
     /// Directory for images, one for each file system; they are removed at the end
@@ -33,30 +33,31 @@ pub struct MadeFilesystems {
     /// Size of an image
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = image_size)]
     image_size: ByteSize,
-    /// Device or partition instead of images: every file system is made on it again for each turn
+    /// Device or partition to use instead of images: every file system is created on it again for each turn
     #[arg(long, value_name = "DEVICE", conflicts_with = "images", requires = "erase")]
     device: Option<PathBuf>,
     /// Overwrite the device
     #[arg(long, requires = "device")]
     erase: bool,
-    /// Overwrite file systems, partitions or members of arrays on the device, too
+    /// Also overwrite file systems, partitions or array members on the device
     #[arg(long, requires = "erase")]
     force: bool,
     /// With --make: space that other files use, in percent
     #[arg(long, value_name = "PERCENT", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=80))]
     fill: u8,
-    /// With --make: how often files are written until 90 % are in use, and removed in random order, before the test
+    /// With --make: number of aging rounds before the test, in which files are written until 90 % are in use, and
+    /// removed in random order
     #[arg(long, value_name = "ROUNDS", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=100))]
     aging: u16,
-    /// First remove mounts and images that killed tests left: in the directory of images, or without one whatever is still mounted
-    /// or attached; alone, do nothing else
+    /// First remove mounts and images that killed tests left: in the directory of images, or without one everything
+    /// that is still mounted or attached; without other options, do nothing else
     #[arg(long)]
     clean_up: bool,
 }
 
 fn image_size(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
-    // The block size of every file system divides it.
+    // The minimum is a multiple of the block size of every file system.
     match size.0 >= SMALLEST_IMAGE {
         true => Ok(ByteSize(size.0 >> 20 << 20)),
         false => Err(format!("an image needs {} or more", human_bytes(SMALLEST_IMAGE))),
@@ -64,18 +65,19 @@ fn image_size(text: &str) -> Result<ByteSize, String> {
 }
 
 impl MadeFilesystems {
-    /// Whether file systems are to be made.
+    /// Returns true if file systems are to be created.
     pub fn is_asked(&self) -> bool {
         !self.make.is_empty() || self.make_list.is_some()
     }
 
-    /// The directory of images or mount points.
+    /// Returns the directory of images or mount points.
     fn place(&self) -> &Path {
         self.images.as_deref().unwrap_or(Path::new(MOUNT_POINTS))
     }
 
-    /// Removes what killed tests left, if that is asked for; otherwise says how. Without a directory of images, what is mounted or
-    /// attached in other places is removed, too.
+    /// Removes leftovers of killed tests if that was requested. Otherwise fails with a message that explains how to
+    /// remove them. Without a directory of images, leftovers that are mounted or attached elsewhere are removed as
+    /// well.
     pub fn look_for_leftovers(&self) -> Result<(), Failure> {
         if !self.is_asked() && !self.clean_up {
             return Ok(());
@@ -99,7 +101,7 @@ impl MadeFilesystems {
         Ok(())
     }
 
-    /// Names what killed tests left mounted or attached in other places, and what removes it.
+    /// Lists leftovers of killed tests that are mounted or attached elsewhere, with the command that removes them.
     pub fn note_leftovers_elsewhere(&self) {
         for leftover in self.leftovers_elsewhere() {
             let path = leftover.path();
@@ -119,7 +121,8 @@ impl MadeFilesystems {
             .collect()
     }
 
-    /// Why the test could not take apart what it made, and what removes that.
+    /// Returns the error for file systems that could not be removed after the test, with the command that removes
+    /// them.
     pub fn left_in_use(&self, error: &SystemError) -> Failure {
         let place = self.images.as_ref().map(|place| format!("--images {} ", place.display()));
         let place = place.unwrap_or_default();
@@ -127,7 +130,7 @@ impl MadeFilesystems {
             .into()
     }
 
-    /// What is made, and what this machine cannot make.
+    /// Returns the file systems to create, and those that this machine cannot create.
     pub fn specifications(&self) -> Result<(Vec<Specification>, Vec<SkippedFilesystem>), Failure> {
         let all = match &self.make_list {
             Some(file) => Specification::read_list(file)?,
@@ -163,7 +166,7 @@ impl MadeFilesystems {
         Ok((made, skipped))
     }
 
-    /// The place of so many file systems. Nothing is written if it cannot have them.
+    /// Creates the maker for `made` file systems. Fails without writing anything if the space does not suffice.
     pub fn maker(&self, made: usize) -> Result<FilesystemMaker<'static>, Failure> {
         let medium = match &self.device {
             Some(device) => {
@@ -193,7 +196,7 @@ impl MadeFilesystems {
     }
 }
 
-/// A turn on a file system that is made: it is mounted only for that time.
+/// Runs a turn on a file system that the test creates. The file system is mounted only during the turn.
 pub fn measure_made(
     maker: &FilesystemMaker<'_>,
     (number, specification): (usize, &Specification),

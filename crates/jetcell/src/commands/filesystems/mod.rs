@@ -1,4 +1,4 @@
-//! `jetcell test filesystems`: the mail load on several file systems, in turns.
+//! `jetcell test filesystems`: runs the mail load on several file systems alternately.
 
 mod made;
 
@@ -52,7 +52,7 @@ A list for --make-list:
 
 Exit code: 0 compared, 1 stopped early, 2 could not run.";
 
-/// Runs the mail load on several file systems in turns, and compares them with confidence intervals
+/// Run the mail load on several file systems alternately, and compare them with confidence intervals
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FilesystemsTest {
@@ -67,25 +67,26 @@ pub struct FilesystemsTest {
     /// Size of the database in each directory [default: 1GiB, or as in --config]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<DatabaseSize>,
-    /// Measured time of a turn in each directory [default: 60s, or as in --config]
+    /// Measured time of each turn in each directory [default: 60s, or as in --config]
     #[arg(long, value_name = "TIME", value_parser = span)]
     duration: Option<TimeSpan>,
-    /// Other options of the load: a configuration file of jetcell test performance
+    /// Configuration file of jetcell test performance with other options of the load
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// End when the intervals of the differences of transactional I/O are within so many percent to both sides
+    /// End when the confidence intervals of the differences in transactional I/O are within plus or minus this
+    /// percentage
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
     precision: f64,
-    /// Fewest turns
+    /// Minimum number of turns
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     fewest_turns: u16,
-    /// Most turns
+    /// Maximum number of turns
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     turns: u16,
-    /// Begin no further turn after this time
+    /// Start no further turn after this time
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = span)]
     longest: TimeSpan,
-    /// Show every difference with the sign of the change; otherwise positive is better
+    /// Show every difference as a signed change; by default, positive values are improvements
     #[arg(long)]
     signs_of_change: bool,
     /// Print the result as JSON
@@ -122,7 +123,7 @@ impl FilesystemsTest {
         }
     }
 
-    /// The result; `None` if leftovers were removed and nothing else was asked for.
+    /// Runs the test. Returns `None` if leftovers were removed and nothing else was requested.
     fn test(&self) -> Result<Option<FilesystemTest>, Stopped> {
         self.made.look_for_leftovers().map_err(Stopped::Failed)?;
         let Some(output) = &self.output else {
@@ -132,7 +133,7 @@ impl FilesystemsTest {
         let plan = self.prepare(output).map_err(Stopped::Failed)?;
         self.made.note_leftovers_elsewhere();
         let turns = LoadTurns::new(plan.options.clone(), !plan.made.is_empty())?;
-        // Behind the handler of Ctrl-C, which would leave the directory of the maker.
+        // Created after the handler of Ctrl-C is installed. Otherwise Ctrl-C would leave the directory of the maker.
         let maker = (!plan.made.is_empty()).then(|| self.made.maker(plan.made.len())).transpose();
         let maker = maker.map_err(Stopped::Failed)?;
         let tested = self.compared(&plan, maker.as_ref(), &turns, output).and_then(|mut result| {
@@ -149,7 +150,7 @@ impl FilesystemsTest {
         match (tested, closed) {
             (tested, Ok(())) => tested.map(Some),
             (Ok(_), Err(left)) => Err(Stopped::Failed(left)),
-            // Both have to be said: why the test ended, and what it could not take apart.
+            // Both errors are reported: the reason why the test ended, and the file systems that it could not remove.
             (Err(stopped), Err(left)) => {
                 print_error(left);
                 Err(stopped)
@@ -166,7 +167,7 @@ impl FilesystemsTest {
     ) -> Result<FilesystemTest, Stopped> {
         let named = |path: &PathBuf| look_at(&path.display().to_string(), path);
         let mut tested: Vec<TestedDirectory> = self.directories.iter().map(named).collect();
-        // What a made file system looks like is known when it is mounted.
+        // The properties of a created file system are known only when it is mounted.
         tested.extend(plan.made.iter().map(|one| look_at(&one.name, Path::new(""))));
         let names: Vec<String> = tested.iter().map(|one| one.name.clone()).collect();
         let limits = Limits {
@@ -202,7 +203,7 @@ impl FilesystemsTest {
         Ok(result)
     }
 
-    /// What is tested, after everything is checked that can be before anything is written.
+    /// Returns the plan of the test. Everything that can be checked before the first write is checked here.
     fn prepare(&self, output: &Path) -> Result<Plan, Failure> {
         require_empty(output, "result")?;
         for (at, path) in self.directories.iter().enumerate() {
@@ -226,11 +227,11 @@ impl FilesystemsTest {
     }
 }
 
-/// What a test does.
+/// Plan of a test.
 struct Plan {
-    /// The load.
+    /// Options of the load.
     options: Options,
-    /// File systems behind the directories.
+    /// File systems to create, tested after the directories.
     made: Vec<Specification>,
     skipped: Vec<SkippedFilesystem>,
 }

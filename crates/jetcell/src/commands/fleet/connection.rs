@@ -1,4 +1,5 @@
-//! The options of the connection to a NATS server. Secrets are in files, because every user of a machine can read arguments.
+//! Options of the connection to a NATS server. Secrets are read from files, because every user of a machine can see
+//! arguments.
 
 use std::path::PathBuf;
 
@@ -7,13 +8,14 @@ use jetcell_fleet::bus::Access;
 
 use crate::commands::tls_client::TlsClient;
 
-/// Where the server is, and how it is entered.
+/// Address and credentials of the server.
 #[derive(Args, Clone)]
 pub struct ConnectionOptions {
-    /// Address of a NATS server, such as nats://head:4222 or tls://head:4222; commas separate those of a cluster
+    /// Address of a NATS server, such as nats://head:4222 or tls://head:4222; commas separate the addresses of a
+    /// cluster
     #[arg(long, value_name = "URL")]
     pub nats: Option<String>,
-    /// File with the token of the server
+    /// File with the token for the server
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// File with credentials: JWT and seed
@@ -27,7 +29,7 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// The access to the server at this address.
+    /// Returns the parameters to connect to the server at this address.
     pub fn access(&self, url: String) -> Access {
         Access {
             url,

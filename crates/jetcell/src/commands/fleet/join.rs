@@ -1,4 +1,4 @@
-//! `jetcell fleet join`: a host takes part.
+//! `jetcell fleet join`: lets a host take part in a fleet test.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ use crate::console;
 use crate::live::{Monitor, Progress, Watcher};
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Time in which a NATS server may start.
+/// Maximum time that a NATS server may need to start.
 const SERVER_START: Duration = Duration::from_secs(30);
 
-/// Pause before a server is tried again.
+/// Pause before the next attempt to connect to a server.
 const CONNECT_AGAIN: Duration = Duration::from_millis(300);
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ anything else. A host that hears nothing from the coordinator for the lease of t
 Exit code: 0 the result is handed in and the own verdict is a pass, 1 it is not, or nobody took the result, 2 could not run.
 Ctrl-C stops the test of this host cleanly; its result is still handed in.";
 
-/// Takes part in the test of a fleet
+/// Take part in the test of a fleet
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FleetJoin {
@@ -50,25 +50,25 @@ pub struct FleetJoin {
     fleet: String,
     #[command(flatten)]
     connection: ConnectionOptions,
-    /// Directory below which tests may write; may be repeated
+    /// Directory in which tests may write; may be repeated
     #[arg(long, value_name = "DIR", required = true)]
     allow_dir: Vec<PathBuf>,
-    /// Most bytes of all databases of a test, with their growth and copies
+    /// Maximum size of all databases of a test, including their growth and copies
     #[arg(long, value_name = "SIZE")]
     max_size: Option<ByteSize>,
     /// Let tests replace existing databases (their option force)
     #[arg(long)]
     allow_replace: bool,
-    /// Number of this host, from 0; by default that of the launcher
+    /// Number of this host, from 0; by default taken from the launcher
     #[arg(long, value_name = "N")]
     rank: Option<u32>,
-    /// Number of hosts; by default that of the launcher
+    /// Number of hosts; by default taken from the launcher
     #[arg(long, value_name = "N", requires = "rank")]
     size: Option<u32>,
     /// Check that the coordinator has the same configuration as this file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// How long to wait for the coordinator
+    /// Maximum time to wait for the coordinator
     #[arg(long, value_name = "TIME", default_value = "10m")]
     timeout: TimeSpan,
     /// Show no progress
@@ -145,7 +145,7 @@ impl FleetJoin {
     }
 }
 
-/// Connects. Launchers start all hosts at once, so the server may not be there yet.
+/// Connects to the server. Launchers start all hosts at the same time, so the server may not be running yet.
 fn connect(access: &Access, session: &HostSession, interrupted: &StopSignal) -> Result<NatsBus, Failure> {
     let began = Instant::now();
     loop {
@@ -159,7 +159,7 @@ fn connect(access: &Access, session: &HostSession, interrupted: &StopSignal) -> 
     }
 }
 
-/// Says how it ended.
+/// Prints the result of the test and returns the outcome.
 fn told(left: Leaving, own: Option<(Verdict, String, PathBuf)>) -> Outcome {
     if let Some((_, reason, output)) = &own {
         console::note(&format!("This host: {reason}; results in {}", output.display()));

@@ -1,4 +1,4 @@
-//! `--metrics` of a coordinator: live figures of all hosts as OpenMetrics.
+//! `--metrics` of a coordinator: exports live figures of all hosts as OpenMetrics.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::monitor::{FleetMonitor, HostState};
 
 type Figure = fn(&HostState) -> Option<f64>;
 
-/// Name, help and value of each metric; `None` while there is no value.
+/// Name, help text and value of each metric. The value is `None` while it is not available.
 const FIGURES: [(&str, &str, Figure); 6] = [
     ("fleet_transactional_iops", "Database reads and writes per second", |host| Some(host.live?.iops)),
     ("fleet_database_bytes_per_second", "Bytes of these", |host| Some(host.live?.bytes_per_second)),

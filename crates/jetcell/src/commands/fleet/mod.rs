@@ -1,4 +1,4 @@
-//! `jetcell fleet`: one test over many hosts.
+//! `jetcell fleet`: runs one test on many hosts.
 
 mod connection;
 mod join;
@@ -17,7 +17,7 @@ use self::join::FleetJoin;
 use self::run::FleetRun;
 use crate::outcome::Outcome;
 
-/// Shown below the list of the commands.
+/// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
 Examples:
   jetcell fleet run --example-config > FLEET.toml
@@ -31,10 +31,10 @@ Examples:
 
 jetcell fleet COMMAND --help has more. Exit code: 0 pass, 1 fail, invalid or stopped early, 2 could not run.";
 
-/// The commands of fleets.
+/// Commands for fleets.
 #[derive(Subcommand)]
 pub enum Fleet {
-    /// Coordinate a test of many hosts, and make one result of theirs
+    /// Coordinate a test of many hosts, and combine their results into one
     Run(Box<FleetRun>),
     /// Take part in the test of a fleet, within limits that this host sets
     Join(Box<FleetJoin>),

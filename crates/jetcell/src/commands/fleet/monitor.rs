@@ -1,4 +1,4 @@
-//! What is shown of a fleet while it runs: one shared state for the terminal and for metrics.
+//! State of a running fleet, shared by the terminal view and the metrics.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use jetcell_fleet::message::LiveFigures;
 use jetcell_fleet::{Coordinator, Member};
 use parking_lot::{Mutex, MutexGuard};
 
-/// Lines of news that are kept.
+/// Maximum number of retained event lines.
 const NEWS: usize = 50;
 
-/// One host at one time.
+/// State of a host at one time.
 pub struct HostState {
     pub rank: u32,
     pub name: String,
-    /// What it does, in words.
+    /// Current activity of the host, in words.
     pub does: &'static str,
-    /// Part of that which is done, from 0 to 1.
+    /// Completed fraction of the current phase, from 0 to 1.
     pub fraction: f64,
     pub live: Option<LiveFigures>,
-    /// Time since its last message.
+    /// Time since the last message of the host.
     pub silence: Duration,
     pub is_lost: bool,
 }
 
-/// The fleet at one time.
+/// State of the fleet at one time.
 #[derive(Default)]
 pub struct FleetState {
-    /// The phase of the fleet.
+    /// Title of the current phase of the fleet.
     pub title: &'static str,
     pub since: Duration,
-    /// Hosts that are expected.
+    /// Number of hosts that are expected.
     pub expected: u32,
     pub hosts: Vec<HostState>,
-    /// The newest is the last.
+    /// Event lines, oldest first.
     pub news: VecDeque<String>,
 }
 
-/// The state of a fleet. Clones share it.
+/// Shared handle to the state of a fleet. Clones share the state.
 #[derive(Clone, Default)]
 pub struct FleetMonitor(Arc<Mutex<FleetState>>);
 
@@ -64,7 +64,8 @@ impl HostState {
 }
 
 impl FleetState {
-    /// Hosts with figures, and the sums of their database reads and writes and of the bytes of these, per second.
+    /// Returns the number of hosts with live figures, and the totals of their database I/O and of its bytes, both per
+    /// second.
     pub fn totals(&self) -> (usize, f64, f64) {
         self.hosts.iter().filter_map(|host| host.live).fold((0, 0.0, 0.0), |(hosts, iops, bytes), live| {
             (hosts + 1, iops + live.iops, bytes + live.bytes_per_second)
@@ -73,7 +74,7 @@ impl FleetState {
 }
 
 impl FleetMonitor {
-    /// The fleet is like this now.
+    /// Updates the state from the coordinator.
     pub fn set(&self, fleet: &Coordinator, now_ns: u64) {
         let mut state = self.0.lock();
         state.title = match (fleet.stopped(), fleet.open()) {
@@ -86,7 +87,7 @@ impl FleetMonitor {
         state.hosts = fleet.members().map(|host| HostState::of(fleet, host)).collect();
     }
 
-    /// Adds a line to the news.
+    /// Adds an event line.
     pub fn tell(&self, text: &str) {
         let mut state = self.0.lock();
         if state.news.len() == NEWS {

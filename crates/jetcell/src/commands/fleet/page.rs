@@ -10,10 +10,10 @@ use jetcell_workload::measurement::{InstanceSample, IoRates, Sample};
 
 use super::tables::{fleet_tables, verdict};
 
-/// A chart with more lines would not be readable.
+/// Maximum number of lines in a chart. A chart with more lines would not be readable.
 const MOST_LINES: usize = 24;
 
-/// The page with charts of all hosts over time.
+/// Returns the page with charts of all hosts over time.
 pub fn fleet_html(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> String {
     let title = format!("fleet {}: {}", fleet.name, fleet.test);
     let mut page = Page::new(title).text(&format!("{}: {}", verdict(fleet), fleet.reason));
@@ -49,7 +49,7 @@ fn charts(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Vec<Chart
     ]
 }
 
-/// The mean latency of all databases of a host in an interval, weighted by transfers.
+/// Returns the mean latency over all databases of a host in an interval, weighted by the number of transfers.
 fn mean_ms(sample: &Sample, kind: fn(&InstanceSample) -> IoRates) -> f64 {
     let all = || sample.instances.iter().map(kind);
     let transfers: f64 = all().map(|rates| rates.per_second).sum();

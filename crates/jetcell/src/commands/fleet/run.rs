@@ -23,7 +23,7 @@ use crate::console;
 use crate::live::{MetricsServer, Screen, restore_terminal};
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Where a server listens that this command starts, and where hosts look for one.
+/// Default address on which the command starts a server, and to which hosts connect.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
 
 const EXAMPLES: &str = "\
@@ -50,11 +50,11 @@ Files:
 Exit code: 0 pass, 1 fail, invalid or stopped early, 2 could not run.
 Ctrl-C stops the tests of all hosts cleanly, and each still reports; a second Ctrl-C ends at once.";
 
-/// Coordinates a test of many hosts
+/// Coordinate a test of many hosts
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FleetRun {
-    /// Configuration of the fleet
+    /// Configuration file of the fleet
     #[arg(long, value_name = "FILE", required_unless_present = "example_config")]
     config: Option<PathBuf>,
     /// Print a complete configuration with comments
@@ -62,22 +62,22 @@ pub struct FleetRun {
     example_config: bool,
     #[command(flatten)]
     connection: ConnectionOptions,
-    /// Address at which a server is started, if no --nats is given
+    /// Address on which a server is started if no --nats is given
     #[arg(long, value_name = "ADDRESS:PORT", default_value = DEFAULT_ADDRESS, conflicts_with = "nats")]
     listen: SocketAddr,
-    /// Certificate of the server that is started
+    /// Certificate of the server that this command starts
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "nats")]
     tls_cert: Option<PathBuf>,
-    /// Key of this certificate
+    /// Private key of this certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     #[command(flatten)]
     ssh: SshOptions,
-    /// Let each host measure its load alone first, one after the other, so that the report shows what hosts that share storage take
-    /// from each other; without a time, for as long as its test
+    /// Let each host first measure its load alone, one host after the other: the report then shows how hosts that
+    /// share storage slow each other down; without a time, each measures for the duration of its test
     #[arg(long, value_name = "TIME", num_args = 0..=1)]
     alone_first: Option<Option<TimeSpan>>,
-    /// Forget a run that has not ended, and begin a new one
+    /// Discard an unfinished run, and start a new one
     #[arg(long)]
     new: bool,
     /// Serve live figures of all hosts as OpenMetrics text over HTTP; without an address, on the loopback interface only
@@ -110,7 +110,7 @@ impl FleetRun {
         }
     }
 
-    /// Starts a server, if none is given.
+    /// Starts a server if no address of a server was given.
     fn server(&self, directory: &Path) -> Result<Option<NatsServer>, Failure> {
         if self.connection.nats.is_some() {
             return Ok(None);
@@ -190,7 +190,7 @@ impl FleetRun {
         if let Some(metrics) = &metrics {
             store.note(&format!("Metrics: {}", metrics.url()));
         }
-        // Hosts of a run that is taken up are there already.
+        // The hosts of a resumed run are already running.
         let is_new = coordinator.members().next().is_none();
         let token = self.connection.token_file.as_deref();
         let name = coordinator.config().name.clone();

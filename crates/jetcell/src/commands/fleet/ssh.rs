@@ -1,4 +1,4 @@
-//! `--ssh`: starts the hosts of a fleet by ssh, where no launcher is there.
+//! `--ssh`: starts the hosts of a fleet by ssh when there is no launcher.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,27 +10,29 @@ use jetcell_vfs::check_secret;
 use crate::commands::remote::MAX_TOKEN_FILE;
 use crate::outcome::Failure;
 
-/// Hosts that are started by ssh.
+/// Options of hosts that are started by ssh.
 #[derive(Args)]
 pub struct SshOptions {
-    /// Start the hosts by ssh, in the order of their ranks; jetcell must be in their path, and ssh must ask for no password
+    /// Start the hosts by ssh, in the order of their ranks; jetcell must be in their PATH, and ssh must not ask for a
+    /// password
     #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', requires = "ssh_allow_dir")]
     ssh: Vec<String>,
     /// With --ssh: the --allow-dir of every host
     #[arg(long, value_name = "DIR", requires = "ssh")]
     ssh_allow_dir: Option<PathBuf>,
-    /// With --ssh: address of the NATS server for the hosts, if it differs from that for the coordinator
+    /// With --ssh: address of the NATS server for the hosts, if it differs from the address for the coordinator
     #[arg(long, value_name = "URL", requires = "ssh")]
     ssh_nats: Option<String>,
-    /// With --ssh: certificates of the authorities that check the NATS server's, a file of each host
+    /// With --ssh: file on each host with the certificates of the authorities that verify the NATS server's
+    /// certificate
     #[arg(long, value_name = "FILE", requires = "ssh")]
     ssh_tls_ca: Option<PathBuf>,
 }
 
-/// The processes of ssh; they end when this is dropped.
+/// The ssh processes. They are killed when this is dropped.
 pub struct SshHosts(Vec<Child>);
 
-/// A word as a shell on the other side reads it.
+/// Quotes a word for the shell on the remote host.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
@@ -54,7 +56,7 @@ impl SshOptions {
         }
     }
 
-    /// Starts the hosts. Each reads the token of the server, if there is one, from its standard input.
+    /// Starts the hosts. If there is a token file, each host reads the token of the server from its standard input.
     pub fn start(&self, fleet: &str, url: &str, token: Option<&Path>) -> Result<SshHosts, Failure> {
         let mut hosts = SshHosts(Vec::new());
         let (url, size) = (self.ssh_nats.as_deref().unwrap_or(url), self.ssh.len().to_string());
@@ -79,7 +81,7 @@ impl SshOptions {
             let line = words.into_iter().map(quoted).collect::<Vec<_>>().join(" ");
             let mut command = Command::new("ssh");
             command.args(["-o", "BatchMode=yes", "--", host]).arg(line).stdin(input).stdout(Stdio::null());
-            // Ctrl-C is for the coordinator, which stops the hosts.
+            // Ctrl-C must reach only the coordinator, which stops the hosts.
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
             let child =
                 command.spawn().map_err(|error| format!("ssh cannot be started: {error}; install it"))?;
@@ -90,7 +92,7 @@ impl SshOptions {
 }
 
 impl SshHosts {
-    /// Waits until the hosts have left; those that were lost are not waited for.
+    /// Waits until the hosts have left. Lost hosts are skipped.
     pub fn end(mut self, is_lost: impl Fn(usize) -> bool) {
         for (rank, child) in self.0.iter_mut().enumerate() {
             if !is_lost(rank) {

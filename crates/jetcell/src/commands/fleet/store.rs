@@ -1,4 +1,4 @@
-//! What a coordinator keeps: its state, the results of hosts, and the result of the fleet.
+//! Files of a coordinator: its state, the results of hosts, and the result of the fleet.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,27 +26,27 @@ use crate::whole_file;
 
 const STATE: &str = "fleet-state.json";
 
-/// No state is longer: ten thousand hosts with a kilobyte each.
+/// Maximum size of the state file in bytes: ten thousand hosts with a few kilobytes each.
 const LONGEST_STATE: u64 = 64 << 20;
 
-/// Interval between two looks at the hosts for people and metrics.
+/// Interval between two updates of the displayed hosts and the metrics.
 const SHOW_EACH_NS: u64 = 500_000_000;
 
-/// The stored state with the directory of the run.
+/// The stored state of the coordinator with the directory of the run.
 #[derive(Serialize, Deserialize)]
 struct State {
     directory: PathBuf,
     saved: Saved,
 }
 
-/// Stores what a coordinator has, and shows how far it is.
+/// Stores the state and the results of a coordinator, and shows its progress.
 pub struct FleetStore {
     output: PathBuf,
     directory: PathBuf,
     quiet: bool,
     line: Option<ProgressLine>,
     monitor: FleetMonitor,
-    /// When the hosts were shown last, on the coordinator's clock.
+    /// Time on the coordinator's clock at which the hosts were last shown.
     shown_ns: u64,
     failed: bool,
 }
@@ -57,7 +57,7 @@ fn text_of(ns: u64) -> String {
 }
 
 impl FleetStore {
-    /// Looks into the directory of a fleet. If a run has not ended there, its state is returned. Nothing is written yet.
+    /// Opens the directory of a fleet. Returns the state of an unfinished run, if there is one. Writes nothing.
     pub fn open(
         config: &FleetConfig,
         new: bool,
@@ -89,17 +89,17 @@ impl FleetStore {
         ))
     }
 
-    /// The directory of the run.
+    /// Returns the directory of the run.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The live figures of the hosts.
+    /// Returns the monitor with the live figures of the hosts.
     pub fn monitor(&self) -> FleetMonitor {
         self.monitor.clone()
     }
 
-    /// Tells the user something.
+    /// Shows a message to the user.
     pub fn note(&self, text: &str) {
         self.monitor.tell(text);
         match &self.line {
@@ -113,14 +113,14 @@ impl FleetStore {
         self.directory.join(format!("host-{rank}"))
     }
 
-    /// Forgets a run that did not begin: no state and no empty directory is left.
+    /// Removes the state and the empty directories of a run that did not start.
     pub fn abandon(&self) {
         let _ = fs::remove_file(self.output.join(STATE));
         let _ = fs::remove_dir(&self.directory);
         let _ = fs::remove_dir(&self.output);
     }
 
-    /// Makes the result of the fleet from those of its hosts, and stores it.
+    /// Combines the results of the hosts into the result of the fleet, and stores it.
     pub fn finish(&mut self, coordinator: &Coordinator) -> Result<FleetResult, Failure> {
         self.line = None;
         let mut results = BTreeMap::new();
@@ -140,7 +140,7 @@ impl FleetStore {
                 write_run(&self.directory, result, &samples)?;
             }
             whole_file::write(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
-            // The last file, so that it stands for a complete directory.
+            // Written last, so its existence means that the directory is complete.
             whole_file::write(&self.directory.join("fleet.json"), &fleet.to_json())?;
             fs::remove_file(self.output.join(STATE))
         };
@@ -171,7 +171,7 @@ fn read_state(path: &Path) -> Result<Option<State>, Failure> {
     })
 }
 
-/// Writes a run as a test writes its own.
+/// Writes a run in the same form as a test writes its own run.
 fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std::io::Result<()> {
     create_private_directory(directory)?;
     result.plan.output = directory.into();

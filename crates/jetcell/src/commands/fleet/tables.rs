@@ -6,7 +6,7 @@ use jetcell_workload::result::Alone;
 use jetcell_workload::units::human_bytes;
 use jetcell_workload::{Bound, RuleState};
 
-/// The verdict in words.
+/// Returns the verdict in words.
 pub fn verdict(result: &FleetResult) -> &'static str {
     match result.verdict {
         FleetVerdict::Pass => "PASS",
@@ -16,7 +16,7 @@ pub fn verdict(result: &FleetResult) -> &'static str {
     }
 }
 
-/// A report for a terminal of this width.
+/// Formats a report for a terminal of this width.
 pub fn fleet_text(result: &FleetResult, width: usize) -> String {
     let mut text = wrapped(&format!("{}: ", verdict(result)), &result.reason, width);
     for table in fleet_tables(result) {
@@ -26,7 +26,7 @@ pub fn fleet_text(result: &FleetResult, width: usize) -> String {
     text
 }
 
-/// All tables, the most important ones first.
+/// Returns all tables, the most important first.
 pub fn fleet_tables(result: &FleetResult) -> Vec<Table> {
     let alone = alone_and_together(result);
     [sums(result), hosts(result)].into_iter().chain(alone).chain([clocks(result), rules(result)]).collect()
@@ -121,7 +121,8 @@ fn hosts(result: &FleetResult) -> Table {
     table
 }
 
-/// What hosts that share storage take from each other, if each was measured alone before.
+/// Returns the table that shows how hosts that share storage slow each other down. Returns `None` unless each host
+/// was first measured alone.
 fn alone_and_together(result: &FleetResult) -> Option<Table> {
     let measured: Vec<(&HostRow, &Alone)> =
         result.hosts.iter().filter_map(|row| Some((row, row.alone.as_ref()?))).collect();

@@ -1,4 +1,4 @@
-//! `--live` of a coordinator: a line for each host, in a terminal of any size.
+//! `--live` of a coordinator: a line for each host, for terminals of any size.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -9,11 +9,11 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 use super::monitor::{FleetState, HostState};
 use crate::live::time;
 
-/// Lines of news below the hosts.
+/// Number of event lines below the hosts.
 const NEWS_ROWS: u16 = 4;
-/// Fewest lines for hosts beside which news are shown.
+/// Minimum number of host lines required to show events.
 const HOST_ROWS: u16 = 6;
-/// Silence that is worth to be seen, in seconds.
+/// Seconds without a message after which a host is shown as silent.
 const SILENT: f64 = 3.0;
 
 const COLUMNS: [(&str, Constraint); 8] = [
@@ -27,7 +27,7 @@ const COLUMNS: [(&str, Constraint); 8] = [
     ("log write ms", Constraint::Length(12)),
 ];
 
-/// Draws everything.
+/// Draws the whole view.
 pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
     let area = frame.area();
     let news_rows = if area.height >= 3 + HOST_ROWS + NEWS_ROWS { NEWS_ROWS } else { 0 };
@@ -59,7 +59,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
     frame.render_widget(Line::from(help).reversed(), keys);
 }
 
-/// As many hosts as have room: those that need attention first.
+/// Draws the hosts that fit, those that need attention first.
 fn draw_hosts(frame: &mut Frame<'_>, area: Rect, state: &FleetState) {
     let room = usize::from(area.height.saturating_sub(1));
     let mut hosts: Vec<&HostState> = state.hosts.iter().collect();
@@ -75,7 +75,7 @@ fn draw_hosts(frame: &mut Frame<'_>, area: Rect, state: &FleetState) {
     frame.render_widget(Table::new(hosts.into_iter().map(row), widths).header(header), area);
 }
 
-/// Lost hosts, then silent ones, then those with slow reads.
+/// Returns the rank by need for attention: lost hosts, then silent hosts, then hosts with slow reads.
 fn attention(host: &HostState) -> f64 {
     match (host.is_lost, host.silence.as_secs_f64()) {
         (true, _) => f64::INFINITY,

@@ -1,4 +1,4 @@
-//! The result of maintenance, as text and as JSON.
+//! Output of maintenance results as text and as JSON.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::tasks::{Attached, ReturnedSpace, Tasks, Unattached};
 use crate::console;
 use crate::outcome::Outcome;
 
-/// What was done with a database.
+/// Result of maintenance for one database.
 #[derive(Default)]
 pub(super) struct Maintained {
     path: PathBuf,

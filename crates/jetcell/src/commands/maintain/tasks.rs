@@ -17,12 +17,12 @@ use crate::commands::recover::explained;
 use crate::console;
 use crate::outcome::{Failure, print_error};
 
-/// Time between two looks at the progress.
+/// Interval between two checks of the progress.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time between two lines of progress on a terminal.
+/// Interval between progress lines on a terminal.
 pub(super) const LINE: Duration = Duration::from_secs(2);
 
-/// What was asked for.
+/// Requested tasks.
 #[derive(Clone, Copy)]
 pub(super) struct Tasks {
     pub scan: bool,
@@ -32,26 +32,28 @@ pub(super) struct Tasks {
     pub trim: bool,
 }
 
-/// The space that a database has returned to the file system. `None`: not asked for, or stopped before.
+/// Space that a database has returned to the file system. `None`: the task was not requested, or was stopped before
+/// it started.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ReturnedSpace {
     pub shrink: Option<ShrinkReport>,
     pub trim: Option<TrimReport>,
 }
 
-/// Where a database is.
+/// Disk and share of the window of a database.
 struct Place {
-    /// The turn of its disk; `None`: it waits for no other database.
+    /// Turn for the disk. `None`: the database does not wait for other databases.
     turn: Option<Arc<ScanTurn>>,
-    /// Its place among the databases that share a window, and their number.
+    /// Index of the database among the databases that share a window, and the number of these databases.
     of_disk: (u32, u32),
 }
 
-/// Where the databases are.
+/// Disks and window shares of all databases.
 pub(super) struct Places(Vec<Place>);
 
 impl Places {
-    /// Databases in one directory are on one disk, and wait for each other unless `parallel` is true.
+    /// Assigns the databases to disks. Databases in one directory are on one disk, and wait for each other unless
+    /// `parallel` is true.
     pub fn of(vfs: &Arc<dyn Vfs>, set: &RecoverySet, parallel: bool) -> Places {
         let mut disks: Vec<(PathBuf, Arc<ScanTurn>, u32)> = Vec::new();
         let mut found = Vec::new();
@@ -76,7 +78,8 @@ impl Places {
         Places(found.into_iter().map(place).collect())
     }
 
-    /// Attaches the databases of the set; those that cannot be attached are given second, with the reason.
+    /// Attaches the databases of the set. The second list contains the databases that could not be attached, with the
+    /// reason.
     pub fn attach(self, instance: &Arc<Instance>, set: &RecoverySet) -> (Vec<Attached>, Vec<Unattached>) {
         let (mut attached, mut unattached) = (Vec::new(), Vec::new());
         for (found, place) in set.databases.iter().zip(self.0) {
@@ -105,12 +108,12 @@ pub(super) struct Unattached {
     pub failure: String,
 }
 
-/// An attached database, and the results that are not stored in it.
+/// An attached database, and the results that are not stored in the database.
 pub(super) struct Attached {
     pub database: Arc<Database>,
     place: Place,
     pub space: ReturnedSpace,
-    /// Why no more tasks run on this database.
+    /// Reason why no further tasks run on this database.
     pub failure: Option<String>,
 }
 
@@ -122,10 +125,10 @@ impl Attached {
     }
 }
 
-/// What is to be done with all databases.
+/// Tasks to run on all databases.
 pub(super) struct Schedule {
     pub scan: Option<ScanOptions>,
-    /// In the order in which they run.
+    /// Defragmentations in the order in which they run.
     pub defragmentations: Vec<DefragOptions>,
     pub shrink: bool,
     pub trim: bool,
@@ -133,7 +136,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// The tasks whose results are shown.
+    /// Returns the tasks whose results are shown.
     pub fn shown(&self) -> Tasks {
         let is_wanted = |kind| self.defragmentations.iter().any(|options| options.kind == kind);
         Tasks {
@@ -145,7 +148,7 @@ impl Schedule {
         }
     }
 
-    /// Refuses a window that is too short for all tasks on all databases.
+    /// Fails if the window is too short for all tasks on all databases.
     pub fn check_window(&self, places: &Places) -> Result<(), Failure> {
         if self.window.is_some() && self.scan.is_none() && self.defragmentations.is_empty() {
             return Err(
@@ -156,8 +159,9 @@ impl Schedule {
         places.0.iter().try_for_each(|place| self.window_of(0, place).map(|_| ()))
     }
 
-    /// Runs each task once on each database. Without a window one follows the other; with one, scan and defragmentations have
-    /// their parts, and what returns space comes last. A database whose task fails gets no other; the others go on.
+    /// Runs each task once on each database. Without a window, the tasks run one after the other. With a window, scan
+    /// and defragmentations run in their parts of it, and shrink and trim run last. After a failed task, no further
+    /// task runs on that database; the other databases continue.
     pub fn run(&self, instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) {
         let stopped = || stop.load(Ordering::SeqCst);
         for task in (0..self.defragmentations.len()).filter(|_| !stopped()) {
@@ -178,7 +182,7 @@ impl Schedule {
         }
     }
 
-    /// Shrinks and trims one database after the other.
+    /// Shrinks and trims the databases one after the other.
     fn return_space(&self, instance: &Instance, attached: &mut [Attached], stop: &AtomicBool) {
         for_each_sound(attached, |one| {
             let begins = |what: &str| {
@@ -198,7 +202,7 @@ impl Schedule {
         });
     }
 
-    /// The window of a task on a database: the scan is task 0.
+    /// Returns the part of the window for a task on a database. The scan is task 0.
     fn window_of(&self, task: usize, place: &Place) -> Result<Option<MaintenanceWindow>, Failure> {
         let tasks = usize::from(self.scan.is_some()) + self.defragmentations.len();
         let of_task = (task as u32, tasks as u32);
@@ -206,7 +210,7 @@ impl Schedule {
         share.map_err(|error| Failure::from(error.to_string()))
     }
 
-    /// Starts a defragmentation, by its place among them.
+    /// Starts a defragmentation, selected by its index.
     fn defragment(&self, instance: &Arc<Instance>, attached: &mut [Attached], task: usize) {
         for_each_sound(attached, |one| {
             let window = self.window_of(usize::from(self.scan.is_some()) + task, &one.place)?;
@@ -226,7 +230,7 @@ impl Schedule {
     }
 }
 
-/// Does a step on each database that has not failed, and notes the failures.
+/// Runs a step on each database that has not failed, and records failures.
 fn for_each_sound(attached: &mut [Attached], step: impl Fn(&mut Attached) -> Result<(), Failure>) {
     for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
         if let Err(what) = step(one) {
@@ -235,14 +239,14 @@ fn for_each_sound(attached: &mut [Attached], step: impl Fn(&mut Attached) -> Res
     }
 }
 
-/// What a task is doing.
+/// Current state of a task.
 struct TaskState {
     running: bool,
     failure: Option<String>,
     line: String,
 }
 
-/// What the tasks of a database are doing.
+/// Returns the states of the tasks of a database.
 fn states(database: &Database) -> [TaskState; 3] {
     let (scan, path) = (database.scan_progress(), database.path().display());
     let page = scan.position.map_or(0, |page| page.get());
@@ -265,7 +269,7 @@ fn states(database: &Database) -> [TaskState; 3] {
     ]
 }
 
-/// Waits until no task is running, or until they are to stop, and stops them.
+/// Waits until no task is running or `stop` is set, then stops the tasks.
 fn wait(instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) {
     let mut told = Instant::now();
     let end_tasks = |database: &Arc<Database>| {
@@ -277,7 +281,8 @@ fn wait(instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) 
         let mut running = false;
         for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
             let states = states(&one.database);
-            // A task that fails would be repeated as long as the instance runs, and others of its disk wait for their turn.
+            // A failed task is stopped, because the instance would repeat it forever while other databases of the
+            // disk wait for their turn.
             if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
                 end_tasks(&one.database);
                 one.note_failure(what);

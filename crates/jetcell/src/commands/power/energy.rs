@@ -1,4 +1,4 @@
-//! `jetcell power energy`: what a log says.
+//! `jetcell power energy`: evaluates the log of a meter.
 
 use std::path::PathBuf;
 
@@ -31,26 +31,26 @@ Examples:
 
 Exit code: 0 shown, 2 there is no figure.";
 
-/// Joules of a kilowatt-hour.
+/// Joules per kilowatt-hour.
 const JOULES_PER_KWH: f64 = 3.6e6;
 
-/// Shows the energy of a log, or of a run
+/// Show the energy of a log, or of a run
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowEnergy {
-    /// Log of a meter
+    /// Log file of a meter
     #[arg(value_name = "LOG", required_unless_present = "kwh", conflicts_with = "kwh")]
     log: Option<PathBuf>,
     /// Kilowatt-hours that a meter counted, instead of a log
     #[arg(long, value_name = "KWH", requires_all = ["hours", "scope"], value_parser = above_zero)]
     kwh: Option<f64>,
-    /// Hours in which it counted them
+    /// Duration of this measurement in hours
     #[arg(long, value_name = "H", requires = "kwh", value_parser = above_zero)]
     hours: Option<f64>,
-    /// What the meter measured, if the log does not say it: drive, enclosure, server or processor
+    /// Scope of the meter, if the log does not contain it: drive, enclosure, server or processor
     #[arg(long, value_name = "SCOPE")]
     scope: Option<Scope>,
-    /// Only the measured time of this run
+    /// Evaluate only the measured time of this run
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
     #[command(flatten)]
@@ -63,14 +63,14 @@ pub struct ShowEnergy {
     json: bool,
 }
 
-/// What is known of the energy.
+/// Energy use, and the source of the data.
 struct Shown<'s> {
     energy: Energy,
     seconds: f64,
     joules: f64,
-    /// How it is known.
+    /// Source of the data, in words.
     source: &'static str,
-    /// Transactional I/O per second of the run.
+    /// Transactional I/O operations per second of the run.
     iops: Option<f64>,
     currency: Option<&'s str>,
 }
@@ -111,7 +111,7 @@ impl ShowEnergy {
         Ok(())
     }
 
-    /// The energy of the log, or as it was typed in.
+    /// Returns the energy from the log, or as the user entered it.
     fn known(&self) -> Result<Shown<'_>, Failure> {
         let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
         let run = self.run.as_deref().map(Stored::read).transpose().map_err(|error| error.to_string())?;

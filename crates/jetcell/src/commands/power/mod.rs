@@ -1,4 +1,4 @@
-//! `jetcell power`: records what a test draws, and says what it costs.
+//! `jetcell power`: records the power use of a test, and calculates its cost.
 
 mod energy;
 mod record;
@@ -18,7 +18,7 @@ use self::record::Record;
 use crate::console::print;
 use crate::outcome::Outcome;
 
-/// Shown below the list of the commands.
+/// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
 Examples:
   jetcell power meters
@@ -37,10 +37,10 @@ Examples:
 
 Exit code: 0 a meter gives figures, 1 none does.";
 
-/// The commands of power meters.
+/// Commands for power meters.
 #[derive(Subcommand)]
 pub enum Power {
-    /// Show the meters of this machine, and why a meter gives no figure
+    /// Show the meters of this machine, and the reason if a meter has no reading
     #[command(after_help = METERS_EXAMPLES)]
     Meters,
     /// Read a meter while a command runs, or until Ctrl-C

@@ -33,26 +33,26 @@ goes on, and the log has a gap: what spans the gap has no energy.
 
 Exit code: of the command, if it is 0 or 1; 2 if it ended otherwise, or if the meter failed.";
 
-/// Time between two looks at the command.
+/// Interval between two checks of the command.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Reads a meter while a command runs, or until Ctrl-C
+/// Read a meter while a command runs, or until Ctrl-C
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Record {
-    /// The meter
+    /// Meter to read
     #[arg(long, value_name = "METER")]
     meter: MeterKind,
-    /// What the meter measures: drive, enclosure, server or processor [default: what the meter knows]
+    /// Scope of the meter: drive, enclosure, server or processor [default: reported by the meter]
     #[arg(long, value_name = "SCOPE")]
     scope: Option<Scope>,
-    /// The log, a new file
+    /// File for the log; it must be new
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// Time between two readings, 100ms to 10s: the counters of processors begin again within a minute or more
+    /// Interval between two readings, 100ms to 10s: the counters of processors wrap within a minute or more
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: TimeSpan,
-    /// The command and its arguments
+    /// Command to run, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -108,7 +108,7 @@ impl Record {
     }
 }
 
-/// The command, if there is one. Ctrl-C reaches it, too, and its end ends the log.
+/// The running command, if there is one. It also receives Ctrl-C, and the log ends when it exits.
 struct Running(Option<Child>);
 
 impl Running {

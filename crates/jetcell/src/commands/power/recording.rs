@@ -1,4 +1,4 @@
-//! A meter that is read into a log, by the caller or by a thread.
+//! Recording of a meter into a log, by the caller or by a thread.
 
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -14,12 +14,12 @@ use crate::outcome::Failure;
 pub struct Recording {
     meter: Meter,
     recorder: Recorder,
-    /// Readings that failed.
+    /// Number of failed readings.
     pub failures: u64,
 }
 
 impl Recording {
-    /// Opens a meter and begins a new log with a first reading.
+    /// Opens a meter and creates a log with a first reading.
     pub fn begin(kind: &MeterKind, scope: Option<Scope>, output: &Path) -> Result<Recording, Failure> {
         let scope = match (scope, kind.scope()) {
             (None, None) => {
@@ -39,7 +39,7 @@ impl Recording {
         Ok(Recording { meter, recorder, failures: 0 })
     }
 
-    /// Adds a reading. If the meter fails, the log has a gap. An error is one of the log.
+    /// Adds a reading. If the meter fails, the log has a gap. Fails only if the log cannot be written.
     pub fn read(&mut self) -> Result<(), Failure> {
         match self.meter.read() {
             Ok(reading) => self.recorder.add(now_ms(), reading).map_err(failed),
@@ -53,7 +53,7 @@ impl Recording {
         }
     }
 
-    /// Reads again and again in a thread, until [`RecordingThread::end`].
+    /// Reads the meter periodically in a thread, until [`RecordingThread::end`] is called.
     pub fn in_thread(mut self, interval: Duration) -> Result<RecordingThread, Failure> {
         let (stop, stopped) = mpsc::channel();
         let work = move || {
@@ -71,14 +71,14 @@ impl Recording {
     }
 }
 
-/// A thread that reads a meter.
+/// A thread that reads a meter periodically.
 pub struct RecordingThread {
     stop: Sender<()>,
     thread: JoinHandle<Result<(), Failure>>,
 }
 
 impl RecordingThread {
-    /// Ends with a last reading.
+    /// Takes a last reading and ends the thread.
     pub fn end(self) -> Result<(), Failure> {
         drop(self.stop);
         self.thread.join().unwrap_or_else(|_| Err("the thread of the meter panicked".into()))

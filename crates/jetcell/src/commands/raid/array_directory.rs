@@ -1,13 +1,14 @@
-//! The directory of an array: where its members are.
+//! The directory of an array, which lists the members of the array.
 //!
 //! ```text
 //! DIR/array.toml      identity of the array, paths of its members and of the write log of its LUNs, model of simulated drives
-//! DIR/events.jsonl    what happened to it
+//! DIR/events.jsonl    events of the array
 //! DIR/write-log       the write log, unless it is elsewhere
 //! ```
 //!
-//! The superblocks of the members decide what the array is. The file only says where to look for them, so it may name files that
-//! are no members (any more): a crash between a change of the array and that of the file is harmless.
+//! The superblocks of the members define the array. The file only lists paths to scan for them, so it may list files
+//! that are not members or no longer are. A crash between a change of the array and the change of the file is
+//! therefore harmless.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -24,32 +25,34 @@ use crate::whole_file;
 
 /// Name of the file with the members.
 const FILE: &str = "array.toml";
-/// An array has 32 slots with two members each, and 8 spares: longer files were not written by this program.
+/// Maximum size of the file in bytes. An array has 32 slots with two members each, and 8 spares, so this program
+/// never writes a longer file.
 const LARGEST: u64 = 1 << 20;
 
-/// An array by its directory.
+/// An array, given by its directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayDirectory {
     pub path: PathBuf,
-    /// Identity of the array, which its members have in their superblocks.
+    /// Identity of the array, which is stored in the superblocks of its members.
     pub id: u128,
-    /// Absolute paths.
+    /// Absolute paths of the members.
     pub members: Vec<PathBuf>,
-    /// The write log of its LUNs, if it is not in the directory.
+    /// Write log of the LUNs, if it is not in the directory.
     pub write_log: Option<PathBuf>,
-    /// The drive whose time the members take, if it is not their own.
+    /// Drive model whose timing the members simulate. `None`: the members are real drives.
     pub simulated_drive: Option<SimulatedDrive>,
 }
 
-/// A directory that an array is being made in. A new one is removed again, unless the array is made.
+/// A directory in which an array is being created. A newly created directory is removed on drop unless the array was
+/// created.
 pub struct ClaimedDirectory {
-    /// The directory, if it is new.
+    /// Path of the directory if it was newly created.
     made: Option<PathBuf>,
     _lock: Option<Box<dyn DirectoryLock>>,
 }
 
 impl ClaimedDirectory {
-    /// The directory is that of an array now.
+    /// Keeps the directory, because the array was created.
     pub fn keep(mut self) {
         self.made = None;
     }
@@ -58,13 +61,13 @@ impl ClaimedDirectory {
 impl Drop for ClaimedDirectory {
     fn drop(&mut self) {
         if let Some(path) = &self.made {
-            // The error that led here is the one to report.
+            // Report the error that led here.
             let _ = std::fs::remove_dir(path);
         }
     }
 }
 
-/// Whether a directory is that of an array.
+/// Returns true if the directory belongs to an array.
 pub fn is_array(directory: &Path) -> bool {
     directory.join(FILE).is_file()
 }
@@ -81,7 +84,7 @@ struct Stored {
 }
 
 impl ArrayDirectory {
-    /// Fails if the directory is that of an array, or cannot be one.
+    /// Fails if the directory belongs to an array or cannot be used for one.
     pub fn refuse_used(path: &Path) -> Result<(), Failure> {
         let shown = path.display();
         if path.join(FILE).symlink_metadata().is_ok() {
@@ -103,7 +106,8 @@ impl ArrayDirectory {
         Ok(())
     }
 
-    /// Makes the directory if it does not exist. Until the result is dropped, no other process makes an array in it.
+    /// Creates the directory if it does not exist. Until the result is dropped, no other process can create an array
+    /// in it.
     pub fn claim(vfs: &dyn Vfs, path: &Path) -> Result<ClaimedDirectory, Failure> {
         ArrayDirectory::refuse_used(path)?;
         let failed = |error: io::Error| Failure::from(format!("{}: cannot be made: {error}", path.display()));
@@ -122,7 +126,7 @@ impl ArrayDirectory {
             _ => failed(error),
         })?;
         claimed._lock = Some(lock);
-        // Another process may have made an array before the lock.
+        // Another process may have created an array before the lock was acquired.
         ArrayDirectory::refuse_used(path)?;
         Ok(claimed)
     }
@@ -150,7 +154,7 @@ impl ArrayDirectory {
         Ok(ArrayDirectory { path: path.to_path_buf(), id, members, write_log, simulated_drive })
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     pub fn save(&self) -> Result<(), Failure> {
         let (members, write_log) = (self.members.clone(), self.write_log.clone());
         let simulated_drive = self.simulated_drive.clone();
@@ -164,19 +168,19 @@ impl ArrayDirectory {
         whole_file::write(&self.path.join(FILE), &format!("{head}{text}")).map_err(|error| failed(&error))
     }
 
-    /// Removes the file: there is no array any more. Events stay.
+    /// Removes the file, after which the directory belongs to no array. The events remain.
     pub fn remove(&self) -> io::Result<()> {
         std::fs::remove_file(self.path.join(FILE))?;
         std::fs::File::open(&self.path)?.sync_all()
     }
 }
 
-/// A member that a process uses: it has the array.
+/// Returns a member that is locked by a process. That process has the array open.
 pub fn used_member(members: &[PathBuf]) -> Option<&PathBuf> {
     members.iter().find(|path| is_locked(path).unwrap_or(false))
 }
 
-/// The path as it stays right in whatever directory a later command runs.
+/// Converts a path to an absolute path, which remains valid for commands that run in other directories.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }
@@ -205,7 +209,7 @@ mod tests {
         claimed.keep();
         let used = ArrayDirectory::claim(&vfs, &path).err().unwrap().to_string();
         assert!(used.contains("is the directory of an array") && path.join(FILE).exists(), "{used}");
-        // A directory that was there stays.
+        // An existing directory is not removed.
         let existing = parent.path().join("existing");
         std::fs::create_dir(&existing).unwrap();
         drop(ArrayDirectory::claim(&vfs, &existing).unwrap());

@@ -1,4 +1,4 @@
-//! `jetcell raid bench`: measures an array beside the file system below its members.
+//! `jetcell raid bench`: compares an array with the file system that stores its members.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ The array must hold no blocks of its own: files of tests and LUNs stay as they a
 
 Exit code: 0 measured, 1 a read did not find what was just written, 2 could not run.";
 
-/// Measures an array, or a LUN on it, beside plain files
+/// Measure an array, or a LUN on it, and plain files for comparison
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Bench {
@@ -56,7 +56,7 @@ impl Bench {
     }
 }
 
-/// The directory of the first member.
+/// Returns the directory of the first member.
 fn first_member(array: &Path) -> Result<PathBuf, crate::outcome::Failure> {
     let parent = array.parent().unwrap_or(Path::new("."));
     let directory = match super::is_array(array) || !super::is_array(parent) {

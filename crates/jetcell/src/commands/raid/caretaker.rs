@@ -1,4 +1,4 @@
-//! Work on an array beside its load: rebuilds with pauses, and what becomes of its members.
+//! Maintenance of an array while it is in use: paced rebuilds, and handling of failed members.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,39 +14,40 @@ use super::operated::{Beside, Held, Holder, held};
 use super::running_array::{ArrayFiles, Severity};
 use crate::console;
 
-/// Mean time of reads and flushes of the load, with their waits for the array, above which work beside it pauses longer.
+/// Target for the mean time of the load's reads and flushes, including their waits for the array. Above it,
+/// concurrent maintenance pauses longer.
 const TARGET_LATENCY: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// Pause while nothing is to be rebuilt.
+/// Pause when there is nothing to rebuild.
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
-/// The least pause between two steps, in which an operation that waits for the array gets it.
+/// Minimum pause between two steps. In the pause, an operation that waits for the array acquires it.
 pub const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-/// Time between two consistency points of LUNs.
+/// Interval between two consistency points of LUNs.
 pub const POINT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The pauses of work beside a load.
+/// Returns the throttle of maintenance that runs alongside a load.
 pub fn throttle() -> Throttle {
     Throttle::new(TARGET_LATENCY, LONGEST_PAUSE)
 }
 
-/// An array that others use, with what its caretaker and the commands of other processes need.
+/// An array in use, with the state that its caretaker and the commands of other processes need.
 pub struct UsedArray {
     pub holder: Arc<dyn Holder>,
     pub files: Arc<Mutex<ArrayFiles>>,
     pub vfs: Arc<dyn Vfs>,
     pub beside: Beside,
-    /// The array as the caretaker saw it last.
+    /// State of the array at the last step of the caretaker.
     seen: Mutex<Seen>,
 }
 
-/// What can be read of an array without waiting for it.
+/// State of an array that can be read without waiting for the array.
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
     pub counters: Counters,
-    /// Of all rebuilds that go on.
+    /// Number of completed zones of all running rebuilds.
     pub zones_done: u64,
     pub zones: u64,
-    /// Slots without a whole member.
+    /// Number of slots without a complete member.
     pub missing: usize,
 }
 
@@ -73,7 +74,7 @@ impl UsedArray {
         UsedArray { holder, files, vfs, beside, seen }
     }
 
-    /// The array as it was a moment ago.
+    /// Returns the state of the array at the last step of the caretaker.
     pub fn seen(&self) -> Seen {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,11 +83,12 @@ impl UsedArray {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rebuilds, notes failures and makes consistency points until it is to stop, with pauses in which the load has the array for
-    /// itself. If `longest_uncommitted` is given, writes to an array without LUNs are committed after that time at the latest.
+    /// Rebuilds the array, records failures and makes consistency points until `is_stopped` returns true. The load
+    /// has exclusive use of the array during the pauses between steps. If `longest_uncommitted` is given, writes to
+    /// an array without LUNs are committed after that time at the latest.
     ///
     /// # Errors
-    /// The array failed. The load meets the error as well.
+    /// The array failed. The load receives the error as well.
     pub fn look_after(
         &self,
         longest_uncommitted: Option<Duration>,
@@ -130,7 +132,7 @@ impl UsedArray {
         }
         let mut files = self.files();
         changes.iter().for_each(|change| change.note(&mut files));
-        // The state is taken while no other thread writes the file, so that an older one never replaces it.
+        // The status is read while the file is locked, so an older status never replaces a newer one.
         let status = held(&*self.holder, |held| held.array().status());
         if let Some(Err(failure)) = status.map(|status| files.save_members(&status)) {
             console::note(&failure.to_string());
@@ -138,28 +140,28 @@ impl UsedArray {
     }
 }
 
-/// Looks after an array that others read and write.
+/// Maintenance of an array that others read and write.
 struct Caretaker {
     throttle: Throttle,
-    /// Members that failed, as far as they were noted.
+    /// Number of failed members that were already recorded.
     failed: usize,
     rebuild: Option<Rebuild>,
 }
 
-/// A rebuild that goes on.
+/// A running rebuild.
 struct Rebuild {
     began: Instant,
-    /// Written to replacements.
+    /// Bytes written to replacements.
     bytes: u64,
     rows_lost: u64,
 }
 
-/// What a step found or did.
+/// An event that a step of the caretaker detected or caused.
 #[derive(Debug)]
 enum Change {
     MemberFailed(PathBuf),
     RebuildStarted,
-    /// Pauses for the load count as time of the rebuild.
+    /// The time includes the pauses for the load.
     RebuildCompleted {
         rows_lost: u64,
         bytes: u64,
@@ -167,10 +169,10 @@ enum Change {
     },
 }
 
-/// A step.
+/// Result of a step of the caretaker.
 struct Care {
     changes: Vec<Change>,
-    /// How long the load should have the array for itself now.
+    /// Time for which the load should have exclusive use of the array.
     pause: Duration,
 }
 
@@ -179,7 +181,7 @@ impl Caretaker {
         Caretaker { throttle: throttle(), failed: 0, rebuild: None }
     }
 
-    /// Members that failed since the last call.
+    /// Returns the members that failed since the last call.
     fn failures(&mut self, status: &Status) -> Vec<Change> {
         let failed = status.failed.iter().skip(self.failed).cloned();
         let changes = failed.map(Change::MemberFailed).collect();
@@ -187,7 +189,7 @@ impl Caretaker {
         changes
     }
 
-    /// Notes members that failed, and rebuilds some rows if there is something to rebuild.
+    /// Records failed members, and rebuilds some rows if there is something to rebuild.
     ///
     /// # Errors
     /// The array has stopped.
@@ -195,7 +197,7 @@ impl Caretaker {
         let status = array.status();
         let mut changes = self.failures(&status);
         if status.state == ArrayState::Stopped {
-            // Says why.
+            // Returns the error that stopped the array.
             array.flush()?;
         }
         let before = array.rebuild_progress();
@@ -226,7 +228,7 @@ impl Caretaker {
 }
 
 impl Change {
-    /// Adds the change to the events of the array.
+    /// Adds an event for the change to the event file of the array.
     fn note(&self, files: &mut ArrayFiles) {
         let (name, severity, text, figures) = match self {
             Change::MemberFailed(path) => {
@@ -273,7 +275,7 @@ mod tests {
         assert!(caretaker.step(&mut array, &beside).unwrap().changes.is_empty());
         array.add_spare(&file(3), false).unwrap();
         array.fail(1).unwrap();
-        // More than one rebuild: none counts what another one wrote.
+        // Several rebuilds in sequence: each counts only its own writes.
         for number in [4, 5] {
             let mut found = vec![];
             while !matches!(found.last(), Some(Change::RebuildCompleted { .. })) {

@@ -1,4 +1,4 @@
-//! What an array holds for its users: blocks of its own, or LUNs.
+//! Content of an array: blocks, or LUNs.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,14 @@ use crate::outcome::Failure;
 /// Name of the write log in the directory of an array.
 const WRITE_LOG: &str = "write-log";
 
-/// A started array with what is on it.
+/// A started array with its content.
 pub enum Content {
     Array(Box<Array>),
     Luns(Box<LunVolume>),
 }
 
 impl Content {
-    /// The array, for its members and its state.
+    /// Returns the array, to access its members and its state.
     pub fn array(&mut self) -> &mut Array {
         match self {
             Content::Array(array) => array,
@@ -36,14 +36,14 @@ impl Content {
     }
 }
 
-/// A started array with what is on it, and its files.
+/// A started array with its content and its files.
 pub struct Running {
     pub content: Content,
     pub vfs: Arc<dyn Vfs>,
     pub files: ArrayFiles,
 }
 
-/// Content that several threads use. They take turns.
+/// Content that several threads share. A lock serializes their accesses.
 pub struct Shared {
     content: Mutex<Option<Content>>,
     load: LoadMeter,
@@ -55,7 +55,7 @@ impl Shared {
         Arc::new(Shared { content: Mutex::new(Some(content)), load })
     }
 
-    /// The meter of reads and flushes, with their waits for other threads.
+    /// Returns the meter of reads and flushes, which includes their waits for other threads.
     pub fn load(&self) -> &LoadMeter {
         &self.load
     }
@@ -64,12 +64,12 @@ impl Shared {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs something on it. `None` after it was closed.
+    /// Runs `call` on the content. Returns `None` if the array was closed.
     pub fn with<T>(&self, call: impl FnOnce(&mut Content) -> T) -> Option<T> {
         self.lock().as_mut().map(call)
     }
 
-    /// Shuts the array down. It cannot be used from now on.
+    /// Shuts the array down. It cannot be used afterwards.
     pub fn close(&self, files: &mut ArrayFiles) -> Result<(), Failure> {
         let Some(mut content) = self.lock().take() else { return Ok(()) };
         let saved = files.save_members(&content.array().status());
@@ -102,14 +102,14 @@ impl Holder for SharedLuns {
     }
 }
 
-/// Where the write log of an array is.
+/// Returns the options of the write log of an array, including its path.
 pub fn log_options(running: &RunningArray, forget: bool) -> LogOptions {
     let directory = &running.files.directory;
     let path: PathBuf = directory.write_log.clone().unwrap_or_else(|| directory.path.join(WRITE_LOG));
     LogOptions { forget, ..LogOptions::new(running.vfs.clone(), path) }
 }
 
-/// Starts an array with what is on it.
+/// Starts an array with its content.
 ///
 /// # Errors
 /// The array cannot start, or holds databases of tests.
@@ -134,7 +134,7 @@ pub fn start_with_content(start: &Start, forget_log: bool) -> Result<Running, Fa
     Ok(Running { content, vfs, files })
 }
 
-/// The same for one that has LUNs.
+/// Like [`start_with_content`], but fails if the array has no LUNs.
 pub fn start_with_luns(start: &Start) -> Result<Running, Failure> {
     let Running { content, vfs, files } = start_with_content(start, false)?;
     let Content::Array(array) = content else { return Ok(Running { content, vfs, files }) };

@@ -1,4 +1,4 @@
-//! `jetcell raid create`.
+//! `jetcell raid create`: creates an array.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -36,35 +36,35 @@ seeks of the whole drive. The write log of LUNs takes no time of a drive. Both o
 
 Exit code: 0 created, 2 not created; nothing was changed then, except with --force on members with data.";
 
-/// Makes an array of files or block devices
+/// Create an array from files or block devices
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Create {
-    /// Directory for the array: it will list the members and hold the events
+    /// Directory for the array, which lists the members and stores the events
     #[arg(value_name = "ARRAY")]
     array: PathBuf,
-    /// How the array protects its data
+    /// Level of data protection
     #[arg(long, value_name = "LEVEL")]
     level: Level,
-    /// Files or block devices of one size
+    /// Files or block devices of equal size
     #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
     members: Vec<PathBuf>,
-    /// Members that take the place of those that fail
+    /// Members that replace failed members
     #[arg(long, num_args = 1.., value_name = "FILE")]
     spares: Vec<PathBuf>,
-    /// Make the files that do not exist, with this size
+    /// Create the files that do not exist, with this size
     #[arg(long, value_name = "SIZE")]
     size: Option<ByteSize>,
     /// Consecutive bytes on one member: a power of two from 4KiB to 256KiB
     #[arg(long, default_value = "64KiB", value_name = "SIZE")]
     chunk: ByteSize,
-    /// Let the members take the time of this drive: a name, or a TOML file with its parameters
+    /// Give the members the timing of this drive: a name, or a TOML file with its parameters
     #[arg(long, value_name = "DRIVE")]
     simulate_drive: Option<String>,
-    /// Let the time of the simulated drives pass so many times faster
+    /// Factor by which the simulated drives are faster than real ones
     #[arg(long, default_value_t = 1.0, value_name = "N", requires = "simulate_drive")]
     time_scale: f64,
-    /// Use members that hold data or belong to an array, and destroy that
+    /// Use members that hold data or belong to an array, and destroy their content
     #[arg(long)]
     force: bool,
     /// Print the result as JSON
@@ -95,9 +95,10 @@ impl Create {
         spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(failed)?;
         let (bytes, id) = (array.layout().bytes(), options.id);
         array.close().map_err(failed)?;
-        // Not before: a refusal changes nothing. Another process may have made an array there in between.
+        // The directory is claimed only now, because a refused command must not change anything. Another process may
+        // have created an array in it in the meantime.
         let claimed = ArrayDirectory::claim(&*vfs, &self.array).inspect_err(|_| {
-            // The error that led here is the one to report.
+            // Report the error that led here.
             let _ = Array::erase(&*vfs, id, &all);
         })?;
         let events = EventFile::open(&self.array, true)

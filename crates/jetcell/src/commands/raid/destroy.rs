@@ -1,4 +1,4 @@
-//! `jetcell raid destroy`.
+//! `jetcell raid destroy`: destroys an array.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
-/// Ends an array: its members become ordinary files, and what it held is lost
+/// Destroy an array: its members become ordinary files, and its content is lost
 #[derive(Args)]
 #[command(after_help = "\
 The superblocks of the members are overwritten; the files stay, and so do the events. It works for an array that cannot start, too. A
@@ -27,7 +27,7 @@ pub struct Destroy {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
     array: PathBuf,
-    /// Confirm that what the array holds may be lost
+    /// Confirm the loss of the array's content
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ impl Destroy {
         let vfs = vfs()?;
         let mut present: Vec<PathBuf> =
             directory.members.iter().filter(|path| path.exists()).cloned().collect();
-        // Somebody who can write to the directory of a member may have led its name to a copy of the member.
+        // A user with write access to the directory of a member could have replaced the member with a link to a copy.
         for link in present.extract_if(.., |path| is_link_to_file(path)) {
             console::note(&format!("{}: not changed, because it is a link; remove the link", link.display()));
         }

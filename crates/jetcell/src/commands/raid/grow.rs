@@ -1,4 +1,4 @@
-//! `jetcell raid grow`.
+//! `jetcell raid grow`: adds members to an array.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use super::running_array::{Severity, Start};
 use super::shown::Shown;
 use crate::outcome::Failure;
 
-/// Adds members with further room to an array
+/// Add members and their space to an array
 #[derive(Args)]
 #[command(after_help = "\
 No block moves and no parity is computed: the room of the new members follows that of the array before, and reads as zeros. RAID 10
@@ -34,16 +34,16 @@ pub struct Grow {
     pub shown: Shown,
 }
 
-/// The members to add.
+/// Members to add.
 #[derive(Args, Serialize, Deserialize)]
 pub struct AddMembers {
-    /// Files or block devices of the size of the other members
+    /// Files or block devices of the same size as the other members
     #[arg(required = true, value_name = "FILE")]
     members: Vec<PathBuf>,
-    /// Make the files that do not exist, with this size
+    /// Create the files that do not exist, with this size
     #[arg(long, value_name = "SIZE")]
     size: Option<ByteSize>,
-    /// Use members that hold data or belong to an array, and destroy that
+    /// Use members that hold data or belong to an array, and destroy their content
     #[arg(long)]
     force: bool,
 }

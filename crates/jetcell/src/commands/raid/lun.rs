@@ -1,4 +1,4 @@
-//! `jetcell raid lun`.
+//! `jetcell raid lun`: creates, lists, cleans and deletes LUNs.
 
 use std::path::PathBuf;
 use std::thread;
@@ -19,23 +19,23 @@ use super::running_array::{RunningArray, Severity, Start};
 use super::shown::Shown;
 use crate::outcome::Failure;
 
-/// Why `--log` is refused.
+/// Error for `--log` if the array already has a write log.
 const WRITE_LOG_EXISTS: &str = "the array has LUNs, and so a write log; leave --log out";
 
-/// The commands of LUNs.
+/// Commands for LUNs.
 #[derive(Subcommand)]
 pub enum LunCommand {
-    /// Make a LUN; the first one makes the array a volume of LUNs
+    /// Create a LUN; the first one makes the array a volume of LUNs
     Create(CreateLun),
-    /// List the LUNs with their room and their snapshots
+    /// List the LUNs with their space and their snapshots
     List(ListLuns),
-    /// Move blocks together, so that whole rows become free
+    /// Consolidate blocks to free whole rows
     Clean(CleanLuns),
     /// Delete a LUN with its snapshots
     Delete(DeleteLun),
 }
 
-/// Makes a LUN that reads as zeros and takes no room
+/// Create a LUN that reads as zeros and uses no space
 #[derive(Args)]
 #[command(after_help = "\
 LUNs may have more room together than the array (thin provisioning); a write for which the array has no room fails. The first LUN makes an
@@ -56,13 +56,13 @@ pub struct CreateLun {
     pub shown: Shown,
 }
 
-/// A LUN that is to be made.
+/// A LUN to be created.
 #[derive(Args, Serialize, Deserialize)]
 pub struct NewLun {
     /// Name of the LUN: letters, digits, and - _ .
     #[arg(value_name = "LUN")]
     name: String,
-    /// Bytes that clients see, in blocks of 4 KiB
+    /// Size of the LUN, a multiple of 4 KiB
     #[arg(long, value_name = "SIZE")]
     size: ByteSize,
     /// File of the write log, for the first LUN
@@ -74,7 +74,7 @@ pub struct NewLun {
 }
 
 impl CreateLun {
-    /// Fails if there cannot be such a LUN.
+    /// Fails if the name or the size of the LUN is invalid.
     pub fn check(&self) -> Result<(), Failure> {
         let block = BLOCK as u64;
         if self.new.size.0 == 0 || !self.new.size.0.is_multiple_of(block) {
@@ -85,7 +85,7 @@ impl CreateLun {
 }
 
 impl NewLun {
-    /// Starts an array that no process uses, as a volume of LUNs.
+    /// Starts an array that no other process uses as a volume of LUNs.
     pub fn start(&self, start: &Start) -> Result<Running, Failure> {
         let mut running = start.start()?;
         let shown = start.array.display();
@@ -144,7 +144,7 @@ impl NewLun {
     }
 }
 
-/// Lists the LUNs of an array
+/// List the LUNs of an array
 #[derive(Args)]
 #[command(after_help = "\
 `used` is what the present state of a LUN refers to, with its map, and with what it shares with snapshots and clones.
@@ -161,7 +161,7 @@ pub struct ListLuns {
     pub shown: Shown,
 }
 
-/// The LUNs with what they take.
+/// Returns the LUNs with the space that they use.
 pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
     let (luns, free) = on.on_luns(|volume| Ok((volume.luns()?, volume.free_bytes())))?;
     let lines = luns.iter().map(|lun| {
@@ -179,7 +179,7 @@ pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
     Ok(Answer::good(&json!({ "free_bytes": free, "luns": luns }), &text))
 }
 
-/// Moves blocks of zones that are at most half in use together
+/// Consolidate the blocks of zones that are at most half full
 #[derive(Args)]
 #[command(after_help = "\
 New data goes to whole free rows as long as there are any, which takes the fewest writes. Blocks that snapshots share do not move.
@@ -195,7 +195,7 @@ pub struct CleanLuns {
     pub shown: Shown,
 }
 
-/// Cleans as long as it makes room. Beside a load, it pauses like a rebuild.
+/// Cleans as long as each step frees rows. If a load runs, the cleaning pauses like a rebuild.
 pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
     let mut throttle = throttle();
     let meter = on.on_array(|array| Ok(array.load_meter()))?;
@@ -221,7 +221,7 @@ pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
     ))
 }
 
-/// Deletes a LUN with its snapshots
+/// Delete a LUN with its snapshots
 #[derive(Args)]
 #[command(after_help = "\
 Clones of its snapshots stay.
@@ -236,7 +236,7 @@ pub struct DeleteLun {
     /// Name of the LUN
     #[arg(value_name = "LUN")]
     pub name: String,
-    /// Confirm that what the LUN holds may be lost
+    /// Confirm the loss of the LUN's content
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
@@ -244,7 +244,7 @@ pub struct DeleteLun {
 }
 
 impl DeleteLun {
-    /// Fails without a confirmation.
+    /// Fails unless the deletion was confirmed.
     pub fn check(&self) -> Result<(), Failure> {
         let shown = self.start.array.display();
         if !self.force {

@@ -17,12 +17,12 @@ use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
 use crate::outcome::Failure;
 
-/// Time between two looks at a rebuild that goes on beside a load.
+/// Interval between two checks of a rebuild that runs alongside a load.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
-/// Bytes of a zone on one member.
+/// Size of a zone on one member in bytes.
 pub const ZONE_BYTES: u64 = ZONE_ROWS * BLOCK as u64;
 
-/// Continues a rebuild, or begins it on a spare
+/// Continue a rebuild, or start it on a spare
 #[derive(Args)]
 #[command(after_help = "\
 Zones that miss the most members come first. Ctrl-C interrupts the work, and the same command continues it, also after a crash.
@@ -41,7 +41,7 @@ pub struct Rebuild {
     pub shown: Shown,
 }
 
-/// How a rebuild goes on.
+/// Options of a continued rebuild.
 #[derive(Args, Serialize, Deserialize)]
 pub struct ContinueRebuild {
     /// Limit the rate of the rebuild
@@ -55,7 +55,7 @@ impl ContinueRebuild {
     }
 }
 
-/// What a rebuild did.
+/// Result of a rebuild.
 struct Rebuilt {
     bytes: u64,
     seconds: f64,
@@ -63,7 +63,7 @@ struct Rebuilt {
     is_complete: bool,
 }
 
-/// Pace and progress of work that goes through an array zone by zone.
+/// Pacing and progress of work that processes an array zone by zone.
 pub struct ZonePace {
     pace: Pace,
     pacer: Pacer,
@@ -71,23 +71,23 @@ pub struct ZonePace {
 }
 
 impl ZonePace {
-    /// The pace that the user wants.
+    /// Creates a pace with the rate that the user requested.
     pub fn start(on: &Operated<'_>, rate: Option<ByteSize>) -> ZonePace {
         let pace = Pace { rate: rate.map(|rate| rate.0), ..on.pace.clone() };
         ZonePace { pace, pacer: Pacer::new(on.vfs.clock()), moved: 0 }
     }
 
-    /// Bytes that were done so far.
+    /// Returns the number of bytes processed so far.
     pub fn moved(&self) -> u64 {
         self.moved
     }
 
-    /// Whether the user wants the work to end.
+    /// Returns true if the user has cancelled the work.
     pub fn is_cancelled(&self) -> bool {
         self.pace.cancel.is_cancelled()
     }
 
-    /// Notes what was rebuilt since an earlier state.
+    /// Records the zones that were rebuilt between two states.
     fn advance_to(&mut self, before: &RebuildProgress, now: &RebuildProgress) {
         self.advance(
             now.zones_since(before) * ZONE_BYTES,
@@ -96,7 +96,7 @@ impl ZonePace {
         );
     }
 
-    /// Notes `bytes` more, and waits as long as the rate demands.
+    /// Records `bytes` more bytes, and waits as long as the rate requires.
     pub fn advance(&mut self, bytes: u64, done: u64, total: u64) {
         self.moved += bytes;
         if let Some(show) = &self.pace.progress {
@@ -108,7 +108,7 @@ impl ZonePace {
     }
 }
 
-/// Rebuilds until nothing is left, or the user interrupts it.
+/// Rebuilds until nothing is left to rebuild, or the user interrupts it.
 pub fn rebuild(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Answer, Failure> {
     let Rebuilt { bytes, seconds, rows_lost, is_complete } = match on.beside {
         None => rebuild_here(on, rate)?,
@@ -139,7 +139,7 @@ fn rebuild_here(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Rebuilt, Fa
     if !progress.is_complete() {
         on.event("rebuild_started", Severity::Information, "A rebuild has started.", json!({}));
     }
-    // Many zones at once, unless that would be long at the rate.
+    // Without a rate, many zones are rebuilt at once. With a rate, that would take too long.
     let rows = if rate.is_some() { ZONE_ROWS } else { u64::MAX };
     let mut rows_lost = 0;
     while !progress.is_complete() && !pace.is_cancelled() {
@@ -162,7 +162,7 @@ fn rebuild_here(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Rebuilt, Fa
     Ok(Rebuilt { bytes, seconds, rows_lost, is_complete })
 }
 
-/// Watches a rebuild that what looks after the array does, and notes.
+/// Watches a rebuild that the caretaker of the array runs, and reports its progress.
 fn watch(on: &Operated<'_>, beside: &Beside, rate: Option<ByteSize>) -> Result<Rebuilt, Failure> {
     let began = Instant::now();
     let lost_before = beside.rows_lost();
@@ -170,7 +170,7 @@ fn watch(on: &Operated<'_>, beside: &Beside, rate: Option<ByteSize>) -> Result<R
     let look = || -> Result<RebuildProgress, Failure> {
         on.on_array(|array| {
             if array.status().state == ArrayState::Stopped {
-                // Says why.
+                // Returns the error that stopped the array.
                 array.flush()?;
             }
             Ok(array.rebuild_progress())

@@ -1,5 +1,5 @@
-//! What an array of `jetcell raid` has shown of itself: layout, rate of its rebuilds, time between its scrubs, defects that they
-//! and the reads of its loads found.
+//! Measured properties of an array of `jetcell raid`: layout, rebuild rate, time between scrubs, and defects that
+//! were found by scrubs and by reads of its loads.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -20,32 +20,32 @@ use crate::commands::backup::vfs;
 use crate::commands::raid_reliability::Options;
 use crate::outcome::Failure;
 
-/// Events are read up to here.
+/// Maximum number of bytes of the event file that are read.
 const MOST_EVENTS: u64 = 64 << 20;
 
-/// The options that an array answers, and a line for each figure that was measured, or could not be.
+/// Options that are known from an array, and a line for each value that was measured or could not be measured.
 pub struct Measured {
     pub options: Options,
     pub notes: Vec<String>,
 }
 
-/// The events of an array that say how fast and how often it is repaired.
+/// Data from the events of an array about the speed and frequency of its repairs.
 #[derive(Default)]
 struct Record {
-    /// Bytes per second of the last complete rebuild.
+    /// Rate of the last complete rebuild in bytes per second.
     rebuild_rate: Option<f64>,
-    /// Milliseconds since 1970 of the creation, or of the first event.
+    /// Time of the creation, or of the first event, in milliseconds since 1970.
     began: Option<i64>,
-    /// The same of the complete scrubs.
+    /// Times of the complete scrubs in milliseconds since 1970.
     scrubs: Vec<i64>,
-    /// Damaged blocks that they found, and that reads and writes met.
+    /// Number of damaged blocks that scrubs, reads and writes found.
     damaged: u64,
-    /// The same of the end of what looked for damage last: a scrub, or a load that met some.
+    /// End time, in milliseconds since 1970, of the last complete scrub or of the last load that found damage.
     looked: Option<i64>,
 }
 
 impl Measured {
-    /// Examines an array. Changes nothing.
+    /// Examines an array without changing it.
     pub fn of(array: &Path) -> Result<Measured, Failure> {
         let directory = ArrayDirectory::open(array)?;
         let found = Examination::new(&*vfs()?, directory.id, &directory.members)
@@ -89,7 +89,7 @@ impl Record {
         let mut record = Record::default();
         for line in BufReader::new(file.take(MOST_EVENTS)).split(b'\n') {
             let line = line.map_err(|error| format!("{}: {error}", path.display()))?;
-            // A line that was cut off is no event.
+            // A truncated line is not an event.
             let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };
             let at = event["at"].as_str().and_then(|at| DateTime::parse_from_rfc3339(at).ok());
             let Some(at) = at.map(|at| at.timestamp_millis()) else { continue };
@@ -123,7 +123,8 @@ impl Record {
         }
     }
 
-    /// Sets the options that the events answer, and says which they do not.
+    /// Sets the options that the events determine, and returns a line for each result, including those that are
+    /// missing.
     fn fill(&self, options: &mut Options, drives: usize, capacity: u64) -> Vec<String> {
         let hours = |from: i64, to: i64| (to as f64 - from as f64).max(1.0) / 3.6e6;
         let mut notes = Vec::new();
@@ -141,7 +142,7 @@ impl Record {
         match self.scrubs[..] {
             [first, .., last] => {
                 let interval = hours(first, last) / (self.scrubs.len() - 1) as f64;
-                // A defect occurs at any time between two scrubs.
+                // A defect can occur at any time between two scrubs, so half of the interval is used.
                 options.scrub = quantity(interval / 2.0, "h");
                 notes.push(format!(
                     "scrub: one in {interval:.3} h, so a defect is found after half of that on average"
@@ -165,7 +166,7 @@ impl Record {
     }
 }
 
-/// A quantity of the models; `None` if it is out of its range.
+/// Converts a value to a quantity of the models. Returns `None` if the value is out of range.
 pub fn quantity<Q: FromStr>(value: f64, unit: &str) -> Option<Q> {
     format!("{value}{unit}").parse().ok()
 }
@@ -196,7 +197,7 @@ mod tests {
             (3 * HOUR, json!({ "event": "scrub_ended", "complete": false, "damaged": 0 })),
             (5 * HOUR, json!({ "event": "scrub_ended", "complete": true, "damaged": 1 })),
         ]);
-        // Scrubs are four hours apart; four defects in five hours of four drives.
+        // The scrubs are four hours apart. Four defects in five hours on four drives.
         assert_eq!(options, "Some(BytesPerSecond(4000000.0)) Some(Mean(Hours(2.0))) Some(PerHour(0.2))");
         assert!(
             notes[0].contains("76.35 h") && notes[1].contains("4.000 h") && notes[2].contains("4 blocks"),
@@ -215,7 +216,7 @@ mod tests {
             (4 * HOUR, json!({ "event": "serving_ended", "defects": 0 })),
         ]);
         assert!(options.ends_with("Some(PerHour(0.5))"), "{options}");
-        // After the last scrub, and without one: the time up to there counts.
+        // Load events after the last scrub, or without a scrub: the time up to the event is included.
         let (options, notes) = filled(&[
             (0, json!({ "event": "array_created" })),
             (5 * HOUR, json!({ "event": "serving_ended", "defects": 2 })),

@@ -1,4 +1,4 @@
-//! Files and block devices that are to become members: made where they are missing, refused where they are in use.
+//! Files and block devices that are to become members. Missing files are created; files in use are refused.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,14 +11,15 @@ use rustix::io::Errno;
 
 use crate::outcome::Failure;
 
-/// Files that were made for an array. They are removed again unless the array accepts them.
+/// Files that were created for an array. Dropping this removes them unless the array accepted them.
 pub struct MadeFiles<'a> {
     vfs: &'a dyn Vfs,
     made: Vec<PathBuf>,
 }
 
 impl<'a> MadeFiles<'a> {
-    /// Makes the files that do not exist, without blocks if they are sparse. Refuses those that exist and are in use.
+    /// Creates the files that do not exist, without blocks if `is_sparse` is true. Fails if an existing file is in
+    /// use.
     pub fn make(
         vfs: &'a dyn Vfs,
         paths: &[PathBuf],
@@ -52,7 +53,7 @@ impl<'a> MadeFiles<'a> {
 
     fn make_one(&mut self, path: &Path, size: u64, is_sparse: bool) -> std::io::Result<()> {
         if is_sparse {
-            // The new file itself, whatever has its name by now.
+            // `create_new` returns the new file itself, even if another file replaces the path.
             let file = create_new(path)?;
             self.made.push(path.to_path_buf());
             file.set_len(size)?;
@@ -66,7 +67,7 @@ impl<'a> MadeFiles<'a> {
         self.vfs.sync_directory(parent_directory(path))
     }
 
-    /// The array has them now.
+    /// Keeps the files, because the array uses them.
     pub fn keep(mut self) {
         self.made.clear();
     }
@@ -75,19 +76,20 @@ impl<'a> MadeFiles<'a> {
 impl Drop for MadeFiles<'_> {
     fn drop(&mut self) {
         for path in &self.made {
-            // The error that led here is the one to report.
+            // Report the error that led here.
             let _ = self.vfs.remove(path);
         }
     }
 }
 
-/// Whether a path is a link to a file, or to nothing. Links to devices, such as those in /dev/disk, are the usual names of devices.
+/// Returns true if a path is a link to a file, or a dangling link. Links to devices, such as those in /dev/disk, are
+/// common names for devices.
 pub fn is_link_to_file(path: &Path) -> bool {
     let is_device = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
     path.is_symlink() && !is_device()
 }
 
-/// Fails if another program has the file or the device.
+/// Fails if another program uses the file or the device.
 fn refuse_used(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     let metadata = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?;
@@ -103,7 +105,7 @@ fn refuse_used(path: &Path) -> Result<(), Failure> {
         return Err(busy());
     }
     if metadata.file_type().is_block_device() {
-        // The kernel refuses this for devices that are mounted or belong to another array.
+        // The kernel refuses to open devices this way that are mounted or belong to another array.
         let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
             Err(Errno::BUSY) => {
@@ -116,7 +118,7 @@ fn refuse_used(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Warnings of members that one failing device would take away together.
+/// Returns warnings about members on the same device, which would fail together.
 pub fn shared_devices(members: &[PathBuf]) -> Vec<String> {
     let mut by_device: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in members {

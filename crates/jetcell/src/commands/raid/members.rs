@@ -16,7 +16,7 @@ use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
 use crate::outcome::Failure;
 
-/// Takes a member out of an array, as if it had failed
+/// Take a member out of an array, as if it had failed
 #[derive(Args)]
 #[command(after_help = "\
 A spare takes its place, if there is one; jetcell raid rebuild fills it. The member that was taken out keeps what it has, and can
@@ -36,10 +36,10 @@ pub struct Fail {
     pub shown: Shown,
 }
 
-/// The member to take out.
+/// Member to take out.
 #[derive(Args, Serialize, Deserialize)]
 pub struct TakeOut {
-    /// The member, or the number of its slot
+    /// Member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
 }
@@ -48,7 +48,7 @@ impl TakeOut {
     pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
         let slot = on.slot_of(&self.member)?;
         let status = on.on_array(|array| array.fail(slot).map(|()| array.status()))?;
-        // What looks after an array in use notes all its failures.
+        // For an array in use, the caretaker records all failures.
         if on.beside.is_none() {
             let text = format!("The member {} of slot {slot} was taken out.", self.member);
             let figures = json!({ "slot": slot, "member": self.member });
@@ -74,19 +74,19 @@ impl TakeOut {
 /// A file that is to become a member.
 #[derive(Args, Serialize, Deserialize)]
 pub struct NewMember {
-    /// The new member: a file or block device of the size of the others
+    /// New member: a file or block device of the same size as the others
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Make the file if it does not exist, with this size
+    /// Create the file if it does not exist, with this size
     #[arg(long, value_name = "SIZE")]
     size: Option<ByteSize>,
-    /// Use the file although it holds data or belongs to an array, and destroy that
+    /// Use the file even if it holds data or belongs to an array, and destroy its content
     #[arg(long)]
     force: bool,
 }
 
 impl NewMember {
-    /// Makes the file a member. If that is refused, the array and the file are as before.
+    /// Adds the file as a member. If that fails, the array and the file are unchanged.
     fn add(&self, on: &Operated<'_>, part: Part) -> Result<(), Failure> {
         add_members(on, part, &[on.path(&self.file)?], self.size, self.force)
     }
@@ -101,7 +101,7 @@ impl NewMember {
     }
 }
 
-/// Makes files members. If that is refused, the array and the files are as before.
+/// Adds files as members. If that fails, the array and the files are unchanged.
 pub fn add_members(
     on: &Operated<'_>,
     part: Part,
@@ -109,15 +109,15 @@ pub fn add_members(
     size: Option<ByteSize>,
     force: bool,
 ) -> Result<(), Failure> {
-    // Drives that are simulated are files on one device, which need no room of their own.
+    // Simulated drives are sparse files on one device and need no reserved space.
     let is_simulated = on.files().directory.simulated_drive.is_some();
     let files = MadeFiles::make(&*on.vfs, paths, size.map(|size| size.0), is_simulated)?;
     let admission = on.on_array(|array| array.admission(part, paths))?;
-    // Not with the array, which the load would wait for as long as slow drives take.
+    // The array is not locked here. Otherwise the load would wait until slow drives are prepared.
     let members: Result<Vec<_>, _> = paths.iter().map(|path| admission.prepare(path, force)).collect();
     let members = members.map_err(|error| format!("{}: {error}", on.name))?;
     {
-        // No other thread writes the list of members between the two.
+        // The file lock is held, so no other thread writes the list of members between the two steps.
         let mut of_array = on.files();
         of_array.note_candidates(paths)?;
         on.on(|held| match held {
@@ -134,7 +134,7 @@ pub fn add_members(
     Ok(())
 }
 
-/// Gives a slot a new member, and rebuilds or copies it
+/// Replace the member of a slot, and rebuild or copy its data
 #[derive(Args)]
 #[command(after_help = "\
 If the old member can still be read, its blocks are copied, and only those that it has lost are recovered from the others; it stays
@@ -154,10 +154,10 @@ pub struct Replace {
     pub shown: Shown,
 }
 
-/// The old member and the new one.
+/// Old member and new member.
 #[derive(Args, Serialize, Deserialize)]
 pub struct ReplaceMember {
-    /// The old member, or the number of its slot
+    /// Old member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
     #[command(flatten)]
@@ -178,7 +178,7 @@ impl ReplaceMember {
     }
 }
 
-/// Adds a member that takes the place of the next one that fails
+/// Add a spare that replaces the next member that fails
 #[derive(Args)]
 #[command(after_help = "\
 If a member is missing already, the spare takes its place at once; jetcell raid rebuild fills it.

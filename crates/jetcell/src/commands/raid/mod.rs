@@ -1,4 +1,4 @@
-//! `jetcell raid`: makes, watches, repairs and ends arrays, and calculates their reliability.
+//! `jetcell raid`: creates, monitors, repairs and destroys arrays, and calculates their reliability.
 
 mod array_directory;
 mod bench;
@@ -50,7 +50,7 @@ use super::raid_reliability::{Options, RaidReliability};
 use crate::console::note;
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Shown below the list of the commands.
+/// Examples shown below the list of commands.
 pub const EXAMPLES: &str = "\
 An array has a directory, which the commands are given: it lists the members and holds the events. Members are files or block
 devices of one size. While jetcell raid serve or a test uses an array, commands that change members, LUNs or snapshots run in that process,
@@ -79,7 +79,7 @@ Examples:
 
 jetcell raid COMMAND --help has more. Exit code: 0 good, 1 findings or stopped early, 2 could not run.";
 
-/// Shown below the commands of LUNs.
+/// Examples shown below the commands for LUNs.
 const LUN_EXAMPLES: &str = "\
 Examples:
   jetcell raid lun create arr2 mail --size 1TiB
@@ -88,7 +88,7 @@ Examples:
 
 Exit code: 0 done, 2 could not run.";
 
-/// Shown below the commands of snapshots.
+/// Examples shown below the commands for snapshots.
 const SNAPSHOT_EXAMPLES: &str = "\
 Examples:
   jetcell raid snapshot create arr2 mail before-update
@@ -97,40 +97,40 @@ Examples:
 
 Exit code: 0 done, 2 could not run.";
 
-/// The commands of arrays.
+/// Commands for arrays.
 #[derive(Subcommand)]
 pub enum Raid {
-    /// Make an array of files or block devices
+    /// Create an array from files or block devices
     Create(Create),
     /// Show the state of an array, its slots and its members
     Status(ShowStatus),
     /// Take a member out of an array, as if it had failed
     Fail(Fail),
-    /// Give a slot a new member, and rebuild or copy it
+    /// Replace the member of a slot, and rebuild or copy its data
     Replace(Replace),
-    /// Add a member that takes the place of the next one that fails
+    /// Add a spare that replaces the next member that fails
     Spare(Spare),
-    /// Continue a rebuild, or begin it on a spare
+    /// Continue a rebuild, or start it on a spare
     Rebuild(Rebuild),
-    /// Read and verify all blocks, and repair what is damaged
+    /// Read and verify all blocks, and repair damaged blocks
     Scrub(Scrub),
     /// Serve an array, or the LUNs on it, as network block devices (NBD)
     Serve(Serve),
-    /// Make, list, clean and delete LUNs: thin devices that are written anywhere
+    /// Create, list, clean and delete LUNs: thin devices with a write-anywhere layout
     #[command(subcommand, after_help = LUN_EXAMPLES)]
     Lun(LunCommand),
-    /// Make, list, delete, clone and go back to snapshots of LUNs
+    /// Create, list, delete, clone and restore snapshots of LUNs
     #[command(subcommand, after_help = SNAPSHOT_EXAMPLES)]
     Snapshot(SnapshotCommand),
-    /// Add members with further room
+    /// Add members and their space
     Grow(Grow),
-    /// End an array: its members become ordinary files
+    /// Destroy an array: its members become ordinary files
     Destroy(Destroy),
-    /// Measure an array, or a LUN on it, beside plain files
+    /// Measure an array, or a LUN on it, and plain files for comparison
     Bench(bench::Bench),
-    /// Measure layouts of simulated disks under load, beside the published figures of 2008
+    /// Measure layouts of simulated disks under load, and compare them with the published figures of 2008
     Simulate(Simulate),
-    /// Calculate the probability of data loss of an array over its life
+    /// Calculate the probability that an array loses data during its life
     Reliability(Box<RaidReliability>),
 }
 

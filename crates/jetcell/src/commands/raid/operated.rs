@@ -1,4 +1,4 @@
-//! An array that an operation works on: one that a command has for itself, or one that others use at the same time.
+//! The array that an operation works on: owned by the command, or shared with other users.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::running_array::{ArrayFiles, Severity};
 use crate::outcome::Failure;
 
-/// An array in turn: as a whole, or below its LUNs. No other thread uses it meanwhile.
+/// Exclusive access to an array, directly or below its LUNs.
 pub enum Held<'a> {
     Array(&'a mut Array),
     Luns(&'a mut LunVolume),
@@ -35,27 +35,28 @@ impl<'a> Held<'a> {
     }
 }
 
-/// What owns an array that several threads use in turns.
+/// Owner of an array that several threads share.
 pub trait Holder: Send + Sync {
-    /// Runs something while no other thread uses the array. Returns whether it ran: not after the array was shut down.
+    /// Runs `call` while no other thread uses the array. Returns false if the array was shut down, in which case
+    /// `call` was not run.
     fn with(&self, call: &mut dyn FnMut(Held<'_>)) -> bool;
 }
 
-/// Runs something once. `None` after the array was shut down.
+/// Runs `call` once with exclusive access. Returns `None` if the array was shut down.
 pub fn held<T>(holder: &dyn Holder, call: impl FnOnce(Held<'_>) -> T) -> Option<T> {
     let (mut call, mut result) = (Some(call), None);
     holder.with(&mut |held| result = call.take().map(|call| call(held)));
     result
 }
 
-/// What goes on beside the operations on an array in use.
+/// Activities that run concurrently with the operations on an array in use.
 #[derive(Default)]
 pub struct Beside {
-    /// The LUNs that others use.
+    /// LUNs that are in use.
     pub luns: Vec<String>,
-    /// Most bytes of a rebuild per second; 0: no limit.
+    /// Maximum rate of a rebuild in bytes per second. 0: no limit.
     rate: AtomicU64,
-    /// Rows that rebuilds could not recover.
+    /// Number of rows that rebuilds could not recover.
     rows_lost: AtomicU64,
     is_scrubbed: AtomicBool,
 }
@@ -69,7 +70,7 @@ impl Beside {
         Some(self.rate.load(Ordering::Relaxed)).filter(|rate| *rate > 0)
     }
 
-    /// Limits the rebuild that goes on, or the next one.
+    /// Limits the rate of the running rebuild, or of the next one.
     pub fn set_rate(&self, rate: Option<u64>) {
         self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
     }
@@ -82,13 +83,13 @@ impl Beside {
         self.rows_lost.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// The turn to scrub, until it is dropped. `None` while another scrub has it.
+    /// Reserves the array for a scrub until the result is dropped. Returns `None` if another scrub is running.
     pub fn scrub(&self) -> Option<ScrubTurn<'_>> {
         (!self.is_scrubbed.swap(true, Ordering::SeqCst)).then_some(ScrubTurn(self))
     }
 }
 
-/// The only scrub of an array.
+/// Guard of the only scrub of an array.
 pub struct ScrubTurn<'a>(&'a Beside);
 
 impl Drop for ScrubTurn<'_> {
@@ -97,34 +98,34 @@ impl Drop for ScrubTurn<'_> {
     }
 }
 
-/// The result of an operation, in the two forms in which a command prints it.
+/// Result of an operation, in the two forms in which a command prints it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Answer {
     pub json: String,
     pub text: String,
-    /// Exit code 0, else 1.
+    /// True for exit code 0, false for exit code 1.
     pub is_good: bool,
 }
 
 impl Answer {
-    /// One line of each form.
+    /// Creates a successful answer with one line in each form.
     pub fn good(json: &Value, text: &str) -> Answer {
         Answer { json: format!("{json}\n"), text: format!("{text}\n"), is_good: true }
     }
 }
 
-/// An array, and what an operation on it needs.
+/// An array, with everything that an operation on it needs.
 pub struct Operated<'a> {
-    /// As the user named it.
+    /// Name by which the user called the array.
     pub name: &'a str,
-    /// The working directory of the user.
+    /// Working directory of the user.
     pub directory: &'a Path,
     pub holder: &'a dyn Holder,
     pub files: &'a Mutex<ArrayFiles>,
     pub vfs: Arc<dyn Vfs>,
-    /// `None`: nothing else uses the array.
+    /// Concurrent activities. `None`: no other thread or process uses the array.
     pub beside: Option<&'a Beside>,
-    /// Progress, and the end on request.
+    /// Progress reports and cancellation.
     pub pace: Pace,
     /// Receives lines for the user.
     pub note: &'a dyn Fn(&str),
@@ -159,20 +160,20 @@ impl Operated<'_> {
         self.files().event(name, severity, text, figures);
     }
 
-    /// Writes the members that the array has now into the file of its directory.
+    /// Writes the current members of the array into the file of its directory.
     pub fn save_members(&self) -> Result<(), Failure> {
-        // The state is taken while no other thread writes the file, so that an older one never replaces it.
+        // The status is read while the file is locked, so an older status never replaces a newer one.
         let mut files = self.files();
         let status = self.on_array(|array| Ok(array.status()))?;
         files.save_members(&status)
     }
 
-    /// A path of the user as it is right in this process.
+    /// Resolves a path relative to the working directory of the user.
     pub fn path(&self, path: &Path) -> Result<PathBuf, Failure> {
         super::array_directory::absolute(&self.directory.join(path))
     }
 
-    /// The slot of a member, given as its path or as the number of the slot.
+    /// Returns the slot of a member, which is given as its path or as the number of the slot.
     pub fn slot_of(&self, member: &str) -> Result<usize, Failure> {
         let status = self.on_array(|array| Ok(array.status()))?;
         let path = self.path(Path::new(member))?;
@@ -191,7 +192,7 @@ impl Operated<'_> {
         }
     }
 
-    /// Fails if others use a LUN.
+    /// Fails if the LUN is in use.
     pub fn refuse_used_lun(&self, lun: &str) -> Result<(), Failure> {
         match self.beside {
             Some(beside) if beside.luns.iter().any(|used| used == lun) => Err(format!(

@@ -1,4 +1,4 @@
-//! The operations on arrays, which run in this process or, if the array is in use, in the one that uses it.
+//! Operations on arrays. They run in this process or, if the array is in use, in the process that uses it.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use super::scrub::ScrubPass;
 use super::snapshot::{self, SnapshotChange, SnapshotName};
 use crate::outcome::Failure;
 
-/// What is to be done with an array.
+/// An operation on an array.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -33,18 +33,18 @@ pub enum Operation {
     ListSnapshots,
 }
 
-/// An operation with what its messages and paths refer to.
+/// An operation, with the array and the directory that its messages and paths refer to.
 #[derive(Serialize, Deserialize)]
 pub struct Request {
-    /// The array as the user named it.
+    /// Name by which the user called the array.
     pub array: String,
-    /// The working directory of the user.
+    /// Working directory of the user.
     pub directory: PathBuf,
     pub operation: Operation,
 }
 
 impl Operation {
-    /// What its progress is called, if it has any.
+    /// Returns the title of the progress display, or `None` if the operation shows no progress.
     pub fn title(&self) -> Option<&'static str> {
         match self {
             Operation::Replace(_) | Operation::Rebuild(_) => Some("Rebuild"),
@@ -53,7 +53,7 @@ impl Operation {
         }
     }
 
-    /// Starts an array that no process uses, with what the operation needs of it.
+    /// Starts an array that no other process uses, with the content that the operation needs.
     pub fn start(&self, start: &Start) -> Result<Running, Failure> {
         match self {
             Operation::CreateLun(new) => new.start(start),

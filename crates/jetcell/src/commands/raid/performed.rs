@@ -1,4 +1,5 @@
-//! The commands that are one operation on an array each: run in this process or, if the array is in use, in the one that uses it.
+//! Commands that each perform one operation on an array. It runs in this process or, if the array is in use, in the
+//! process that uses it.
 
 use std::sync::Mutex;
 
@@ -21,7 +22,7 @@ use crate::console;
 use crate::outcome::{Failure, Outcome};
 
 impl Start {
-    /// Runs an operation on the array, wherever it is used, and prints the result.
+    /// Runs an operation on the array, in this process or in the process that uses the array, and prints the result.
     fn perform(&self, operation: Operation, json: bool) -> Result<Outcome, Failure> {
         let cancel = Cancel::default();
         let (shown, pace) = match operation.title() {
@@ -46,7 +47,7 @@ impl Start {
         Ok(if answer.is_good { Outcome::Good } else { Outcome::Findings })
     }
 
-    /// Starts the array, runs an operation on it, and shuts it down whatever happened.
+    /// Starts the array, runs an operation on it, and shuts it down, even if the operation fails.
     fn perform_here(&self, request: &Request, pace: Pace) -> Result<Answer, Failure> {
         let Running { content, vfs, files } = request.operation.start(self)?;
         let shared = Shared::new(content);

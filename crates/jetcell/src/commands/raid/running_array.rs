@@ -1,4 +1,4 @@
-//! An array that a command uses: started from its directory, with its events, and shut down at the end.
+//! An array that a command uses: started from its directory, with its event file, and shut down at the end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::Failure;
 
-/// How to start an array.
+/// Options to start an array.
 #[derive(Args)]
 pub struct Start {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
     pub array: PathBuf,
-    /// Start although the array was not shut down and members are missing: the last writes may be lost
+    /// Start even if the array was not shut down and members are missing: the last writes may be lost
     #[arg(long)]
     start_degraded: bool,
 }
@@ -31,24 +31,24 @@ pub struct Start {
 /// A started array.
 pub struct RunningArray {
     pub array: Array,
-    /// The machine's file system; members that are simulated drives have a layer of their own.
+    /// The machine's file system. Members that are simulated drives use an additional layer.
     pub vfs: Arc<dyn Vfs>,
     pub files: ArrayFiles,
 }
 
-/// The files in the directory of an array.
+/// Files in the directory of an array.
 pub struct ArrayFiles {
     pub directory: ArrayDirectory,
     events: EventFile,
 }
 
 impl Start {
-    /// The array of a directory, as it is.
+    /// Creates options that start the array of a directory without `--start-degraded`.
     pub fn of(array: &Path) -> Start {
         Start { array: array.to_path_buf(), start_degraded: false }
     }
 
-    /// Starts the array with the members that its directory names and that it knows.
+    /// Starts the array from the members that its directory lists and its superblocks confirm.
     pub fn start(&self) -> Result<RunningArray, Failure> {
         let directory = ArrayDirectory::open(&self.array)?;
         let vfs = vfs()?;
@@ -98,7 +98,7 @@ impl Start {
     }
 }
 
-/// How serious an event is.
+/// Severity of an event.
 #[derive(Clone, Copy)]
 pub enum Severity {
     Information,
@@ -107,7 +107,7 @@ pub enum Severity {
 }
 
 impl ArrayFiles {
-    /// Notes files that are about to become members: they must be found again, whatever happens next.
+    /// Records files that are about to become members. After a crash, the next start must be able to find them.
     pub fn note_candidates(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
         let directory = &mut self.directory;
         let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();
@@ -115,12 +115,12 @@ impl ArrayFiles {
         directory.save()
     }
 
-    /// Adds an event to the file of the array, with further figures.
+    /// Adds an event with additional values to the event file of the array.
     pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
         add_event(&self.events, name, severity, text, figures);
     }
 
-    /// Notes that a rebuild came to its end. Its rate is what [`super::reliability`] takes for the next one.
+    /// Records the end of a rebuild. [`super::reliability`] uses its rate as the rate of the next rebuild.
     pub fn rebuild_completed(&mut self, bytes: u64, seconds: f64, rows_lost: u64) {
         let (severity, rest) = match rows_lost {
             0 => (Severity::Information, String::new()),
@@ -130,7 +130,7 @@ impl ArrayFiles {
         self.event("rebuild_completed", severity, &format!("The rebuild is complete{rest}."), figures);
     }
 
-    /// Writes the members that the array has now.
+    /// Writes the current members of the array.
     pub fn save_members(&mut self, status: &Status) -> Result<(), Failure> {
         let members = members_of(status);
         if members != self.directory.members {
@@ -142,12 +142,12 @@ impl ArrayFiles {
 }
 
 impl RunningArray {
-    /// Adds an event to the file of the array, with further figures.
+    /// Adds an event with additional values to the event file of the array.
     pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
         self.files.event(name, severity, text, figures);
     }
 
-    /// Writes the members that the array has now into the file of its directory.
+    /// Writes the current members of the array into the file of its directory.
     pub fn save_members(&mut self) -> Result<(), Failure> {
         self.files.save_members(&self.array.status())
     }
@@ -160,7 +160,7 @@ impl RunningArray {
     }
 }
 
-/// Adds an event to a file of events.
+/// Adds an event to an event file.
 pub fn add_event(events: &EventFile, name: &str, severity: Severity, text: &str, figures: Value) {
     let severity = match severity {
         Severity::Information => "information",
@@ -184,7 +184,7 @@ fn members_of(status: &Status) -> Vec<PathBuf> {
     of_slots.chain(&status.spares).cloned().collect()
 }
 
-/// Why a file is not used, in words.
+/// Returns the reason why a file is not used, in words.
 pub fn why(state: &MemberState) -> String {
     match state {
         MemberState::Slot(slot) => format!("it is the member of slot {slot}"),
@@ -198,7 +198,7 @@ pub fn why(state: &MemberState) -> String {
     }
 }
 
-/// The state of an array in a word.
+/// Returns the state of an array as one word.
 pub fn state_word(state: ArrayState) -> &'static str {
     match state {
         ArrayState::Optimal => "optimal",

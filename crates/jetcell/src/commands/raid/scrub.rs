@@ -1,4 +1,4 @@
-//! `jetcell raid scrub`.
+//! `jetcell raid scrub`: verifies and repairs all blocks of an array.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
 use crate::outcome::Failure;
 
-/// Time between two looks whether a rebuild, which comes first, is complete.
+/// Interval between two checks whether a rebuild is complete. Rebuilds take precedence over the scrub.
 const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reads and verifies all blocks of an array, and repairs what is damaged
+/// Read and verify all blocks of an array, and repair damaged blocks
 #[derive(Args)]
 #[command(after_help = "\
 A block without its checksum, or of an older write, is recovered from the others, verified and written back. Where all checksums are
@@ -41,10 +41,10 @@ pub struct Scrub {
     pub shown: Shown,
 }
 
-/// How a pass goes on.
+/// Options of a scrub pass.
 #[derive(Args, Serialize, Deserialize)]
 pub struct ScrubPass {
-    /// Limit the rate, in bytes of the array
+    /// Limit the rate, in bytes of array data
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
 }
@@ -62,7 +62,7 @@ impl ScrubPass {
         Ok(answer(on.name, &slots, &report, is_complete, began.elapsed().as_secs_f64()))
     }
 
-    /// The rest of the pass. Returns whether it came to its end.
+    /// Runs the rest of the pass. Returns the report, and true if the pass is complete.
     fn pass(&self, on: &Operated<'_>, began: Instant) -> Result<(ScrubReport, bool), Failure> {
         let mut pace = ZonePace::start(on, self.rate);
         let mut report = ScrubReport::default();
@@ -71,7 +71,8 @@ impl ScrubPass {
             Ok((layout.zones(), array.scrub_cursor(), layout.data_columns() as u64))
         })?;
         let is_beside = on.beside.is_some();
-        // Many zones at once, unless a load would have to wait for them, or that would be long at the rate.
+        // By default, many zones are verified at once. A concurrent load would have to wait for them, and with a rate
+        // limit they would take too long.
         let most = if is_beside || self.rate.is_some() { 1 } else { u64::MAX };
         let mut throttle = throttle();
         let mut is_complete = false;

@@ -1,4 +1,4 @@
-//! The result of a command on an array, as text or as JSON.
+//! Output of the result of a command on an array, as text or as JSON.
 
 use clap::Args;
 use jetcell_array::{MemberTransfers, Transfers};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::console;
 
-/// How a command shows its result
+/// Output options of a command
 #[derive(Args)]
 pub struct Shown {
     /// Print the result as JSON
@@ -15,14 +15,14 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Prints one of the two.
+    /// Prints the value as JSON, or the text.
     pub fn print(&self, value: &Value, text: &str) {
         let line = if self.json { value.to_string() } else { text.to_string() };
         console::answer(self.json, &(line + "\n"));
     }
 }
 
-/// Transfers of members by purpose.
+/// Returns the transfers of members, by purpose.
 pub fn transfers_value(members: &MemberTransfers) -> Value {
     let of_purpose = |(name, transfers): (&str, Transfers)| {
         let Transfers { reads, blocks_read, writes, blocks_written } = transfers;

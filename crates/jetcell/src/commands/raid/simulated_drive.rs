@@ -1,4 +1,4 @@
-//! The drive whose time the members of an array take.
+//! The drive model whose timing the members of an array simulate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use crate::outcome::Failure;
 
-/// A longer file is no drive.
+/// Maximum size in bytes of a file that describes a drive.
 const LARGEST: u64 = 1 << 20;
 const SLOWEST: f64 = 0.01;
 const FASTEST: f64 = 10_000.0;
 
-/// A model of a drive, and how many times faster than in reality its time passes.
+/// Model of a drive, and the factor by which it is faster than a real drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedDrive {
@@ -27,7 +27,7 @@ pub struct SimulatedDrive {
 }
 
 impl SimulatedDrive {
-    /// The drive of this name, or in the TOML file of this name.
+    /// Creates a simulated drive from a built-in name, or from a TOML file.
     pub fn new(name: &str, time_scale: f64) -> Result<SimulatedDrive, Failure> {
         let mut table = drives();
         let drive = match table.remove(name) {
@@ -52,7 +52,7 @@ impl SimulatedDrive {
         }
     }
 
-    /// What no drive can be.
+    /// Returns the reason if no drive can have these parameters.
     pub fn mistake(&self) -> Option<String> {
         if !(SLOWEST..=FASTEST).contains(&self.time_scale) {
             return Some(format!("the time scale must be between {SLOWEST} and {FASTEST}"));
@@ -73,7 +73,7 @@ impl SimulatedDrive {
         }
     }
 
-    /// The files of `vfs` as such drives.
+    /// Returns a file system in which the files of `vfs` have the timing of such drives.
     pub fn over(&self, vfs: Arc<dyn Vfs>) -> Result<Arc<dyn Vfs>, Failure> {
         let drives = SimulatedDrives::new(vfs, self.drive.clone(), self.time_scale);
         Ok(Arc::new(drives.map_err(|error| format!("simulated drives cannot start: {error}"))?))

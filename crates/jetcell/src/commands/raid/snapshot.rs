@@ -1,4 +1,4 @@
-//! `jetcell raid snapshot`.
+//! `jetcell raid snapshot`: creates, lists, restores, clones and deletes snapshots of LUNs.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,18 +13,18 @@ use super::running_array::{Severity, Start};
 use super::shown::Shown;
 use crate::outcome::Failure;
 
-/// The commands of snapshots.
+/// Commands for snapshots.
 #[derive(Subcommand)]
 pub enum SnapshotCommand {
-    /// Keep the present state of a LUN
+    /// Create a snapshot of the current state of a LUN
     Create(Named),
     /// List the snapshots of all LUNs
     List(List),
-    /// Make a snapshot the present state of its LUN
+    /// Restore the state of a LUN from a snapshot
     Rollback(RollBack),
-    /// Make a LUN of a snapshot
+    /// Create a LUN from a snapshot
     Clone(CloneSnapshot),
-    /// Forget a snapshot
+    /// Delete a snapshot
     Delete(Named),
 }
 
@@ -48,7 +48,7 @@ pub struct Named {
     pub shown: Shown,
 }
 
-/// A snapshot by its LUN and its name.
+/// A snapshot, given by its LUN and its name.
 #[derive(Args, Serialize, Deserialize)]
 pub struct SnapshotName {
     /// Name of the LUN
@@ -59,18 +59,18 @@ pub struct SnapshotName {
     snapshot: String,
 }
 
-/// What happens to a snapshot.
+/// An operation on a snapshot.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotChange {
     Create,
     Delete,
     RollBack,
-    /// A LUN of this name shares it.
+    /// Creates a LUN of this name that shares the blocks of the snapshot.
     Clone(String),
 }
 
-/// Lists the snapshots of all LUNs of an array
+/// List the snapshots of all LUNs of an array
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -84,7 +84,7 @@ pub struct List {
     pub shown: Shown,
 }
 
-/// Makes a snapshot the present state of its LUN
+/// Restore the state of a LUN from a snapshot
 #[derive(Args)]
 #[command(after_help = "\
 What was written since is lost, unless another snapshot has it. All snapshots stay. A LUN that is served, or on which a test runs, is refused.
@@ -96,12 +96,12 @@ Exit code: 0 done, 2 refused; nothing was changed then.")]
 pub struct RollBack {
     #[command(flatten)]
     pub named: Named,
-    /// Confirm that what was written since may be lost
+    /// Confirm the loss of all later writes
     #[arg(long)]
     pub force: bool,
 }
 
-/// Makes a LUN with the content of a snapshot
+/// Create a LUN with the content of a snapshot
 #[derive(Args)]
 #[command(after_help = "\
 Both share blocks until one of them changes. The clone stays if the snapshot or its LUN is deleted.
@@ -119,7 +119,7 @@ pub struct CloneSnapshot {
 }
 
 impl RollBack {
-    /// Fails without a confirmation.
+    /// Fails unless the operation was confirmed.
     pub fn check(&self) -> Result<(), Failure> {
         if self.force {
             return Ok(());
@@ -133,7 +133,7 @@ impl RollBack {
 }
 
 impl SnapshotName {
-    /// Changes the snapshot, notes the event, and says what was done.
+    /// Changes the snapshot, records an event, and returns the result.
     pub fn perform(&self, on: &Operated<'_>, change: &SnapshotChange) -> Result<Answer, Failure> {
         let SnapshotName { lun, snapshot } = self;
         let (event, done) = match change {
@@ -159,7 +159,7 @@ impl SnapshotName {
     }
 }
 
-/// One line for each snapshot.
+/// Returns one line for each snapshot.
 pub fn list(on: &Operated<'_>) -> Result<Answer, Failure> {
     let luns = on.on_luns(LunVolume::luns)?;
     let at = |seconds: u64| {

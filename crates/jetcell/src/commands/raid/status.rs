@@ -1,4 +1,5 @@
-//! `jetcell raid status`: what the superblocks say. It changes nothing and needs no lock, so it shows an array in use as well.
+//! `jetcell raid status`: shows the content of the superblocks. It changes nothing and needs no lock, so it also
+//! works for an array in use.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -30,25 +31,25 @@ Examples:
 
 Exit code: 0 optimal, 1 members are missing or rebuilt, 2 could not run.";
 
-/// Shows the state of an array
+/// Show the state of an array
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowStatus {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
     array: PathBuf,
-    /// Show the state again and again, until Ctrl-C
+    /// Show the state repeatedly, until Ctrl-C
     #[arg(long)]
     watch: bool,
-    /// Time between two looks with --watch
+    /// Interval between two updates with --watch
     #[arg(long, default_value = "1s", value_name = "TIME")]
     interval: TimeSpan,
-    /// Print JSON: one object, with --watch one in each line
+    /// Print JSON: one object, or with --watch one object per line
     #[arg(long)]
     json: bool,
 }
 
-/// The array at one moment.
+/// State of the array at one time.
 struct Look {
     directory: ArrayDirectory,
     found: Examination,
@@ -84,7 +85,7 @@ impl ShowStatus {
     }
 }
 
-/// Progress per second since the first look.
+/// Progress per second since the first update.
 struct Rates {
     slots: Vec<f64>,
     scrub: f64,
@@ -179,7 +180,7 @@ fn slot_word(state: SlotState) -> &'static str {
     }
 }
 
-/// What members transferred since the creation, and what was damaged.
+/// Returns lines with the transfers of the members since creation, and the damage that was found.
 fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
     let mut lines = vec![];
     if lifetime.members.total() != Transfers::default() {
@@ -201,7 +202,7 @@ fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
     lines
 }
 
-/// What is left at a rate per second, where it is known.
+/// Returns the remaining time at a rate per second, or an empty text if it is unknown.
 fn time_left(progress: f64, rate: Option<f64>) -> String {
     match rate {
         Some(rate) if rate > 0.0 => format!(", {:.0} s left", (1.0 - progress) / rate),

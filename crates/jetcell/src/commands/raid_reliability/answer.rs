@@ -1,4 +1,4 @@
-//! The answer to a question about an array: the results of the models.
+//! Answer to a question about an array: the results of the models.
 
 use jetcell_raid_models::comparison::{Row, compare, layout_for};
 use jetcell_raid_models::curve::{Axis, Point, curve};
@@ -19,7 +19,7 @@ pub struct Answer {
     pub comparison: Option<Vec<Row>>,
     pub layout: Option<(f64, Option<Row>)>,
     pub curve: Option<(Axis, Vec<Point>)>,
-    /// The value of the curve's axis that the array itself has.
+    /// Value of the array itself on the axis of the curve.
     pub own: Option<f64>,
 }
 
@@ -28,7 +28,7 @@ pub struct Simulation {
     pub shapes: Shapes,
     pub laws: Laws,
     pub seed: u64,
-    /// The estimate for one set.
+    /// Estimate for one redundancy set.
     pub set: Estimate,
     pub group: Interval,
     pub array: Interval,
@@ -42,9 +42,9 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of `count` sets from that of one.
+    /// Computes the interval of `count` sets from that of one set.
     fn of_all(set: &Estimate, count: f64) -> Interval {
-        // Near 1 the upper end of the interval of the set may exceed 1.
+        // Near 1, the upper end of the set's interval may exceed 1.
         let all =
             |loss: f64| Fate { loss: loss.min(1.0), survival: (1.0 - loss).max(0.0) }.of_all(count).loss;
         Interval { mean: all(set.mean), low: all(set.low), high: all(set.high) }

@@ -1,4 +1,5 @@
-//! The comparison as bars, a curve as a line, in an SVG file or on a page; probabilities on a logarithmic scale.
+//! Charts in an SVG file or on a page: the comparison as bars, a curve as a line. Probabilities have a logarithmic
+//! scale.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use super::output;
 use crate::outcome::Failure;
 use crate::whole_file;
 
-/// Writes the comparison or the curve of the answer into an SVG file, atomically.
+/// Writes the comparison or the curve of the answer to an SVG file, atomically.
 pub fn write(answer: &Answer, file: &Path) -> Result<(), Failure> {
     let svg = match (&answer.comparison, &answer.curve) {
         (Some(rows), _) => bars(answer, rows).standalone(),
@@ -22,7 +23,7 @@ pub fn write(answer: &Answer, file: &Path) -> Result<(), Failure> {
     put(file, &svg)
 }
 
-/// Writes the page of the answer, atomically.
+/// Writes the page of the answer atomically.
 pub fn write_page(answer: &Answer, file: &Path) -> Result<(), Failure> {
     let case = &answer.case;
     let mut facts = Table::facts("Result");

@@ -1,4 +1,4 @@
-//! `jetcell raid reliability`: makes a case from the options, an answer from the case, and prints or draws the answer.
+//! `jetcell raid reliability`: builds a case from the options, computes the answer, and prints or draws it.
 
 mod answer;
 mod chart;
@@ -44,28 +44,28 @@ A file for --config has the names of the options as keys: type = \"raid6\", data
 
 Exit code: 0 answered, 2 could not run.";
 
-/// Calculates the probability of data loss of an array from failure, defect, restore and scrub rates
+/// Calculate the probability that an array loses data from its failure, defect, restore and scrub rates
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RaidReliability {
     #[command(flatten)]
     options: Options,
-    /// Use layout and measured rates of an array of jetcell raid; other options win over them
+    /// Use the layout and the measured rates of an array of jetcell raid; other options take precedence
     #[arg(long, value_name = "ARRAY")]
     array: Option<PathBuf>,
-    /// Use a layout, and the rate of its rebuild, of a result of jetcell raid simulate --json; other options win over them
+    /// Use a layout and its rebuild rate from a result of jetcell raid simulate --json; other options take precedence
     #[arg(long, value_name = "FILE", conflicts_with = "array")]
     simulated: Option<PathBuf>,
-    /// Name of the layout in --simulated [default: the first one that is written anywhere, or the first one]
+    /// Name of the layout in --simulated [default: the first write-anywhere layout, or the first layout]
     #[arg(long, value_name = "NAME", requires = "simulated")]
     layout: Option<String>,
-    /// Read options from a TOML file; options of the command line win over it
+    /// Read options from a TOML file; command line options take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Draw the comparison or the curve into an SVG file
+    /// Draw the comparison or the curve to this SVG file
     #[arg(long, value_name = "FILE")]
     chart: Option<PathBuf>,
-    /// Write the result as a page, with the comparison and the curve as charts
+    /// Write the result to this HTML page, with charts of the comparison and the curve
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print each formula with its numbers
@@ -77,17 +77,17 @@ pub struct RaidReliability {
 }
 
 impl RaidReliability {
-    /// The array whose rates count.
+    /// Returns the array whose measured rates are used.
     pub fn array(&self) -> Option<&Path> {
         self.array.as_deref()
     }
 
-    /// The result of a simulation whose rebuild counts, and the layout.
+    /// Returns the simulation result whose rebuild rate is used, and the name of the layout.
     pub fn simulated(&self) -> Option<(&Path, Option<&str>)> {
         Some((self.simulated.as_deref()?, self.layout.as_deref()))
     }
 
-    /// Runs the command. `measured` are the options that the array answers.
+    /// Runs the command. `measured` contains the options that were measured on the array.
     pub fn calculate(self, measured: Options) -> Result<Outcome, Failure> {
         let is_json = self.json;
         print_as(is_json, &format!("{}\n", self.answer(measured)?));

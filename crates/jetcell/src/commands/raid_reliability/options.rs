@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::outcome::Failure;
 
-/// Largest configuration file that is read, in bytes.
+/// Maximum size in bytes of a configuration file.
 const MOST_CONFIG: u64 = 1 << 20;
 
 fn afr_reading(text: &str) -> Result<AfrReading, Error> {
@@ -36,13 +36,13 @@ fn shapes(text: &str) -> Result<Shapes, Error> {
     }
 }
 
-/// Declares the options once: for clap, for TOML, for merging, and those of the case for the question.
+/// Declares each option once for clap, TOML and merging. Options of the case are also passed to the models.
 macro_rules! options {
     (
         case { $($(#[$case_about:meta])* $case:ident: $case_kind:ty,)* }
         run { $($(#[$run_about:meta])* $run:ident: $run_kind:ty,)* }
     ) => {
-        /// The options of a case and of the calculation.
+        /// Options of a case and of the calculation.
         #[derive(Args, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
         pub struct Options {
@@ -51,12 +51,12 @@ macro_rules! options {
         }
 
         impl Options {
-            /// These options where given, those of `file` elsewhere.
+            /// Returns these options, completed with those of `file`.
             pub fn over(self, file: Options) -> Options {
                 Options { $($case: self.$case.or(file.$case),)* $($run: self.$run.or(file.$run),)* }
             }
 
-            /// The question for the models.
+            /// Returns the question for the models.
             pub fn question(&self) -> Question {
                 Question { $($case: self.$case,)* }
             }
@@ -88,13 +88,14 @@ options! {
         /// Annual failure rate of a drive, such as 1.9% or 0.019/y [default: 1.9%]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         afr: AnnualFailure,
-        /// Meaning of --afr: rate (failures per year of work) or probability (of a failure within a year) [default: rate]
+        /// Meaning of --afr: rate (failures per year of operation) or probability (of a failure within a year)
+        /// [default: rate]
         #[arg(long, value_name = "READING", value_parser = afr_reading)]
         afr_reading: AfrReading,
         /// Mean time between failures of a drive, instead of --afr
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         mtbf: Hours,
-        /// Latent defects of a drive as measured [default: 1.08e-4/h]
+        /// Rate of latent defects of a drive [default: 1.08e-4/h, as measured]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         latent_rate: PerHour,
         /// Unrecoverable errors per bit or byte read, such as 1e-15/bit, instead of --latent-rate
@@ -103,7 +104,7 @@ options! {
         /// Rate at which hosts read from a drive, for --error-rate [default: --bandwidth times --load]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         read_rate: BytesPerSecond,
-        /// Mean time to restore a failed drive, without the wait for a spare [default: 12h]
+        /// Mean time to restore a failed drive, without the time to get a spare [default: 12h]
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         restore: Hours,
         /// Rate of a rebuild, instead of --restore; needs --capacity
@@ -112,13 +113,13 @@ options! {
         /// Mean time until a latent defect is found and repaired, or never [default: 168h]
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         scrub: Scrub,
-        /// Time of one scrub pass over a drive, instead of --scrub: the mean time is half of it
+        /// Time of one scrub pass over a drive, instead of --scrub: the mean time to detection is half of it
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         scrub_pass: Hours,
         /// Capacity of a drive
         #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
         capacity: Bytes,
-        /// Sequential rate of a drive; with --capacity it gives rebuild and scrub times
+        /// Sequential rate of a drive; with --capacity, it determines the rebuild and scrub times
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         bandwidth: BytesPerSecond,
         /// Share of the bandwidth that hosts use [default: 0%]
@@ -127,7 +128,7 @@ options! {
         /// Share of the remaining bandwidth that a scrub may use [default: 10%]
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         scrub_share: Fraction,
-        /// Highest rate of all drives of a group together during a rebuild [default: no limit]
+        /// Maximum combined rate of all drives of a group during a rebuild [default: no limit]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         bus: BytesPerSecond,
         /// Number of spare drives [default: one is always available]
@@ -147,26 +148,26 @@ options! {
         /// Distributions of the simulation: published (Weibull) or exponential (as in the models) [default: published]
         #[arg(long, value_name = "LAWS", value_parser = shapes)]
         laws: Shapes,
-        /// Simulate until the 95 % interval is this narrow to either side [default: 2%]
+        /// Simulate until the 95 % interval is within plus or minus this share [default: 2%]
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         precision: Fraction,
-        /// Highest number of simulated lives of a group [default: 20000000]
+        /// Maximum number of simulated lives of a group [default: 20000000]
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         lives: u64,
         /// Show all RAID types with the same usable capacity
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
         compare: bool,
-        /// Show the loss over group-size, scrub, restore or disk-size
+        /// Show the probability of loss as a function of group-size, scrub, restore or disk-size
         #[arg(long, value_name = "AXIS")]
         curve: Axis,
-        /// Find the layout with the fewest drives that loses data with at most this probability, such as 0.1%
+        /// Find the layout with the fewest drives whose probability of data loss is at most this value, such as 0.1%
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         target: Fraction,
     }
 }
 
 impl Options {
-    /// These options, and where they leave something open, what was measured.
+    /// Returns these options, completed with measured values where they are not set.
     pub fn or_measured(self, measured: Options) -> Options {
         let rebuild_rate = match (self.restore, self.bandwidth) {
             (None, None) => self.rebuild_rate.or(measured.rebuild_rate),
@@ -185,7 +186,7 @@ impl Options {
         }
     }
 
-    /// Options from a file.
+    /// Reads options from a file.
     pub fn read(file: &Path) -> Result<Options, Failure> {
         let name = file.display();
         let text = read_input(file, MOST_CONFIG).map_err(|error| format!("--config {name}: {error}"))?;

@@ -1,4 +1,4 @@
-//! The answer as text and as JSON.
+//! Output of the answer as text and as JSON.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ fn years(hours: Option<f64>) -> String {
     hours.map_or("never".into(), |hours| format!("{} years", four_digits(hours / HOURS_PER_YEAR)))
 }
 
-/// A table of names and values.
+/// Lines with names and values.
 struct Lines(String);
 
 impl Lines {
@@ -37,7 +37,7 @@ impl Lines {
     }
 }
 
-/// The answer as text.
+/// Formats the answer as text.
 pub fn text(answer: &Answer, explain: bool) -> String {
     let (case, assessment) = (&answer.case, &answer.assessment);
     let mut lines = Lines(head(case));
@@ -72,7 +72,7 @@ pub fn text(answer: &Answer, explain: bool) -> String {
     out
 }
 
-/// The array in one line.
+/// Describes the array in one line.
 pub fn subject(case: &Case) -> String {
     let array = case.array;
     let plural = if array.groups() == 1 { "" } else { "s" };
@@ -88,7 +88,7 @@ pub fn subject(case: &Case) -> String {
     )
 }
 
-/// The rates of a drive.
+/// Returns the table with the rates of a drive.
 pub fn rates(case: &Case) -> Table {
     let (rates, default) = (&case.rates, |name| case.defaults.contains(&name));
     let mean = |rate: PerHour| {
@@ -149,7 +149,7 @@ fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
     results(case, answer).into_iter().for_each(|(name, value)| lines.add(name, value));
 }
 
-/// The probabilities and times that the models give.
+/// Returns the probabilities and times that the models compute.
 pub fn results(case: &Case, answer: &Assessment) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("probability of loss", percent(answer.array.loss)),
@@ -200,7 +200,7 @@ fn levers(lines: &mut Lines, answer: &Answer) {
     let _ = writeln!(lines.0, "{}", advice(governor(&answer.effects)));
 }
 
-/// Layouts beside each other.
+/// Returns a table that compares layouts.
 pub fn comparison(rows: &[Row]) -> Table {
     let columns = ["Groups", "Drives", "Model", "Overhead", "Loss (%)", "Risk", "Write", "Restore (h)"];
     let row = |row: &Row| -> Vec<Cell> {
@@ -223,7 +223,7 @@ pub fn comparison(rows: &[Row]) -> Table {
         .note("Risk: multiple of the safest in the list; write: disk operations of a small write.")
 }
 
-/// The points of a curve.
+/// Returns the table with the points of a curve.
 pub fn points(axis: Axis, points: &[Point]) -> Table {
     let number = |value: f64| Cell::number(four_digits(value), value.to_string());
     let row = |point: &Point| -> Vec<Cell> {
@@ -252,7 +252,7 @@ fn explanation(lines: &mut Lines, steps: Vec<Step>) {
     }
 }
 
-/// The answer as JSON. Keys do not change from version to version.
+/// Formats the answer as JSON. Keys do not change between versions.
 pub fn json(answer: &Answer, explain: bool) -> Result<String, Failure> {
     let (case, assessment) = (&answer.case, &answer.assessment);
     let (array, rates) = (case.array, &case.rates);

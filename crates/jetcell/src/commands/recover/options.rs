@@ -7,7 +7,7 @@ use jetcell_vfs::is_unfinished;
 
 use crate::outcome::Failure;
 
-/// Reads `OLD=NEW`.
+/// Parses `OLD=NEW`.
 pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_string(), PathBuf::from(new))),
@@ -17,7 +17,7 @@ pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// The files of the paths: directories stand for the files in them.
+/// Returns the files at the paths. A directory is replaced by the files in it.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {
@@ -31,7 +31,7 @@ pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
             let path = entry.path();
             match std::fs::metadata(&path) {
                 Ok(found) if found.is_file() && !is_unfinished(&path) => files.push(path),
-                // It was removed or renamed since the directory was listed.
+                // The file was removed or renamed after the directory was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(format!("{}: {error}", path.display()).into()),
                 Ok(_) => {}

@@ -1,28 +1,29 @@
-//! What a recovery did, as text and as JSON.
+//! Result of a recovery, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// The result of a recovery.
+/// Result of a recovery.
 #[derive(Default, Serialize)]
 pub struct Report {
-    /// Nothing was done: this is what would be replayed.
+    /// True if no log was replayed, and the report only lists what would be replayed.
     pub dry_run: bool,
     /// Directory of the recovered files.
     pub directory: Option<PathBuf>,
     pub generations: Generations,
     /// Position up to which the log was replayed.
     pub position: Option<String>,
-    /// Records replayed, by type.
+    /// Number of replayed records by type.
     pub records: BTreeMap<&'static str, u64>,
     pub pages: Pages,
-    /// Transactions rolled back.
+    /// Number of transactions that were rolled back.
     pub undone: usize,
-    /// Macros (changes of several pages) that the end of the log cuts off. Nothing of them was replayed.
+    /// Number of macros (changes of several pages) that are incomplete at the end of the log. None of their changes
+    /// were replayed.
     pub incomplete_macros: usize,
-    /// Logs that were missing, damaged or behind a gap, and were not replayed.
+    /// Logs that were not replayed because they were missing, damaged or after a gap.
     pub lost: Vec<Lost>,
     pub databases: Vec<Database>,
     /// Files that are not part of the stream.
@@ -38,7 +39,7 @@ pub struct Generations {
 #[derive(Default, Serialize)]
 pub struct Pages {
     pub read: u64,
-    /// Changes that pages lacked.
+    /// Number of changes that were missing on pages.
     pub changes: u64,
     pub written: u64,
 }
@@ -64,7 +65,7 @@ pub struct Ignored {
 }
 
 impl Report {
-    /// The report for people.
+    /// Formats the report as text.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         let Generations { first, last } = self.generations;

@@ -1,4 +1,4 @@
-//! The files on which a recovery works: copies in a directory of their own, or the originals.
+//! Files on which a recovery works: copies in a separate directory, or the originals.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,16 +12,17 @@ use jetcell_workload::EventFile;
 
 use crate::outcome::Failure;
 
-/// The directory of the logs, the logs to replay, and where the databases are.
+/// Directory of the logs, the logs to replay, and the paths of the databases.
 pub struct WorkingSet {
     pub directory: PathBuf,
     pub logs: Vec<(Generation, PathBuf)>,
     pub paths: DatabasePaths,
-    /// The copies. Removed if the recovery fails.
+    /// Copies of the files. They are removed if the recovery fails.
     copies: Option<Copies>,
-    /// Reserve logs that were there before.
+    /// Reserve logs that existed before the recovery.
     reserves: Vec<PathBuf>,
-    /// Events of the recovery, in the directory of the copies. The originals get no file that was not there.
+    /// Events of the recovery, in the directory of the copies. `None` for the originals, because no file is added to
+    /// their directory.
     pub events: Option<EventFile>,
 }
 
@@ -30,12 +31,12 @@ struct Copies {
     directory: PathBuf,
     existed: bool,
     kept: bool,
-    /// Another recovery cannot use the directory before this one has ended.
+    /// Prevents another recovery from using the directory until this one has finished.
     _lock: Box<dyn DirectoryLock>,
 }
 
 impl Copies {
-    /// Creates the directory, or uses an empty one, and locks it.
+    /// Creates the directory, or accepts an empty one, and locks it.
     fn begin(vfs: &dyn Vfs, directory: &Path) -> Result<Copies, Failure> {
         let failed = |error: io::Error| Failure::from(format!("{}: {error}", directory.display()));
         let existed = directory.exists();
@@ -48,7 +49,7 @@ impl Copies {
             .into(),
             _ => failed(error),
         })?;
-        // Another recovery may have ended between the two calls.
+        // Another recovery may have filled the directory before it was locked.
         if fs::read_dir(directory).map_err(failed)?.next().is_some() {
             let what = "the directory is not empty; name another one with --into";
             return Err(format!("{}: {what}", directory.display()).into());
@@ -62,7 +63,7 @@ impl Drop for Copies {
         if self.kept {
             return;
         }
-        // The directory was empty before, so everything in it was made by this recovery.
+        // The directory was empty before, so this recovery created everything in it.
         match self.existed {
             false => drop(fs::remove_dir_all(&self.directory)),
             true => {
@@ -74,8 +75,8 @@ impl Drop for Copies {
 }
 
 impl WorkingSet {
-    /// Copies databases and logs into `directory`, which must be empty or not exist. Blocks are shared with the originals
-    /// where the file system can do that. `cut`: the newest log is cut off there.
+    /// Copies databases and logs into `directory`, which must be empty or not exist. The copies share blocks with the
+    /// originals if the file system supports that. If `cut` is given, the newest log is truncated at this position.
     pub fn copied(
         vfs: &Arc<dyn Vfs>,
         set: &RecoverySet,
@@ -132,8 +133,8 @@ impl WorkingSet {
         })
     }
 
-    /// The originals, or an overlay on them. Logs behind the planned ones are moved out of the way if `own` is true: the
-    /// engine continues the stream then.
+    /// Uses the originals, or an overlay on them. If `own` is true, the engine continues the log stream, and logs
+    /// after the planned ones are renamed first.
     pub fn in_place(
         vfs: &dyn Vfs,
         set: &RecoverySet,
@@ -185,13 +186,13 @@ impl WorkingSet {
         Ok(())
     }
 
-    /// Whether the recovery works on copies.
+    /// Returns true if the recovery works on copies.
     pub fn is_copy(&self) -> bool {
         self.copies.is_some()
     }
 }
 
-/// The directory of the planned logs.
+/// Returns the directory of the planned logs.
 pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, Failure> {
     let directories: Vec<&Path> = plan.logs.iter().map(|(_, path)| parent_directory(path)).collect();
     let Some(directory) = directories.first() else { return Err("there are no logs".into()) };
@@ -201,7 +202,7 @@ pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, Failure> {
     Ok(directory.to_path_buf())
 }
 
-/// Renames a file, unless that would replace another one.
+/// Renames a file, or fails if that would replace another file.
 fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| format!("{}: {error}", from.display());
     if vfs.exists(to).map_err(failed)? {
@@ -216,13 +217,13 @@ fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), Failure> {
     Ok(vfs.rename(from, to).map_err(failed)?)
 }
 
-/// The reserve logs of a directory.
+/// Returns the reserve logs in a directory.
 fn reserves_in(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "jrs")).collect()
 }
 
-/// Copies a file; shares its blocks if the file system can.
+/// Copies a file. Shares its blocks if the file system supports that.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let source = File::open(from)?;
     let copy = create_new(to)?;

@@ -1,4 +1,4 @@
-//! The scan of the copy beside its replay, in a thread of its own.
+//! Scan of the copy in a separate thread while the logs are replayed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::commands::copies::explained;
 use crate::console;
 use crate::outcome::Failure;
 
-/// A pass begins a day after the begin of the one before, as in ESE.
+/// Interval between the starts of two passes: one day, as in ESE.
 const INTERVAL: Duration = Duration::from_secs(86_400);
-/// Time between two looks whether a pass is due.
+/// Interval between two checks whether a pass is due.
 const LOOK: Duration = Duration::from_secs(60);
-/// Longest time until an end that was asked for.
+/// Maximum delay until a stop request is noticed.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Bytes of one read.
+/// Size of a read in bytes.
 const BATCH: usize = 256 << 10;
 
-/// Scans a copy until it is stopped.
+/// A scanner that scans a copy until it is stopped.
 pub struct Scanner {
     stop: Arc<AtomicBool>,
     progress: Arc<Mutex<Option<String>>>,
     thread: JoinHandle<Result<(), Failure>>,
 }
 
-/// How the copy is scanned.
+/// Options of the scan of a copy.
 pub struct ScanOrder {
     /// Pause after each read.
     pub pause: Duration,
-    /// One pass, now.
+    /// Run a single pass immediately.
     pub once: bool,
     pub events: Arc<dyn EventSink>,
 }
@@ -65,7 +65,7 @@ impl Scanner {
                     Ok(_) if once => return Ok(()),
                     Ok(_) => said.clear(),
                     Err(failure) if once => return Err(failure),
-                    // The replay goes on. Said once, however long it lasts.
+                    // The replay continues. The same error is reported only once.
                     Err(failure) => {
                         let now = failure.to_string();
                         if now != said {
@@ -89,17 +89,17 @@ impl Scanner {
         Ok(Scanner { stop, progress, thread })
     }
 
-    /// Where the pass is; `None` between two passes.
+    /// Returns the position of the pass, or `None` between two passes.
     pub fn progress(&self) -> Option<String> {
         self.progress.lock().clone()
     }
 
-    /// Whether the pass of a scan that makes only one has ended.
+    /// Returns true if the thread has finished, which is the end of the pass if `once` was set.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Interrupts the pass. It goes on with the next scan.
+    /// Interrupts the pass. The next scan resumes it.
     pub fn end(self) -> Result<(), Failure> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|_| Err("the scan of the copy panicked".into()))

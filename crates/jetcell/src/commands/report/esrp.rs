@@ -11,7 +11,8 @@ use crate::console::{note, print};
 use crate::outcome::{Failure, Outcome};
 use crate::whole_file;
 
-/// Writes the document, and lists its inconsistencies: to standard output, or to standard error if the document is there.
+/// Writes the document and lists its inconsistencies on standard output, or on standard error if the document is
+/// written to standard output.
 pub(super) fn write(
     configuration: &Path,
     runs: &[PathBuf],

@@ -7,8 +7,9 @@ use jetcell_sizing::catalogue::Disk;
 use jetcell_sizing::raid::{Layout, Raid};
 use jetcell_sizing::{Catalogue, Config, Design};
 
-/// The probability that one of the arrays of all servers loses data within the service life. Copies on other servers are not counted. Scrubs and
-/// latent defects are those of the published models. `None` if the models do not cover the array.
+/// Returns the probability that one of the arrays of all servers loses data within the service life. Copies on other
+/// servers are not taken into account. Scrubs and latent defects are those of the published models. Returns `None` if
+/// the models do not cover the array.
 pub fn of_design(design: &Design, config: &Config, catalogue: &Catalogue) -> Option<f64> {
     let disk = catalogue.find(&design.disk).ok()?;
     let database = of_arrays(&design.database, &design.layout, disk, config)?;
@@ -16,7 +17,7 @@ pub fn of_design(design: &Design, config: &Config, catalogue: &Catalogue) -> Opt
         Some(log) => of_arrays(log, &config.storage.log_layout, disk, config)?,
         None => 0.0,
     };
-    // Small probabilities keep their digits.
+    // This formula keeps the significant digits of small probabilities.
     Some(database + log - database * log)
 }
 
@@ -27,7 +28,7 @@ fn of_arrays(array: &Array, layout: &Layout, disk: &Disk, config: &Config) -> Op
     }
     let disks = array.disks * servers;
     let raid = match layout.raid {
-        // Every failure loses the content of the disk.
+        // Every failure loses the content of a disk.
         Raid::Jbod => return Some(-(-disk.failure_rate.0 * years * disks).exp_m1()),
         Raid::Raid10 => RaidType::Raid10,
         Raid::Mirror3 => RaidType::Mirror3,

@@ -7,26 +7,26 @@ use jetcell_sizing::states::State;
 
 use super::Sized;
 
-/// A design that loses data with a higher probability is named below the table.
+/// Probability of data loss above which a design is named below the table.
 const RISKY: f64 = 0.01;
 
 fn number(value: f64, decimals: usize) -> Cell {
     Cell::number(decimal(value, decimals), value.to_string())
 }
 
-/// The name of a design: its array, and the disks.
+/// Returns the name of a design: its array, and the disks.
 pub fn name(design: &Design) -> String {
     format!("{} of {}", design.array, design.disk)
 }
 
-/// What asks for the most disks.
+/// Returns the requirement that determines the number of disks.
 fn bound(array: &Array) -> String {
     array
         .state
         .map_or_else(|| array.constraint.to_string(), |state| format!("{} ({state})", array.constraint))
 }
 
-/// A probability in percent.
+/// Formats a probability in percent.
 pub fn loss(probability: Option<f64>) -> Cell {
     probability.map_or("–".into(), |loss| {
         let percent = loss * 100.0;
@@ -34,7 +34,7 @@ pub fn loss(probability: Option<f64>) -> Cell {
     })
 }
 
-/// One row for each design, cheapest first.
+/// Returns the table of designs, the cheapest first.
 pub fn designs(sized: &Sized) -> Table {
     let cost = &sized.sizing.inputs.cost;
     let columns = [
@@ -83,7 +83,7 @@ pub fn designs(sized: &Sized) -> Table {
     })
 }
 
-/// Disks of a server that each state asks for.
+/// Returns the table of the number of disks per server that each state requires.
 pub fn requirements(sized: &Sized) -> Table {
     let states = State::ALL.map(|state| state.to_string());
     let columns =
@@ -106,7 +106,7 @@ pub fn requirements(sized: &Sized) -> Table {
     table
 }
 
-/// The five states, what happens in them, and the load of a server.
+/// Returns the table of the five states, the activities in them, and the load of a server.
 pub fn states(sized: &Sized) -> Table {
     let columns = [
         "Mailboxes",
@@ -135,7 +135,7 @@ pub fn states(sized: &Sized) -> Table {
     meanings.into_iter().fold(table.note(format!("{headroom} headroom included.")), Table::note)
 }
 
-/// One mailbox and one server.
+/// Returns the table of one mailbox and one server.
 pub fn server(sized: &Sized) -> Table {
     let (mailbox, server) = (&sized.sizing.mailbox, &sized.sizing.server);
     let one = |value: f64| decimal(value, 1);
@@ -189,7 +189,7 @@ pub fn server(sized: &Sized) -> Table {
         )
 }
 
-/// Each disk beside the first one.
+/// Returns the table that compares each disk with the first one.
 pub fn drives(sized: &Sized) -> Table {
     let currency = &sized.sizing.inputs.cost.currency;
     let columns = [

@@ -1,5 +1,5 @@
-//! `--dir array:NAME` and `--dir array:NAME/LUN`: databases and logs on an array or on its LUNs, in the same process. Results and small
-//! state files stay in the directory of that name.
+//! Support for `--dir array:NAME` and `--dir array:NAME/LUN`: databases and logs are stored on an array or on its
+//! LUNs, in the same process. Results and small state files are stored in the directory of that name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::outcome::Failure;
 
 const PREFIX: &str = "array:";
 
-/// Replaces `array:NAME` by the absolute path of the directory, and returns those paths.
+/// Replaces `array:NAME` by the absolute path of the directory, and returns these paths.
 pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
     let mut arrays = vec![];
     for directory in directories {
@@ -35,7 +35,7 @@ pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<M
     Ok(arrays)
 }
 
-/// The files on whose disks an array is: its members, and its write log. The directory may name a LUN.
+/// Returns the files that contain the data of an array: its members and its write log. The directory may name a LUN.
 pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let (array, _) = array_and_lun(directory);
     let found = ArrayDirectory::open(&array)?;
@@ -45,7 +45,7 @@ pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(all)
 }
 
-/// Refuses tests that copy databases by the file system of the machine.
+/// Fails for tests that copy databases through the machine's file system.
 pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Result<(), Vec<Mistake>> {
     if !arrays.is_empty() && (matches!(test, TestKind::Recovery | TestKind::Replication) || to.is_some()) {
         let text = "databases on an array cannot be copied: test recovery, test replication and --to need a directory that is no array";
@@ -54,11 +54,11 @@ pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Resu
     Ok(())
 }
 
-/// The arrays of a run, and what goes on beside its load: rebuilds, and consistency points of LUNs.
+/// The arrays of a run, with concurrent maintenance: rebuilds, and consistency points of LUNs.
 pub struct ArrayVolumes {
     mounted: Vec<Mounted>,
     stop: Arc<AtomicBool>,
-    /// For counters; it must not keep an array in use.
+    /// Weak references for the counters. They must not keep an array in use.
     watched: Vec<Watched>,
 }
 
@@ -68,15 +68,15 @@ type Watched = (Weak<UsedArray>, Vec<Volume>);
 struct Mounted {
     array: PathBuf,
     files: Arc<Mutex<ArrayFiles>>,
-    /// The directories of the test, each with its files.
+    /// Directories of the test, each with the volume that contains its files.
     volumes: Vec<(PathBuf, Volume)>,
     luns: Option<SharedLuns>,
-    /// Looks after the array until the test ends.
+    /// Thread that maintains the array until the test ends.
     beside: Option<JoinHandle<()>>,
     control: Option<ControlSocket>,
 }
 
-/// A directory of the test as an array and perhaps one of its LUNs.
+/// Splits a directory of the test into the array and, if given, one of its LUNs.
 fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
     let parent = directory.parent().filter(|parent| !is_array(directory) && is_array(parent));
     let lun = directory.file_name().and_then(|name| name.to_str());
@@ -87,7 +87,7 @@ fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
 }
 
 impl ArrayVolumes {
-    /// Starts the arrays. What there is to rebuild, then or later, is rebuilt beside the load.
+    /// Starts the arrays. Members that need a rebuild, now or later, are rebuilt while the load runs.
     pub fn mount(directories: Vec<PathBuf>) -> Result<ArrayVolumes, Failure> {
         let mut luns_of: BTreeMap<PathBuf, BTreeMap<PathBuf, Option<String>>> = BTreeMap::new();
         for directory in directories {
@@ -97,7 +97,7 @@ impl ArrayVolumes {
         let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default(), watched: vec![] };
         for (array, directories) in luns_of {
             if let Err(failure) = volumes.mount_one(array, directories) {
-                // The others have been started already.
+                // The other arrays have already been started.
                 volumes.close()?;
                 return Err(failure);
             }
@@ -134,7 +134,7 @@ impl ArrayVolumes {
                     .map(|(directory, lun)| {
                         let volume = Volume::mount_lun(luns.clone(), &lun, vfs.clock(), &directory);
                         let volume = volume.map_err(failed)?;
-                        // Of results and state files.
+                        // This directory stores results and state files.
                         create_private_directory(&directory)
                             .map_err(|error| format!("{}: {error}", directory.display()))?;
                         Ok((directory, volume))
@@ -167,7 +167,7 @@ impl ArrayVolumes {
             control = Some(ControlSocket::open(&path, used.clone()));
             let stop = self.stop.clone();
             beside = Some(std::thread::spawn(move || {
-                // The close reports an error of the rebuild or of a consistency point.
+                // Closing the array reports an error of the rebuild or of a consistency point.
                 let _ = used.look_after(None, &|| stop.load(Ordering::SeqCst));
             }));
         }
@@ -175,7 +175,7 @@ impl ArrayVolumes {
         Ok(())
     }
 
-    /// The volumes with their directories.
+    /// Returns the volumes with their directories.
     pub fn mounts(&self) -> Vec<(PathBuf, Arc<dyn Vfs>)> {
         let volumes = self.mounted.iter().flat_map(|mounted| &mounted.volumes);
         volumes
@@ -183,7 +183,7 @@ impl ArrayVolumes {
             .collect()
     }
 
-    /// Reads the counters of all arrays, as they were a moment ago. `None` without an array.
+    /// Returns a function that reads the most recent counters of all arrays. Returns `None` without an array.
     pub fn counters(&self) -> Option<Arc<dyn Fn() -> ArrayCounters + Send + Sync>> {
         let watched = self.watched.clone();
         let read = move || {
@@ -205,7 +205,7 @@ impl ArrayVolumes {
     }
 }
 
-/// Why these directories are not those of the array.
+/// Returns the reason why the directories do not match the array, or `None` if they do.
 fn misplaced(
     array: &Path,
     holds_luns: bool,
@@ -228,10 +228,10 @@ impl Mounted {
     fn close(mut self) -> Result<(), Failure> {
         drop(self.control.take());
         if let Some(beside) = self.beside.take() {
-            // A panic there was reported there.
+            // A panic of this thread was already reported by the thread.
             let _ = beside.join();
         }
-        // What is pending belongs to the figures, too.
+        // The consistency point writes pending changes, which must be included in the figures.
         let last = match &self.luns {
             Some(luns) => luns.with(LunVolume::consistency_point),
             None => Ok(()),
@@ -239,7 +239,7 @@ impl Mounted {
         let shown = self.array.display().to_string();
         let failed = |error: ArrayError| Failure::from(format!("{shown}: {error}"));
         self.report();
-        // A volume that is left open would keep the LUNs in use.
+        // A volume that is not closed would keep the LUNs in use.
         let close = |closed: Result<(), ArrayError>, (_, volume): &(PathBuf, Volume)| {
             let this = volume.close();
             closed.and(this)
@@ -249,7 +249,7 @@ impl Mounted {
         closed.map_err(failed).and(ended)
     }
 
-    /// Adds what the test did to the events of the array.
+    /// Adds an event with the figures of the test to the events of the array.
     fn report(&mut self) {
         let Some((_, first)) = self.volumes.first() else { return };
         let found = first.with_array(|array| (array.status(), array.counters()));
@@ -261,7 +261,7 @@ impl Mounted {
             host.blocks += blocks;
         }
         let absorbed = self.luns.as_ref().map(|luns| luns.with(|luns| luns.counters()));
-        // Writes that were replaced in memory before they were due never reach the array.
+        // Writes that were overwritten in memory before the consistency point never reach the array.
         let stored = absorbed.map_or(counters.blocks_written, |luns| luns.host_blocks - luns.blocks_absorbed);
         let each = |members: u64, host: u64| (host > 0).then(|| members as f64 / host as f64);
         let total = counters.members.total();

@@ -1,12 +1,12 @@
-//! The commands of the storage tests: each has a type that names its test and its examples.
+//! Commands of the storage tests: each has a type that names its test and its examples.
 
 use jetcell_workload::TestKind;
 
 /// A command that runs one kind of test.
 pub trait TestCommand: Clone + Send + Sync + 'static {
-    /// The test.
+    /// Kind of the test.
     const KIND: TestKind;
-    /// The text after the options in the help.
+    /// Text after the options in the help.
     const EXAMPLES: &'static str;
 }
 

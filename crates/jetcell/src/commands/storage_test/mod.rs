@@ -1,4 +1,5 @@
-//! `jetcell test`: makes a profile from the options, runs it and reports. One type for all tests.
+//! `jetcell test`: builds a profile from the options, runs it and reports the result. One generic type implements all
+//! tests.
 
 #[cfg_attr(not(feature = "arrays"), path = "no_arrays.rs")]
 pub mod array_volumes;
@@ -33,7 +34,7 @@ use crate::whole_file;
 pub struct StorageTest<T: TestCommand> {
     #[command(flatten)]
     options: WorkloadOptions<T>,
-    /// Read options from a TOML file or a JetstressConfig.xml; options of the command line win over it
+    /// Read options from a TOML file or a JetstressConfig.xml; command line options take precedence
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print a complete configuration file with comments
@@ -47,7 +48,7 @@ pub struct StorageTest<T: TestCommand> {
     /// Show charts of the last minutes in the terminal during the run
     #[arg(long)]
     live: bool,
-    /// Serve the counters as OpenMetrics text over HTTP; without an address, on the loopback interface only
+    /// Serve the counters as OpenMetrics text over HTTP; without an address, only on the loopback interface
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     metrics: Option<String>,
     /// Print result.json on stdout instead of the summary
@@ -58,14 +59,14 @@ pub struct StorageTest<T: TestCommand> {
     quiet: bool,
 }
 
-/// The kernel interface for I/O.
+/// Kernel interface for I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum Io {
     /// io_uring if the kernel allows it, otherwise threads
     Auto,
     /// io_uring
     Uring,
-    /// A pool of threads
+    /// Pool of threads
     Threads,
 }
 
@@ -149,7 +150,7 @@ impl<T: TestCommand> StorageTest<T> {
         }
     }
 
-    /// The profile, and the arrays that its directories are.
+    /// Returns the profile, and the arrays that its directories name.
     fn profile(self) -> Result<(Profile, Vec<PathBuf>), Vec<Mistake>> {
         let file = match &self.config {
             Some(path) => Configuration::read(path, T::KIND, &self.options.given)?,
@@ -170,14 +171,14 @@ impl<T: TestCommand> StorageTest<T> {
     }
 }
 
-/// The observers of a run; they end when this is dropped.
+/// Observers of a run. Dropping this stops them.
 struct Observers {
     watcher: Watcher,
     _screen: Option<Screen>,
     _metrics: Option<MetricsServer>,
 }
 
-/// Starts the requested observers, or fails before the run has changed anything.
+/// Starts the requested observers. On failure, the run has not changed anything yet.
 fn start_observers(
     monitor: &Monitor,
     interrupt: Interrupt,
@@ -201,7 +202,7 @@ fn metered(mut finished: Finished, meter: MeteredRun) -> Finished {
     finished
 }
 
-/// The action of Ctrl-C.
+/// Handler of Ctrl-C.
 #[derive(Clone)]
 struct Interrupt {
     stop: StopSignal,
@@ -210,7 +211,7 @@ struct Interrupt {
 }
 
 impl Interrupt {
-    /// The first call requests the end of the run; the second one ends the process.
+    /// Requests the end of the run at the first call, and ends the process at the second.
     fn ask(&self) {
         if self.stop.is_set() {
             restore_terminal();
@@ -219,7 +220,7 @@ impl Interrupt {
         self.stop.stop();
         self.monitor.stopping();
         if !self.live {
-            // A terminal has printed ^C without a line end.
+            // The terminal has printed ^C without a line end.
             let line_end = if std::io::stderr().is_terminal() { "\n" } else { "" };
             let text = "jetcell: stopping cleanly; press Ctrl-C again to end at once";
             let _ = writeln!(std::io::stderr(), "{line_end}{text}");
@@ -227,7 +228,7 @@ impl Interrupt {
     }
 }
 
-/// Stores the results, and then prints them: a closed pipe must not lose them.
+/// Stores the results before printing them, so a closed pipe cannot lose them.
 fn report(finished: &Finished, shown: Shown) -> Outcome {
     let result = &finished.result;
     let output = &result.plan.output;
@@ -258,13 +259,13 @@ fn report(finished: &Finished, shown: Shown) -> Outcome {
     }
 }
 
-/// The verdict with its reason.
+/// Returns the verdict with its reason.
 fn verdict_line(result: &RunResult) -> String {
     let text = jetcell_report::text(result, &[], console::width());
     format!("{}\n", text.lines().next().unwrap_or_default())
 }
 
-/// What a run prints at its end.
+/// Output of a run when it ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Summary,

@@ -1,4 +1,5 @@
-//! The interface of `array_volumes` in a build without the feature `arrays`: directories that name arrays are refused.
+//! The interface of `array_volumes` in a build without the feature `arrays`: directories that name arrays are
+//! rejected.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use jetcell_workload::{Mistake, TestKind};
 use crate::not_built::not_built;
 use crate::outcome::Failure;
 
-/// Refuses directories that name arrays.
+/// Fails if a directory names an array.
 pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
     let names_array =
         |directory: &&mut PathBuf| directory.to_str().is_some_and(|text| text.starts_with("array:"));
@@ -23,18 +24,18 @@ pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<M
     }
 }
 
-/// No directory is an array, so there are no files.
+/// Returns no files, because no directory is an array.
 #[cfg(feature = "lab")]
 pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Err(not_built(&format!("array:{}", directory.display()), "arrays"))
 }
 
-/// There are no arrays to check.
+/// Accepts every test, because there are no arrays.
 pub fn check_test(_: TestKind, _: Option<&Path>, _: &[PathBuf]) -> Result<(), Vec<Mistake>> {
     Ok(())
 }
 
-/// No volumes.
+/// Empty set of volumes.
 pub struct ArrayVolumes;
 
 impl ArrayVolumes {
@@ -43,17 +44,17 @@ impl ArrayVolumes {
         Ok(ArrayVolumes)
     }
 
-    /// No volumes.
+    /// Returns no volumes.
     pub fn mounts(&self) -> Vec<(PathBuf, Arc<dyn Vfs>)> {
         vec![]
     }
 
-    /// No counters.
+    /// Returns no counters.
     pub fn counters(&self) -> Option<Arc<dyn Fn() -> ArrayCounters + Send + Sync>> {
         None
     }
 
-    /// Shuts nothing down.
+    /// Does nothing, because no array was started.
     pub fn close(self) -> Result<(), Failure> {
         Ok(())
     }

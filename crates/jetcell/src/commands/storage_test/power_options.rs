@@ -1,4 +1,4 @@
-//! The energy of a run: a meter that is read while it runs, or a log that another meter wrote.
+//! Energy of a run: from a meter that is read during the run, or from the log of another meter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,39 +13,41 @@ use crate::console;
 use crate::measured_window::measured_window;
 use crate::outcome::Failure;
 
-/// Time between two readings of the meter: a share of the measured time, because larger gaps are refused, and within limits.
+/// Number of readings per measured time. The interval is also limited to a minimum and a maximum. Larger gaps would
+/// be refused.
 const READINGS: u32 = 20;
 const SHORTEST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(1);
-/// The log of the meter in the directory of the results.
+/// Name of the meter's log in the directory of the results.
 const LOG: &str = "power.csv";
 
-/// Options of the energy of a run.
+/// Options for the energy of a run.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Energy")]
 pub struct PowerOptions {
     /// Read a power meter during the run: rapl, hwmon[=NAME], ipmi, tasmota=URL, shelly=URL, shelly1=URL
     #[arg(long, value_name = "METER")]
     power_meter: Option<MeterKind>,
-    /// The log of a meter that runs beside the test (CSV as of jetcell power record); it is read at the end
+    /// Log of a meter that runs during the test (CSV as written by jetcell power record); it is read at the end
     #[arg(long, value_name = "FILE", conflicts_with = "power_meter")]
     power_log: Option<PathBuf>,
-    /// What the meter measures: drive, enclosure, server or processor [default: what the meter or its log says]
+    /// Scope of the meter: drive, enclosure, server or processor [default: reported by the meter or its log]
     #[arg(long, value_name = "SCOPE")]
     power_scope: Option<Scope>,
     #[command(flatten)]
     tariff: TariffOptions,
 }
 
-/// A meter during a run.
+/// A meter that is read during a run.
 pub struct MeteredRun {
     options: PowerOptions,
-    /// The log, until it is copied to the results.
+    /// Thread that writes the log, and the directory of the log until it is copied to the results.
     recording: Option<(RecordingThread, tempfile::TempDir)>,
 }
 
 impl PowerOptions {
-    /// Opens the meter and begins to read it, for a run that measures so long. Fails before the run has changed anything.
+    /// Opens the meter and starts to read it, for a run with this measured time. On failure, the run has not changed
+    /// anything yet.
     pub fn begin(self, measured: Duration) -> Result<MeteredRun, Failure> {
         let Some(kind) = &self.power_meter else {
             if self.power_log.is_none() && self.power_scope.is_some() {
@@ -61,7 +63,8 @@ impl PowerOptions {
 }
 
 impl MeteredRun {
-    /// Puts the energy of the measured time into the result. Without a figure, a line says why: the other figures of the run count.
+    /// Adds the energy of the measured time to the result. If the energy is unknown, prints the reason; the other
+    /// figures of the run remain valid.
     pub fn end(self, result: &mut RunResult) {
         let found = match self.recording {
             Some((thread, directory)) => {

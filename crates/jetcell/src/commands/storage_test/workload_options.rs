@@ -1,4 +1,4 @@
-//! The options of a run on the command line, made from the table of `jetcell-workload`.
+//! Command line options of a run, generated from the option table of `jetcell-workload`.
 
 use std::marker::PhantomData;
 
@@ -9,10 +9,10 @@ use jetcell_workload::profile::{OptionInfo, OptionKind};
 
 use super::kind::TestCommand;
 
-/// The options of a test.
+/// Options of a test.
 #[derive(Clone, Debug)]
 pub struct WorkloadOptions<T> {
-    /// The options as they were given.
+    /// Options as the user gave them.
     pub given: Options,
     test: PhantomData<T>,
 }
@@ -34,7 +34,7 @@ fn argument(option: &'static OptionInfo) -> Arg {
     };
     let argument = if option.name == "description" { argument.visible_alias("title") } else { argument };
     match option.kind {
-        // A negative size gets a better error from its parser than from clap, which would take it for an option.
+        // Clap would treat a negative size as an option. The parser of the size returns a better error.
         OptionKind::Value => argument.allow_hyphen_values(true).value_parser(check),
         OptionKind::Flag => {
             argument.value_parser(check).num_args(0..=1).require_equals(true).default_missing_value("true")

@@ -1,4 +1,4 @@
-//! Looks at pages of a copy, and installs images of them.
+//! Checks pages of a copy, and installs images of them.
 
 use ese_format::log::record::LogRecord;
 use ese_format::page::Page;
@@ -13,7 +13,7 @@ use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
 impl PageReplay<'_> {
-    /// Looks at a page that no record of the window changes.
+    /// Checks a page that no record of the window changes.
     pub(super) fn look_at_page(&mut self, changes: &[PageRedo]) -> Result<()> {
         let Some(first) = changes.first() else { return Ok(()) };
         let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
@@ -33,7 +33,7 @@ impl PageReplay<'_> {
         Ok(())
     }
 
-    /// Compares a page with a record, or takes an image of it.
+    /// Compares a page with a record, or stores an image of it.
     pub(super) fn look_at(
         &mut self,
         change: &PageRedo,
@@ -52,7 +52,7 @@ impl PageReplay<'_> {
             return;
         }
         let Some(logged) = Logged::of(record) else { return };
-        // Holes and the end of the file follow records of their own.
+        // Holes and the end of the file are replayed from other records.
         if self.core.cache.are_given_back(file, page.get(), page.get()) {
             return;
         }
@@ -63,20 +63,22 @@ impl PageReplay<'_> {
         if comparison == Comparison::Differs(DivergenceKind::ActiveEmpty)
             && (header.trim_count > 0 || header.shrink_count > 0)
         {
-            // A hole of the active side. A seed, or redo of an old part of the log, leaves old content here.
+            // The page is a hole on the active side. The copy may still have old content here, from a seed or from
+            // redo of an old part of the log.
             return;
         }
         self.outcome.copy.compared.push(Compared { file, page, position, comparison, times });
     }
 
-    /// Whether redo may go on without the first page of a bulk load that is changed: it may have been given back later. Not on
-    /// a copy if nothing was given back since: an image would repair this page, and the other pages of the load would be missing.
+    /// Returns whether redo may continue although the first changed page of a bulk load is unreadable, because the
+    /// page may have been returned to the file system later. On a copy this applies only if pages were returned after
+    /// this position. Otherwise an image would repair this page, but the other pages of the load would be missing.
     pub(super) fn may_lack_link(&self, change: &PageRedo, database: &DatabaseFile) -> bool {
         let given_back = self.start_of(change).is_some_and(|start| start < database.given_back_until());
         self.images.is_none() || given_back
     }
 
-    /// Notes that a page lacks changes from `change` on.
+    /// Records that a page lacks changes from `change` on.
     pub(super) fn cannot_change(&mut self, changes: &[PageRedo], change: &PageRedo, error: Error) {
         self.note_unreadable(changes, &error);
         let since = self.records.get(change.record_index as usize).map(|record| record.needs_from);
@@ -93,7 +95,8 @@ impl PageReplay<'_> {
         }
     }
 
-    /// Replaces a page by the last image that there is for it. Returns the index of the record of the image.
+    /// Replaces a page with the last available image. Returns the index of the change at which the image was
+    /// installed.
     pub(super) fn install_image(
         &mut self,
         changes: &[PageRedo],
@@ -114,7 +117,7 @@ impl PageReplay<'_> {
             let installed = match self.core.cache.fetch_tentatively(change.key) {
                 Ok(pinned) => {
                     let mut latch = pinned.write();
-                    // Redo may repeat an old part of the log.
+                    // Redo may be repeating an old part of the log.
                     let is_newer = Page::new(&latch, database.page_size).db_time() > logged.current;
                     if !is_newer {
                         latch.copy_from_slice(image);

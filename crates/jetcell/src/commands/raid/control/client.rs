@@ -1,4 +1,4 @@
-//! The side of a command.
+//! Client side of the control socket, used by commands.
 
 use std::io::{self, Write};
 use std::net::Shutdown;
@@ -13,14 +13,14 @@ use crate::commands::raid::operated::Answer;
 use crate::commands::raid::operation::Request;
 use crate::outcome::Failure;
 
-/// A connection to the process that uses an array. `None`: it does not listen, or there is no such process.
+/// Connects to the process that uses an array. Returns `None` if there is no such process or it does not listen.
 pub fn connect(array: &Path) -> Option<UnixStream> {
     let socket = SocketPath::new(array, SOCKET).ok()?;
     UnixStream::connect(&socket.path).ok()
 }
 
-/// Has an operation run, with its progress and its notes, and returns the answer. The end of the work that `pace` may ask for is passed
-/// on.
+/// Sends an operation to the process, shows its progress and notes, and returns the answer. A cancellation through
+/// `pace` is forwarded.
 pub fn ask(
     mut stream: UnixStream,
     request: &Request,
@@ -40,7 +40,7 @@ pub fn ask(
     loop {
         if pace.cancel.is_cancelled() && !has_cancelled {
             has_cancelled = true;
-            // If that fails, the other side has gone, which the next read shows.
+            // This fails only if the connection is closed, which the next read reports.
             let _ = lines.stream().shutdown(Shutdown::Write);
         }
         let line = match lines.next().map_err(read)? {

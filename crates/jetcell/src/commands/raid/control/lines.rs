@@ -1,24 +1,24 @@
-//! Lines of a connection.
+//! Line-based reading from a connection.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Longest wait for a line, after which the reader may look at other things.
+/// Maximum wait for a line. The reader can then check other conditions.
 const PATIENCE: Duration = Duration::from_millis(100);
 const CHUNK: usize = 16384;
 
-/// What a read found.
+/// Result of a read.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Found {
     Line(Vec<u8>),
-    /// No line yet.
+    /// No complete line has arrived yet.
     Nothing,
-    /// The other side sends no more.
+    /// The peer has closed its direction of the connection.
     End,
 }
 
-/// Reads lines, none of them longer than `most`.
+/// Reader of lines of at most `most` bytes.
 pub struct Lines {
     stream: UnixStream,
     pending: Vec<u8>,
@@ -35,7 +35,7 @@ impl Lines {
         &self.stream
     }
 
-    /// The next line, if it comes soon.
+    /// Returns the next line if it arrives within the timeout.
     pub fn next(&mut self) -> io::Result<Found> {
         let mut searched = 0;
         loop {

@@ -1,7 +1,9 @@
-//! Operations on an array that a process uses: commands send them to that process through a socket in the directory of the array.
+//! Operations on an array that a process uses: commands send them to that process through a socket in the directory
+//! of the array.
 //!
-//! A client sends one line, the [request](super::operation::Request), and gets lines back: progress and notes, and at last the answer or
-//! an error. It keeps its direction of the connection open; to close it interrupts the operation, as Ctrl-C would.
+//! A client sends one line, the [request](super::operation::Request). The server sends lines back: progress and
+//! notes, and finally the answer or an error. The client keeps its direction of the connection open. Closing it
+//! interrupts the operation, as Ctrl-C would.
 
 mod client;
 mod lines;
@@ -21,14 +23,14 @@ pub use self::server::ControlSocket;
 
 /// Name of the socket in the directory of an array.
 const SOCKET: &str = "control.sock";
-/// Longest path of a socket in the system, without the byte that ends it.
+/// Maximum length of a socket path in bytes, without the terminating NUL.
 const LONGEST_PATH: usize = 107;
-/// Longest request.
+/// Maximum length of a request in bytes.
 const MOST_REQUEST: usize = 1 << 20;
-/// Longest reply: a scrub lists rows.
+/// Maximum length of a reply in bytes. The reply of a scrub lists rows.
 const MOST_REPLY: usize = 256 << 20;
 
-/// A line to a client.
+/// A line that is sent to a client.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Reply {
@@ -38,7 +40,7 @@ enum Reply {
     Error(String),
 }
 
-/// A path that a socket can have: one that is too long is named by way of its open directory.
+/// A path that is short enough for a socket. A longer path is replaced by one through its open directory.
 struct SocketPath {
     path: PathBuf,
     _directory: Option<File>,

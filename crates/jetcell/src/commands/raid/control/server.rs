@@ -1,4 +1,4 @@
-//! The side of the process that uses the array.
+//! Server side of the control socket, run by the process that uses the array.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,31 +20,31 @@ use crate::commands::raid::operation::Request;
 use crate::console;
 use crate::outcome::Failure;
 
-/// Connections at a time. Others are closed.
+/// Maximum number of open connections. Further connections are closed.
 const MOST_CONNECTIONS: usize = 16;
-/// Time for a client to send its request, and to take a reply.
+/// Timeout for a client to send its request, and to receive a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two looks for new connections.
+/// Interval between two checks for new connections.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(50);
-/// Least time between two states of the progress.
+/// Minimum interval between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The socket of an array in use. When this is dropped, operations are interrupted and the socket is removed.
+/// Control socket of an array in use. Dropping it interrupts operations and removes the socket.
 pub struct ControlSocket {
     is_stopped: Arc<AtomicBool>,
     listening: Option<JoinHandle<()>>,
 }
 
 impl ControlSocket {
-    /// Listens from now on. Without the socket, for example in a directory that cannot be written, the array can be used all the same;
-    /// a note says that commands cannot reach it.
+    /// Starts to listen. If the socket cannot be created, for example in a read-only directory, the array can still
+    /// be used. A note then reports that other commands cannot change the array.
     pub fn open(directory: &Path, used: Arc<UsedArray>) -> ControlSocket {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let listening = listen(directory).and_then(|(listener, path)| {
             let is_stopped = is_stopped.clone();
             thread::Builder::new().name("control".into()).spawn(move || {
                 accept(&listener, &used, &is_stopped);
-                // It stays if it cannot be removed, and the next process replaces it.
+                // If the socket cannot be removed, the next process replaces it.
                 let _ = fs::remove_file(&path.path);
             })
         });
@@ -62,14 +62,14 @@ impl Drop for ControlSocket {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::SeqCst);
         if let Some(listening) = self.listening.take() {
-            // A panic there was reported there.
+            // A panic of this thread was already reported by the thread.
             let _ = listening.join();
         }
     }
 }
 
-/// A socket that only its owner can use from the first moment. It replaces one that a process left behind: only the
-/// process that has the array listens.
+/// Creates a socket that only its owner can ever access. It replaces a socket that another process left. No other
+/// process can be listening, because only the process that uses the array listens.
 fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
     let path = SocketPath::new(directory, SOCKET)?;
     match fs::symlink_metadata(&path.path) {
@@ -87,7 +87,7 @@ fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
         }
         _ => {}
     }
-    // No other user can enter this directory.
+    // Other users have no access to this directory.
     let private = tempfile::Builder::new().prefix(".control").tempdir_in(directory)?;
     let made = SocketPath::new(private.path(), SOCKET)?;
     let listener = UnixListener::bind(&made.path)?;
@@ -97,7 +97,7 @@ fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
     Ok((listener, path))
 }
 
-/// Serves clients until it is stopped and all of them have ended.
+/// Serves clients until `is_stopped` is set and all clients have finished.
 fn accept(listener: &UnixListener, used: &UsedArray, is_stopped: &AtomicBool) {
     let open = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -111,7 +111,7 @@ fn accept(listener: &UnixListener, used: &UsedArray, is_stopped: &AtomicBool) {
                 continue;
             }
             let serve = || {
-                // A client that has gone is no matter.
+                // A disconnected client is not an error.
                 let _ = serve(stream, used, is_stopped);
                 open.fetch_sub(1, Ordering::SeqCst);
             };
@@ -156,7 +156,8 @@ fn serve(stream: UnixStream, used: &UsedArray, is_stopped: &AtomicBool) -> io::R
     Ok(())
 }
 
-/// Interrupts the operation when the client has gone, asks for it by closing its direction, or this process ends.
+/// Interrupts the operation when the client disconnects, when it closes its direction of the connection, or when this
+/// process ends.
 fn watch(lines: &mut Lines, cancel: &Cancel, is_done: &AtomicBool, is_stopped: &AtomicBool) {
     while !is_done.load(Ordering::SeqCst) {
         let has_gone = matches!(lines.next(), Ok(Found::End) | Err(_));
@@ -190,7 +191,7 @@ fn perform(request: &Request, used: &UsedArray, client: &Client) -> Result<Answe
     request.operation.perform(&on)
 }
 
-/// Where replies go.
+/// Connection to which replies are sent.
 #[derive(Clone)]
 struct Client {
     stream: Arc<Mutex<UnixStream>>,
@@ -198,7 +199,7 @@ struct Client {
 }
 
 impl Client {
-    /// Sends a line. If the client has gone, the operation is interrupted.
+    /// Sends a line. Interrupts the operation if the client has disconnected.
     fn send(&self, reply: &Reply) {
         let Ok(line) = serde_json::to_string(reply) else { return };
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,13 +9,13 @@ use jetcell_nbd::{Export, Extent, Read};
 
 use crate::commands::raid::content::{Content, Shared};
 
-/// Blocks whose state is found out at once.
+/// Maximum number of blocks whose allocation is determined in one call.
 const MOST_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
 
-/// A device.
+/// An exported device.
 pub struct DeviceExport {
     shared: Arc<Shared>,
-    /// `None`: all of the array.
+    /// Name of the LUN, or `None` for the whole array.
     lun: Option<String>,
     bytes: u64,
     description: String,
@@ -48,7 +48,7 @@ impl DeviceExport {
     }
 }
 
-/// The blocks that lie within a range of bytes as a whole.
+/// Returns the blocks that a range of bytes covers completely.
 fn whole_blocks(offset: u64, length: u64) -> Range<u64> {
     let block = BLOCK as u64;
     let first = offset.div_ceil(block);
@@ -72,7 +72,7 @@ impl Export for DeviceExport {
         self.is_read_only
     }
 
-    /// Blocks of an array in place have their room, whether they have content or not.
+    /// Blocks of an array without LUNs have fixed space, whether they have content or not.
     fn can_trim(&self) -> bool {
         self.lun.is_some()
     }
@@ -88,7 +88,7 @@ impl Export for DeviceExport {
     }
 
     fn zero(&self, offset: u64, length: u64, _may_free: bool, only_fast: bool) -> io::Result<()> {
-        // A LUN gives blocks up, which is always fast.
+        // A LUN frees its blocks, which is always fast.
         let is_slow =
             || Ok::<_, io::Error>(self.extents(offset, length)? != [Extent { length, is_hole: true }]);
         if only_fast && self.lun.is_none() && is_slow()? {

@@ -1,4 +1,4 @@
-//! `jetcell raid serve`.
+//! `jetcell raid serve`: exports an array or its LUNs as network block devices.
 
 mod export;
 
@@ -27,16 +27,16 @@ use crate::commands::transfer_progress::stop_on_signals;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
-/// Time after which writes to an array are committed although no client asks for it.
+/// Maximum time after which writes to an array are committed even if no client requests it.
 const LONGEST_UNCOMMITTED: Duration = Duration::from_secs(5);
 
 /// Name of the socket in the directory of an array.
 const SOCKET: &str = "nbd.sock";
 
-/// A device that is served: its name, and a URI for clients.
+/// Name and export of a device.
 type Device = (String, Arc<dyn Export>);
 
-/// Serves an array, or the LUNs on it, as network block devices (NBD), until it is interrupted
+/// Serve an array, or the LUNs on it, as network block devices (NBD), until interrupted
 #[derive(Args)]
 #[command(after_help = "\
 The device has the name of the array's directory, or of the LUN; clients that give no name get the first one. Writes are durable after
@@ -61,7 +61,8 @@ Exit code: 0 ended by a signal, 2 could not run, or the array stopped because to
 pub struct Serve {
     #[command(flatten)]
     start: Start,
-    /// Listen on TCP instead of a Unix socket, at this address and port; port 0 stands for any that is free. NBD has port 10809
+    /// Listen on TCP instead of a Unix socket, at this address and port; port 0 selects any free port. The port of
+    /// NBD is 10809
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
     listen: Option<SocketAddr>,
     /// Listen on this Unix socket instead of nbd.sock in the directory of the array
@@ -70,10 +71,10 @@ pub struct Serve {
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Serve LUNs although their write log is lost or damaged: the writes since the last consistency point are lost
+    /// Serve LUNs even if their write log is lost or damaged: the writes since the last consistency point are lost
     #[arg(long)]
     forget_log: bool,
-    /// Most connections at a time
+    /// Maximum number of concurrent connections
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: u16,
     /// Print the address as JSON
@@ -129,7 +130,7 @@ impl Serve {
         closed.map(|()| Outcome::Good)
     }
 
-    /// The devices that the content of the array is.
+    /// Returns the devices for the content of the array.
     fn devices(&self, mut content: Content, name: &str) -> (Arc<Shared>, Vec<Device>) {
         let layout = *content.array().layout();
         let on = format!("{} array, {} members", layout.level, layout.slots);
@@ -148,7 +149,7 @@ impl Serve {
         let devices = luns.into_iter().map(device).collect();
         (shared, devices)
     }
-    /// Says where the devices are.
+    /// Prints the addresses of the devices and records the start.
     fn begin(&self, files: &mut ArrayFiles, address: &Address, devices: &[Device]) {
         let uris: Vec<String> = devices.iter().map(|(name, _)| address.uri(name)).collect();
         let text = format!("The array is served as {}.", uris.join(", "));
@@ -168,7 +169,7 @@ impl Serve {
     }
 }
 
-/// Why the server does not listen, and what the user can do.
+/// Returns the reason why the server cannot listen, and a possible remedy.
 fn cannot_listen(address: &Address, error: &io::Error) -> String {
     match (address, error.kind()) {
         (Address::Tcp(address), _) => format!("{address}: cannot listen: {error}"),

@@ -1,4 +1,4 @@
-//! The result of a simulation as options of `jetcell raid reliability`.
+//! Conversion of a simulation result to options of `jetcell raid reliability`.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use super::super::measured::{Measured, quantity};
 use crate::commands::raid_reliability::Options;
 use crate::outcome::Failure;
 
-/// A longer file is no result.
+/// Maximum size in bytes of a result file.
 const LARGEST: u64 = 64 << 20;
 
 impl Measured {
-    /// The layout and the rebuild of a result of `jetcell raid simulate --json`.
+    /// Returns the layout and the rebuild from a result of `jetcell raid simulate --json`.
     pub fn of_simulation(result: &Path, name: Option<&str>) -> Result<Measured, Failure> {
         let named = |what: String| Failure::from(format!("--simulated {}: {what}", result.display()));
         let text = read_input(result, LARGEST).map_err(|error| named(error.to_string()))?;

@@ -17,7 +17,7 @@ pub fn page(experiment: &Experiment) -> String {
         .finish()
 }
 
-/// A line for each layout, with the times of the failure and of the rebuild.
+/// Returns charts with a line for each layout, and with the times of the failure and of the rebuild.
 fn charts(experiment: &Experiment) -> [Chart; 5] {
     type Value = fn(&TimelineSecond) -> Option<f64>;
     let chart = |title: &str, unit: &str, value: Value| {

@@ -1,4 +1,4 @@
-//! `jetcell raid simulate`: runs an experiment in simulated time, and shows it beside the published figures.
+//! `jetcell raid simulate`: runs an experiment in simulated time, and compares it with the published figures.
 
 mod drives;
 mod feed;
@@ -38,7 +38,7 @@ Examples:
 
 Exit code: 0 simulated, 2 could not run.";
 
-/// Measures layouts of simulated disks under load, in simulated time
+/// Measure layouts of simulated disks under load, in simulated time
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Simulate {
@@ -48,13 +48,13 @@ pub struct Simulate {
     /// Print the default experiment as a file with comments
     #[arg(long)]
     example_config: bool,
-    /// Write the tables and charts as a page
+    /// Write the tables and charts to this HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the tables as Markdown
+    /// Write the tables to this Markdown file
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Print the table of drives beside what is published of them, and run nothing
+    /// Print the table of drives with the published data, and run no experiment
     #[arg(long, conflicts_with_all = ["config", "html", "markdown"])]
     drives: bool,
     /// Print the result as JSON
@@ -62,7 +62,7 @@ pub struct Simulate {
     json: bool,
 }
 
-/// A longer file is no configuration.
+/// Maximum size in bytes of a configuration file.
 const LARGEST: u64 = 1 << 20;
 
 impl Simulate {

@@ -1,14 +1,14 @@
-//! Tables of plain texts, and what all of them look up.
+//! Plain text tables, and functions that all tables use.
 
 use jetcell_disk_simulation::experiment::{LayoutFigures, State, StateFigures};
 use jetcell_report::{Cell, Table};
 
-/// A table of texts.
+/// A table of text cells.
 pub struct Plain {
     pub title: String,
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
-    /// Columns behind the first one are text as well.
+    /// True if the columns after the first are text as well.
     pub has_text: bool,
     pub note: Vec<String>,
 }
@@ -23,12 +23,12 @@ impl From<Plain> for Table {
     }
 }
 
-/// The head of a table.
+/// Returns the header of a table.
 pub fn head(names: &[&str]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
 
-/// The figures of a layout in a state.
+/// Returns the figures of a layout in a state.
 pub fn figures(layout: &LayoutFigures, state: State) -> Option<&StateFigures> {
     layout.states.iter().find(|figures| figures.state == state)
 }

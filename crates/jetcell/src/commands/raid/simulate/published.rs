@@ -1,4 +1,4 @@
-//! The figures of the paper beside ours.
+//! Comparison of the figures of the paper with the simulation.
 
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::experiment::{LayoutFigures, State, StateFigures};
@@ -8,28 +8,28 @@ use serde::Serialize;
 
 use super::plain::{Plain, figures, head};
 
-/// A published figure beside ours.
+/// A published figure and its simulated counterpart.
 #[derive(Serialize)]
 pub struct Compared {
-    /// Which figure, with its unit.
+    /// Name of the figure, with its unit.
     pub figure: &'static str,
-    /// Where it is published.
+    /// Place in the paper where the figure is published.
     pub source: &'static str,
     pub published: f64,
-    /// Absent if the experiment has no such figure.
+    /// Simulated value, or `None` if the experiment does not have this figure.
     pub simulated: Option<f64>,
     pub agrees: bool,
-    /// What the model has, or lacks.
+    /// Explanation of the difference: properties that the model has or lacks.
     pub why: &'static str,
 }
 
-/// The layout of the paper: RAID-DP, written anywhere.
+/// Returns the layout of the paper: RAID-DP with a write-anywhere layout.
 fn of_the_paper(experiment: &Experiment) -> Option<&LayoutFigures> {
     let place = experiment.config.layouts.iter().position(|layout| layout.write_anywhere.is_some())?;
     experiment.layouts.get(place)
 }
 
-/// The published figures beside ours.
+/// Returns the published figures with the simulated ones.
 pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
     let layout = of_the_paper(experiment);
     let figure =
@@ -121,7 +121,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
     ]
 }
 
-/// The published figures beside ours, as a table.
+/// Returns the published figures with the simulated ones as a table.
 pub fn table(experiment: &Experiment) -> Plain {
     let row = |compared: Compared| {
         vec![

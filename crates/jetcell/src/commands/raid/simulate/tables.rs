@@ -1,4 +1,4 @@
-//! The tables of an experiment, which text and page both show.
+//! Tables of an experiment, used for both text and HTML.
 
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::experiment::{LATENCY_LIMIT_MS, LayoutFigures, State, StateFigures, word};
@@ -109,7 +109,7 @@ fn levels(experiment: &Experiment) -> Plain {
     }
 }
 
-/// Before, during and after the loss of a drive.
+/// Returns the table with the times before, during and after the loss of a drive.
 fn timelines(experiment: &Experiment) -> Plain {
     let value = |value: Option<f64>, digits| value.map_or("-".into(), |value| decimal(value, digits));
     let row = |layout: &LayoutFigures, phase: &Phase| {

@@ -1,4 +1,4 @@
-//! Table 8 of the paper: each word beside our figure.
+//! Table 8 of the paper: compares each rating with the simulated figure.
 
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::config::{Layout, Level};
@@ -9,15 +9,15 @@ use serde::Serialize;
 
 use super::plain::{Plain, figures, head};
 
-/// A word of the paper beside our figure.
+/// A rating in the paper and the corresponding simulated figure.
 #[derive(Serialize)]
 pub struct Word {
     pub level: &'static str,
     pub category: &'static str,
     pub published: &'static str,
-    /// Our figure, with its unit.
+    /// Simulated figure, with its unit.
     pub figure: String,
-    /// The word that our figure gets by the rule of its category; absent without a figure.
+    /// Rating of the simulated figure by the rule of its category, or `None` without a figure.
     pub simulated: Option<&'static str>,
     pub agrees: bool,
     pub why: &'static str,
@@ -26,7 +26,8 @@ pub struct Word {
 /// Categories in the order of the paper's columns.
 const CATEGORIES: [&str; 4] = ["overall", "writes", "degraded", "rebuild"];
 
-/// Overall and rebuild: within a third of the best of the four levels, within two thirds, less.
+/// Rates overall and rebuild figures by thirds of the best of the four levels: at least two thirds, at least one
+/// third, less.
 fn by_thirds(share_of_best: f64) -> &'static str {
     match share_of_best {
         share if share >= 2.0 / 3.0 => "Best",
@@ -35,7 +36,7 @@ fn by_thirds(share_of_best: f64) -> &'static str {
     }
 }
 
-/// Accesses of drives for each host write.
+/// Rates the number of drive accesses per host write.
 fn by_accesses(accesses: f64) -> &'static str {
     match accesses {
         accesses if accesses <= 2.05 => "Best",
@@ -44,7 +45,7 @@ fn by_accesses(accesses: f64) -> &'static str {
     }
 }
 
-/// How much longer reads take with a drive lost.
+/// Rates the increase in read time after the loss of a drive.
 fn by_slowdown(share: f64) -> &'static str {
     match share {
         share if share <= 0.05 => "Best",
@@ -53,7 +54,8 @@ fn by_slowdown(share: f64) -> &'static str {
     }
 }
 
-/// What a level is in the paper: RAID-DP is written anywhere, the others in place.
+/// Returns true if a layout is the one that the paper uses for a level: RAID-DP writes anywhere, the other levels
+/// write in place.
 fn is_level(name: &str, layout: &Layout) -> bool {
     let anywhere = layout.write_anywhere.is_some();
     match layout.level {
@@ -64,7 +66,7 @@ fn is_level(name: &str, layout: &Layout) -> bool {
     }
 }
 
-/// Our figure of a category: what the rule judges, and its text.
+/// Returns the simulated figure of a category: the value to be rated, and its text.
 fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
     let normal = figures(layout, State::Normal)?;
     match category {
@@ -72,7 +74,7 @@ fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
             Some((layout.highest_iops, format!("{} IOPS at 20 ms", decimal(layout.highest_iops, 0))))
         }
         "writes" => {
-            // Reads beyond one for each host read are those of writes.
+            // Drive reads beyond one per host read are caused by writes.
             let (reads, writes) = (normal.disk_reads_per_host_read - 1.0, normal.disk_writes_per_host_write);
             let accesses = reads.max(0.0) + writes;
             let latency = decimal(normal.write_ms, 1);
@@ -92,7 +94,7 @@ fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
     }
 }
 
-/// Why a word is what it is in the model.
+/// Explains the rating of a level in the model.
 fn why(level: &str, category: &str) -> &'static str {
     match (level, category) {
         ("RAID-DP", "overall") => "consistency points leave the drives to reads",
@@ -117,7 +119,7 @@ fn why(level: &str, category: &str) -> &'static str {
     }
 }
 
-/// All words of the paper for whose level the experiment has a layout.
+/// Returns all ratings of the paper for whose level the experiment has a layout.
 pub fn words(experiment: &Experiment) -> Vec<Word> {
     let place = |name: &str| experiment.config.layouts.iter().position(|layout| is_level(name, layout));
     let layout = |name: &str| place(name).and_then(|place| experiment.layouts.get(place));
@@ -147,7 +149,7 @@ pub fn words(experiment: &Experiment) -> Vec<Word> {
     all
 }
 
-/// The words as a table.
+/// Returns the ratings as a table.
 pub fn table(experiment: &Experiment) -> Plain {
     let row = |word: Word| {
         vec![
