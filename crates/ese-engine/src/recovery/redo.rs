@@ -417,8 +417,7 @@ impl Redo {
                 );
                 self.add_node_operation(&revive.node, bookmark, Change::Insert, None);
             }
-            // The record contains only the line. If the page already has the change, an UndoInfo record contains the
-            // key.
+            // The record has the line only. If the page already has the change, an UndoInfo record has the key.
             LogRecord::FlagDelete(delete) => {
                 self.add_node_operation(&delete.node, None, Change::FlagDelete, Some(record_index));
             }

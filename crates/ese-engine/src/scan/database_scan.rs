@@ -180,8 +180,7 @@ impl DatabaseScan {
         drop(self.work.lock());
     }
 
-    /// Executes one read of the scan if it is due. Returns the time until the next read, or `None` if no scan is
-    /// running.
+    /// Executes one read of the scan if it is due. Returns the time until the next read, or `None` without a scan.
     pub fn step(&self) -> Result<Option<Duration>> {
         let mut slot = self.work.lock();
         let Some(work) = slot.as_mut() else { return Ok(None) };
@@ -358,8 +357,7 @@ impl DatabaseScan {
                 // A page that is in the cache must not be written later by an operation that bypasses the cache.
                 self.file.unsettled.add_all_until(last);
             }
-            // If the read of a batch failed, at least one of its pages is unreadable. Each page is then read
-            // separately.
+            // At least one page of a batch that failed is unreadable, so each page is read separately.
             let (result, mut bytes, loaded) = work.batches.read(batch);
             // A throttled scan does not read ahead, because the data would be outdated.
             let next = self.batch(work, end, last);
@@ -453,8 +451,7 @@ impl DatabaseScan {
     fn rewrite(&self, page: PageNumber) -> bool {
         let key = self.file.page_key(page);
         let reported = !self.file.cache.has_verified(key);
-        // While the cache is going to write an available page, the page must not be used for writes that bypass the
-        // cache. Such writes never begin during a step.
+        // A page that the cache is going to write must not be written past the cache. No such write begins in a step.
         self.file.unsettled.add(Extent { last: page, count: 1 });
         // If the page cannot be read now, the cache reports that, and the next pass finds the page again.
         if let Ok(pinned) = self.file.cache.fetch_cold(key) {
@@ -588,8 +585,7 @@ impl DatabaseScan {
                         PageIntegrity::Good => return Ok((false, None)),
                         PageIntegrity::Zero => return Ok((true, None)),
                         PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),
-                        // In a small page, a wrong page number is detected only through the checksum. Any damage can
-                        // look like some other page number.
+                        // A small page does not store its number, so any damage can look like another page number.
                         PageIntegrity::WrongPage { stored } if stored <= self.file.file_pages()? => {
                             PageFlaw::WrongPage(stored)
                         }
