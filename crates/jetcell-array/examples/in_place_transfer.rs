@@ -1,12 +1,13 @@
-//! Sequential writes of a file on an array in place, RAID-DP of 14 + 2 plain files, beside a plain file: rows that were never written, and
-//! rows that are overwritten.
+//! Measures sequential writes to a file on an array that is written in place (RAID-DP of 14 + 2 plain files),
+//! compared with a plain file. It measures both rows that were never written and rows that are overwritten.
 //!
 //! ```text
 //! cargo run --release -p jetcell-array --example in_place_transfer -- DIRECTORY [MIB] [ROUNDS]
 //! ```
 //!
-//! Each round makes a new array of the same members. All files were written before the first round that counts, and have their size before
-//! their content: no file system allocates anything while the time runs. A sync ends it on both sides. See `bench/array.sh`.
+//! Each round creates a new array on the same members. The first round is a warm-up and is not counted: it writes all
+//! files once. Files get their full size before their content, so no file system allocates space during a
+//! measurement. Each measurement ends with a sync, for the array and for the plain file. See `bench/array.sh`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ const DATA_MEMBERS: f64 = 14.0;
 const TRANSFER: usize = 1 << 20;
 const DEPTH: usize = 4;
 
-/// Writes a file from begin to end and syncs it. Returns bytes per second.
+/// Writes a file from beginning to end and syncs it. Returns bytes per second.
 fn write(file: &dyn File, mib: u64, clock: &RealClock) -> Result<f64, Box<dyn Error>> {
     let (sender, written) = channel();
     let mut free: Vec<IoBuffer> = (0..DEPTH).map(|_| IoBuffer::zeroed(TRANSFER)).collect();

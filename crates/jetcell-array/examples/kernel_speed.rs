@@ -1,9 +1,11 @@
-//! Speed of parity on one core, beside memory copy: `cargo run --release -p jetcell-array --example kernel_speed`.
+//! Measures the speed of parity on one core, compared with a memory copy: `cargo run --release -p jetcell-array
+//! --example kernel_speed`.
 //!
-//! Rates count bytes of data; each is the best of many short rounds, in which all codes take turns, so that a busy machine disturbs
-//! none of them more than the others. The blocks of a row are either placed so that they do not meet in one set of the first-level
-//! cache, or begin at multiples of 4096 bytes, as buffers for transfers do. The parity of a row is behind its data, or that of all rows goes to
-//! the same blocks, as an array uses its buffers again. The last two columns do that always, and compute the checksum of each block before.
+//! Rates count bytes of data. Each rate is the best of many short rounds. Every round runs all codes, so load on the
+//! machine affects all codes equally. The blocks of a row are placed in one of two ways: spaced to avoid sharing a
+//! set of the L1 cache, or aligned to multiples of 4096 bytes, like buffers for transfers. The parity of a row is
+//! placed after its data. Alternatively, the parity of all rows is written to the same blocks, because an array
+//! reuses its buffers. The last two columns always do the latter, and compute the checksum of each data block first.
 
 use std::hint::black_box;
 
@@ -14,18 +16,20 @@ use twox_hash::XxHash3_64;
 const BLOCK: usize = 4096;
 const DATA: usize = 14;
 const PARITY: usize = 3;
-/// Bytes from one column of a row to the next.
+/// Distance between consecutive columns of a row, in bytes.
 const STRIDES: [usize; 2] = [BLOCK + 192, BLOCK];
 const STREAMED: usize = (64 << 20) / (DATA * BLOCK);
 const ROUNDS: usize = 60;
-/// A round works on one of so many parts of the memory, so that the next code does not find it in the cache.
+/// Number of parts of the memory. Consecutive codes of a round work on different parts, so a code does not find its
+/// data in the cache.
 const PARTS: usize = 4;
-/// Rows of a round, at least.
+/// Minimum number of rows that a code processes per round.
 const LEAST: usize = 200;
 
 type Work<'a> = Box<dyn FnMut(&mut [&mut [u8]]) + 'a>;
 
-/// Gigabytes of data per second for each work. `one_place`: the parity of all rows goes to the same blocks.
+/// Returns gigabytes of data per second for each of `works`. If `one_place` is set, the parity of all rows is written
+/// to the same blocks.
 fn rates(rows: usize, stride: usize, one_place: bool, works: &mut [Work<'_>]) -> Vec<f64> {
     let clock = RealClock::new();
     let row_len = (DATA + PARITY) * stride;
@@ -60,7 +64,7 @@ fn rates(rows: usize, stride: usize, one_place: bool, works: &mut [Work<'_>]) ->
     best
 }
 
-/// An encoder on the data and the parity columns of a row.
+/// Wraps an encoder, which reads the data columns of a row and writes its parity columns.
 fn encoder<'a>(mut encode: impl FnMut(&[&[u8]], &mut [&mut [u8]]) + 'a) -> Work<'a> {
     Box::new(move |columns| {
         let (data, parity) = columns.split_at_mut(DATA);

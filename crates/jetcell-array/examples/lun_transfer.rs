@@ -1,11 +1,12 @@
-//! Sequential transfers of a LUN on RAID-DP of 14 + 2 plain files, without the layers above it.
+//! Measures sequential transfers of a LUN on RAID-DP of 14 + 2 plain files, without the layers above the LUN.
 //!
 //! ```text
 //! cargo run --release -p jetcell-array --example lun_transfer -- DIRECTORY LOG
 //! ```
 //!
-//! DIRECTORY must be empty; LOG is the file of the write log, on memory such as /dev/shm. Both stay. The rate of writes includes the
-//! last consistency point. `bench/array.sh` compares a LUN with a plain file; this compares two states of the code, run in turns.
+//! DIRECTORY must be empty. LOG is the file of the write log, in memory such as /dev/shm. Neither is removed
+//! afterwards. The write rate includes the last consistency point. `bench/array.sh` compares a LUN with a plain file;
+//! this example compares two versions of the code, whose runs are interleaved.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

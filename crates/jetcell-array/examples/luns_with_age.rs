@@ -1,12 +1,13 @@
-//! Writes to the members for each write of a client, on a volume of LUNs that fills and ages.
+//! Counts the member writes per client write, on a volume of LUNs that fills and ages.
 //!
 //! ```text
 //! cargo run --release -p jetcell-array --example luns_with_age
 //! ```
 //!
-//! RAID-DP of 14 + 2 members in memory, a LUN of 64 MiB, random pages of 8 KiB. For each fill: the first writing of all pages (young), then
-//! all pages once more at random (aged), then the same after cleaning. Commands are writes to members (data, parity, records, catalogue and
-//! journal); blocks are theirs in 4 KiB. The write log is not counted.
+//! The array is RAID-DP of 14 + 2 members in memory, with a LUN that is written in random pages of 8 KiB. For each
+//! fill level, it writes all pages for the first time (young), then all pages again in random order (aged), then a
+//! quarter of them after cleaning (cleaned). Commands are writes to members (data, parity, records, catalogue and
+//! journal). Blocks are the 4 KiB blocks of these writes. The write log is not counted.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const MEMBERS: usize = 16;
 const MEMBER_BYTES: u64 = 12 << 20;
 const LOG_BYTES: u64 = 8 << 20;
 
-/// A sequence of pages that visits each of them once.
+/// Returns a permutation of the page numbers.
 fn shuffled(pages: u64, seed: u64) -> Vec<u64> {
     let mut order: Vec<u64> = (0..pages).collect();
     let mut state = seed;
@@ -29,7 +30,7 @@ fn shuffled(pages: u64, seed: u64) -> Vec<u64> {
     order
 }
 
-/// Writes pages, with a flush for every 64, and prints what that cost.
+/// Writes pages, with a flush after every 64 pages, and prints the cost.
 fn measure(volume: &mut LunVolume, what: &str, pages: &[u64]) -> jetcell_array::Result<()> {
     let (before, luns) = (volume.array().counters(), volume.counters());
     for (number, page) in pages.iter().enumerate() {

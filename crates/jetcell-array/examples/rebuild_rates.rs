@@ -1,12 +1,14 @@
-//! Rates of rebuilds, scrubs and degraded reads, beside healthy reads and beside the plain files that the members are.
+//! Measures rates of rebuilds, scrubs and degraded reads, compared with healthy reads and with plain reads of the
+//! member files.
 //!
 //! ```text
 //! cargo run --release -p jetcell-array --example rebuild_rates -- DIRECTORY
 //! ```
 //!
-//! DIRECTORY must be empty; the files stay. Everything runs in turns, in each of three rounds, on RAID 6 of 6 + 2. Rates are those of the
-//! data that a user asks for: bytes read, bytes of the array that were verified, bytes of the new member that were filled. A rebuild reads
-//! seven blocks for each that it fills, so its rate counts all bytes that it moves, too.
+//! DIRECTORY must be empty. The files are not removed afterwards. Each of three rounds runs every measurement once,
+//! on RAID 6 of 6 + 2. Rates count the data that a user asks for: bytes read, bytes of the array that were verified,
+//! bytes of the new member that were filled. A rebuild reads seven blocks for each block that it fills, so its rate
+//! is also given for all bytes that it moves.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
@@ -23,14 +25,14 @@ const ROUNDS: usize = 3;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Megabytes per second of a run that moves some bytes.
+/// Returns megabytes per second of a run. `run` returns the number of bytes that it moves.
 fn rate(run: impl FnOnce() -> Result<u64, Failure>) -> Result<f64, Failure> {
     let clock = RealClock::new();
     let bytes = run()?;
     Ok(bytes as f64 / clock.monotonic().as_secs_f64() / 1e6)
 }
 
-/// Reads all files at the same time.
+/// Reads all files concurrently. Returns the number of bytes.
 fn read_files(vfs: &dyn Vfs, paths: &[PathBuf]) -> Result<u64, Failure> {
     let files: Result<Vec<_>, _> = paths.iter().map(|path| vfs.open(path, OpenMode::Read)).collect();
     let files = files?;

@@ -1,9 +1,11 @@
-//! Simulated years of arrays: drives fail, defects arise, scrubs and rebuilds repair, until the array itself reports that data is lost, or
-//! the mission ends. The Markov chain and the Monte Carlo simulation of `jetcell-raid-models` get the same rates and must find the same
-//! share of losses, and as many transitions between the states of the array.
+//! Simulates years of the life of arrays: drives fail, defects occur, and scrubs and rebuilds repair them, until the
+//! array itself reports that data is lost, or the mission ends. The Markov chain and the Monte Carlo simulation of
+//! `jetcell-raid-models` use the same rates. They must predict the same fraction of losses, and the same number of
+//! transitions between states of the array.
 //!
-//! Only events are executed; the time between them is a number. Rates are far above those of real drives, so that losses are frequent.
-//! `JETCELL_ARRAY_LIVES` sets the number of lives of each world, `JETCELL_ARRAY_SEED` the first seed.
+//! Only events are executed; the time between them is only a number. The rates are far above those of real drives, so
+//! losses are frequent. `JETCELL_ARRAY_LIVES` sets the number of lives in each world, and `JETCELL_ARRAY_SEED` sets
+//! the first seed.
 
 use jetcell_raid_models::simulation::law::Weibull;
 use jetcell_raid_models::simulation::{AfterLoss, Effort, Experiment, Laws};
@@ -18,53 +20,54 @@ use crate::history_tests::environment;
 use crate::test_array::TestArray;
 use crate::{ArrayError, ArrayState, Level, Refusal, ScrubReport};
 
-/// Five years in hours.
+/// Duration of a mission in hours (five years).
 const MISSION: f64 = 43_800.0;
-/// Half of an interval of 99.9 %, in standard errors.
+/// Half-width of a 99.9 % confidence interval, in standard errors.
 const DEVIATE: f64 = 3.29;
 
-/// When zones are scrubbed.
+/// Schedule of scrubs.
 #[derive(Clone, Copy)]
 enum Scrubs {
-    /// Any zone at any time, each once in so many hours on average: the constant rate of the Markov chain.
+    /// Random zones at random times. Each zone is scrubbed once per this number of hours on average, which is the
+    /// constant rate of the Markov chain.
     Random(f64),
-    /// One after the other, all of them in so many hours.
+    /// Zones in ascending order. A pass over all zones takes this number of hours.
     Periodic(f64),
 }
 
-/// What happens to an array in all of its lives.
+/// Parameters and initial state that all lives of an array share.
 struct World {
     set: Set,
     laws: Laws,
     scrubs: Scrubs,
-    /// Every zone has a row with data; shut down.
+    /// An array that was shut down, with one row of data in every zone.
     prepared: TestArray,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Loss {
-    /// The array stopped, and does not start again without the drives.
+    /// The array stopped, and cannot be assembled without the failed drives.
     Stopped,
     /// A row cannot be recovered.
     Rows,
 }
 
-/// What the array reported in one life.
+/// Events that the array reported in one life.
 #[derive(Default)]
 struct Report {
     loss: Option<Loss>,
-    /// Changes from so many missing members to one more.
+    /// Number of changes to one more missing member, indexed by the number of missing members before.
     degraded: [u32; 3],
     rebuilds: u32,
     repaired: u64,
 }
 
 struct Drive {
-    /// It fails, or its place is restored, if it has failed.
+    /// Time at which the drive fails or, if it has failed, at which its slot is restored.
     next: f64,
     is_failed: bool,
     defect_at: f64,
-    /// The zone of its defect.
+    /// Zone of the drive's current defect.
     defect: Option<u64>,
 }
 
@@ -81,12 +84,13 @@ impl World {
         world
     }
 
-    /// As many as drives, so that each defect has a zone for itself and no row has two: on real drives, that is as rare.
+    /// Returns the number of zones, which is the number of drives. Each defect can therefore have its own zone, and
+    /// no row has two defects. On real drives, two defects in one row are similarly rare.
     fn zones(&self) -> u64 {
         self.set.drives().into()
     }
 
-    /// The rows with data, one of each zone. Row 1 is written in addition, so that the array notices failures.
+    /// Returns the rows with data, one in each zone. Row 1 is written in addition, to make the array detect failures.
     fn rows(&self) -> impl Iterator<Item = u64> + use<> {
         (0..self.zones()).map(|zone| zone * ZONE_ROWS)
     }
@@ -145,7 +149,7 @@ impl Life<'_> {
         life
     }
 
-    /// A draw from a law.
+    /// Draws a random time from a distribution.
     fn time(&mut self, law: Option<Weibull>) -> f64 {
         let unit = -(1.0 - self.random.random::<f64>()).ln();
         law.map_or(f64::INFINITY, |law| law.age(unit))
@@ -220,7 +224,7 @@ impl Life<'_> {
         }
     }
 
-    /// A block of the drive changes.
+    /// Corrupts a block on a drive.
     fn damage(&mut self, slot: usize) {
         let is_free = |zone: &u64| self.drives.iter().all(|drive| drive.defect != Some(*zone));
         let free: Vec<u64> = (0..self.world.zones()).filter(is_free).collect();
@@ -233,7 +237,8 @@ impl Life<'_> {
         self.read_without_redundancy();
     }
 
-    /// While no redundancy is left, a defect anywhere is a loss, and the host meets it. With redundancy, its reads would repair.
+    /// Reads all rows if no redundancy is left. A defect anywhere is then a loss, and these reads find it. With
+    /// redundancy, the reads would repair defects, so nothing is read.
     fn read_without_redundancy(&mut self) {
         if self.failed() < self.world.set.parities as usize {
             return;
@@ -250,7 +255,7 @@ impl Life<'_> {
         }
     }
 
-    /// The next zone is scrubbed.
+    /// Scrubs the next zone.
     fn scrub(&mut self) {
         let zone = match self.world.scrubs {
             Scrubs::Random(_) => self.random.random_range(0..self.world.zones()),
@@ -269,7 +274,7 @@ impl Life<'_> {
         self.next_scrub = self.scrub_after();
     }
 
-    /// Defects of these zones are repaired.
+    /// Marks defects in these zones as repaired.
     fn clean(&mut self, is_clean: impl Fn(u64) -> bool) {
         for slot in 0..self.drives.len() {
             if self.drives[slot].defect.is_some_and(&is_clean) {
@@ -279,7 +284,7 @@ impl Life<'_> {
         }
     }
 
-    /// A new drive comes, and the slot is rebuilt.
+    /// Replaces a failed drive and rebuilds its slot.
     fn restore(&mut self, slot: usize) {
         let file = self.tested.new_file();
         self.tested.array().replace(slot, &file, false).unwrap();
@@ -303,7 +308,7 @@ impl Life<'_> {
         }
     }
 
-    /// At the end, everything is as it was written.
+    /// Checks at the end of a life that all data is intact.
     fn check(&mut self) {
         let layout = *self.tested.array().layout();
         let mut buffer = vec![0; BLOCK];
@@ -314,7 +319,7 @@ impl Life<'_> {
     }
 }
 
-/// The mean of what a number of lives did, with its standard error.
+/// Returns the mean of the counts of all lives, and its standard error.
 fn mean(counts: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let lives = counts.clone().count() as f64;
     let mean = counts.clone().sum::<f64>() / lives;
@@ -330,7 +335,8 @@ fn agree(what: &str, found: (f64, f64), expected: f64, error: f64) {
     assert!(off.abs() < DEVIATE, "{what}: {:.4} is {off:.1} errors from {expected:.4}", found.0);
 }
 
-/// How often so many missing drives become one more without a loss, by the chain.
+/// Returns the expected number of transitions from `failed` to `failed + 1` missing drives without a loss, according
+/// to the chain.
 fn degradations(diagram: &Diagram, times: &[f64], rates: &Rates, failed: usize) -> f64 {
     let begins = |state: usize, failed: usize| diagram.states[state].starts_with(&format!("({failed},"));
     let counts = |arrow: &&jetcell_raid_models::diagram::Arrow| {
@@ -340,7 +346,7 @@ fn degradations(diagram: &Diagram, times: &[f64], rates: &Rates, failed: usize) 
     arrows.map(|arrow| times[arrow.from] * arrow.times * arrow.symbol.of(rates)).sum()
 }
 
-/// Rates by their mean times in hours.
+/// Returns rates for these mean times in hours.
 fn rates([failure, latent, restore, scrub]: [f64; 4]) -> Rates {
     let rate = |hours| PerHour::once_per(Hours::new(hours).unwrap()).unwrap();
     Rates { failure: rate(failure), latent: rate(latent), restore: rate(restore), scrub: rate(scrub) }
@@ -380,7 +386,8 @@ fn with_constant_rates_arrays_lose_data_as_often_as_the_markov_chain_says() {
 
 #[test]
 fn with_wear_and_periodic_scrubs_arrays_lose_data_as_often_as_the_monte_carlo_simulation_says() {
-    // A defect waits between nothing and the interval for its scrub. This law has the same mean and variance.
+    // The time from a defect to its scrub is between zero and the interval. This distribution has the same mean and
+    // variance.
     const INTERVAL: f64 = 1_500.0;
     let law = |offset: f64, scale: f64, shape| {
         Weibull::new(Hours::new(offset).unwrap(), Hours::new(scale).unwrap(), shape).unwrap()

@@ -1,4 +1,4 @@
-//! Bytes on blocks: ranges that begin or end within a block.
+//! Byte access to blocks, for ranges that begin or end within a block.
 
 use std::ops::Range;
 
@@ -7,29 +7,32 @@ use jetcell_vfs::IoBuffer;
 use crate::error::Result;
 use crate::geometry::BLOCK;
 
-/// Blocks that can be read and written, with access to ranges of bytes. Ranges must lie within them.
+/// A store of blocks that can be read and written, which also gives access to ranges of bytes. All ranges must be
+/// within the store.
 pub trait BlockStore {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     fn block_count(&self) -> u64;
 
-    /// Reads blocks, each into a buffer of its own.
+    /// Reads blocks, each into its own buffer.
     fn read_blocks(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()>;
 
-    /// Writes blocks that follow each other. They are durable after [`BlockStore::flush`].
+    /// Writes consecutive blocks. They are durable after [`BlockStore::flush`].
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()>;
 
-    /// Writes all of a buffer, which may be exchanged for another one of its length and capacity, with any content.
+    /// Writes all of a buffer. The implementation may replace the buffer by another one of the same length and
+    /// capacity, with arbitrary content.
     fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
         self.write_blocks(first, buffer)
     }
 
-    /// Makes durable what was written.
+    /// Makes all previous writes durable.
     fn flush(&mut self) -> Result<()>;
 
-    /// A number of blocks from the beginning of the range on that all have content, or all have none and read as zeros.
+    /// Returns which blocks have content, as runs from the beginning of the range. Each run has a number of blocks,
+    /// and a flag that tells whether they have content. Blocks without content read as zeros.
     fn allocation(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>>;
 
-    /// Writes zeros to blocks, or gives them up if they read as zeros then.
+    /// Writes zeros to blocks, or deallocates the blocks if they then read as zeros.
     fn zero_blocks(&mut self, blocks: Range<u64>) -> Result<()> {
         let zeros = vec![0; ZERO_BATCH * BLOCK];
         for start in blocks.clone().step_by(ZERO_BATCH) {
@@ -45,10 +48,10 @@ pub trait BlockStore {
         Ok(())
     }
 
-    /// Reads ranges of bytes, as one batch.
+    /// Reads ranges of bytes in one batch.
     fn read_bytes(&mut self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
         let (mut blocks, mut whole) = (vec![], vec![]);
-        // Partial blocks: the block, the bytes of it, and where they go.
+        // Partial blocks: the block, the range within it, and the target of the copy.
         let mut partial: Vec<(u64, Range<usize>, &mut [u8])> = vec![];
         for (offset, buffer) in ranges {
             let (mut at, mut rest) = (*offset, &mut **buffer);
@@ -75,7 +78,7 @@ pub trait BlockStore {
         Ok(())
     }
 
-    /// Writes a range of bytes. The rest of its first and last block stays as it is.
+    /// Writes a range of bytes. The rest of the first and last block is preserved.
     fn write_bytes(&mut self, offset: u64, data: &[u8]) -> Result<()> {
         let (start, end) = (offset / BLOCK as u64, (offset + data.len() as u64).div_ceil(BLOCK as u64));
         let within = (offset % BLOCK as u64) as usize;
@@ -89,7 +92,7 @@ pub trait BlockStore {
             .enumerate()
             .map(|(index, block)| (start + index as u64, block))
             .collect();
-        // The blocks between are written whole.
+        // The blocks between the first and the last one are overwritten completely.
         if count > 2 {
             edges.drain(1..count - 1);
         }
@@ -117,14 +120,14 @@ pub trait BlockStore {
     }
 }
 
-/// A buffer with these bytes.
+/// Returns a buffer with a copy of these bytes.
 pub(crate) fn copy_of(bytes: &[u8]) -> IoBuffer {
     let mut copy = IoBuffer::zeroed(bytes.len());
     copy.copy_from_slice(bytes);
     copy
 }
 
-/// Blocks of zeros that are written at once.
+/// Number of zero blocks that are written at once.
 const ZERO_BATCH: usize = 256;
 
 #[cfg(test)]
@@ -157,7 +160,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Bytes of an array are those of a buffer in memory, and blocks without content are zeros.
+        /// Compares ranges of bytes on an array with a buffer in memory. Blocks without content must be zeros.
         #[test]
         fn ranges_of_bytes_are_written_zeroed_and_read(steps in steps(), lost in 0usize..3) {
             let mut tested = TestArray::new(Level::Raid6, 5, 1);

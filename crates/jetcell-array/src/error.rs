@@ -1,29 +1,30 @@
-//! What can go wrong with an array: I/O of one member, a refusal before anything was changed, or more losses than parity.
+//! Errors of an array: I/O errors of a member, requests that are refused before anything is changed, and more losses
+//! than the redundancy covers.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Result of the operations of an array.
+/// Result of an array operation.
 pub type Result<T> = std::result::Result<T, ArrayError>;
 
-/// Why an operation of an array failed.
+/// Error of an array operation.
 #[derive(Debug, Error)]
 pub enum ArrayError {
-    /// A member failed, and the operation needs this very member.
+    /// I/O on a member failed, and the operation requires this particular member.
     #[error("{path}: {action} at byte {offset} failed: {source}", path = path.display())]
     Io {
-        /// The member.
+        /// Path of the member.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted action.
         action: &'static str,
-        /// Byte of the member.
+        /// Byte offset in the member.
         offset: u64,
-        /// The error of the file system.
+        /// Error from the file system.
         source: io::Error,
     },
-    /// The request cannot be fulfilled; nothing was changed.
+    /// The request cannot be fulfilled. Nothing was changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// Too many blocks of a row are lost or damaged. Other rows can still be read.
@@ -33,17 +34,17 @@ pub enum ArrayError {
         names(damaged)
     )]
     Unrecoverable {
-        /// The row.
+        /// Row number.
         row: u64,
-        /// The members that lack their block of the row.
+        /// Members whose block of the row is lost or damaged.
         damaged: Vec<PathBuf>,
     },
-    /// All blocks of a row have their checksums, but parity and data disagree. Nothing was changed.
+    /// All blocks of a row match their checksums, but parity and data disagree. Nothing was changed.
     #[error(
         "row {row}: checksums are right, but data and parity disagree; nothing was changed. Scrub the array to find out more"
     )]
     Inconsistent {
-        /// The row.
+        /// Row number.
         row: u64,
     },
     /// The volume has no free blocks for the write.
@@ -55,7 +56,8 @@ pub enum ArrayError {
     /// The write log of the LUNs cannot be used.
     #[error(transparent)]
     WriteLog(#[from] WriteLogError),
-    /// More members failed than the level bears. Acknowledged data is as it was; the array must be assembled again.
+    /// More members failed than the level tolerates. Acknowledged data is unchanged. The array must be assembled
+    /// again.
     #[error(
         "the array stopped because more members failed than {level} bears: {}; bring them back, or restore the data",
         names(failed)
@@ -63,25 +65,25 @@ pub enum ArrayError {
     Stopped {
         /// The level of the array.
         level: String,
-        /// Members that failed.
+        /// Members that have failed.
         failed: Vec<PathBuf>,
     },
 }
 
-/// Why a request was refused before anything was changed.
+/// Reason why a request was refused before anything was changed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
-    /// A member is used twice.
+    /// A file is given twice, or is already a member.
     #[error("{} is given twice; each member must be a file of its own", .0.display())]
     Twice(PathBuf),
-    /// Two files have the superblock of one member.
+    /// Two files have the superblock of the same member.
     #[error(
         "{} is a copy of {}: both have the superblock of one member; move the copy away, and give its slot a new member",
         path.display(),
         first.display()
     )]
     CopyOfMember {
-        /// A file with the superblock.
+        /// One of the two files.
         path: PathBuf,
         /// The other file.
         first: PathBuf,
@@ -91,11 +93,11 @@ pub enum Refusal {
     SizeDiffers {
         /// The member that differs.
         path: PathBuf,
-        /// Its length.
+        /// Length of the member in bytes.
         found: u64,
-        /// The member it is compared with.
+        /// The member to which it is compared.
         first: PathBuf,
-        /// The length of that one.
+        /// Length of the other member in bytes.
         expected: u64,
     },
     /// A member is too small for the metadata and one zone.
@@ -103,9 +105,9 @@ pub enum Refusal {
     TooSmall {
         /// The member.
         path: PathBuf,
-        /// Its length.
+        /// Length of the member in bytes.
         found: u64,
-        /// The least length.
+        /// Minimum length in bytes.
         needed: u64,
     },
     /// The number of members does not fit the level.
@@ -115,18 +117,18 @@ pub enum Refusal {
         level: String,
         /// The number of members.
         members: usize,
-        /// What it needs.
+        /// Permitted numbers of members.
         needed: String,
     },
-    /// A member holds something.
+    /// A member contains data.
     #[error("{} holds {what}; creating an array with it destroys that. Force it only if that is intended", path.display())]
     HasData {
         /// The member.
         path: PathBuf,
-        /// What was found.
+        /// Description of the content that was found.
         what: &'static str,
     },
-    /// Another process, or this one, uses a member.
+    /// A member is in use, by this process or another one.
     #[error("{} is in use; end the process that uses it, or unmount it", .0.display())]
     InUse(PathBuf),
     /// A file has no readable superblock.
@@ -137,10 +139,10 @@ pub enum Refusal {
     Foreign {
         /// The member.
         path: PathBuf,
-        /// A member of the array.
+        /// A member of the expected array.
         first: PathBuf,
     },
-    /// A member was replaced or has missed writes.
+    /// A member was replaced, or has missed writes.
     #[error("{} is stale: the array failed or replaced it and was written without it. Leave it out, or add it as a new member", .0.display())]
     Stale(PathBuf),
     /// Members are missing after a crash.
@@ -148,45 +150,45 @@ pub enum Refusal {
         "the array was not shut down and {missing} of its members are missing; force the start to go on without them"
     )]
     DirtyDegraded {
-        /// Members that are missing.
+        /// Number of missing members.
         missing: usize,
     },
-    /// More members are missing than the level bears.
+    /// More members are missing than the level tolerates.
     #[error(
         "{missing} members are missing or failed, which is more than {level} bears; bring them back, or restore the data"
     )]
     TooManyMissing {
         /// The level of the array.
         level: String,
-        /// Members that are missing or failed.
+        /// Number of members that are missing or failed.
         missing: usize,
     },
     /// A file that is to become a write log has other content.
     #[error("{} holds something else than a write log; give another file", .0.display())]
     NotAWriteLog(PathBuf),
-    /// A parameter is out of its range.
+    /// A parameter is outside its range.
     #[error("{0}")]
     Parameter(String),
-    /// The array was assembled for reading only.
+    /// The array was assembled for reads only.
     #[error("the array is open for reading only")]
     ReadOnly,
-    /// The range does not lie within the array.
+    /// A range of blocks exceeds the array.
     #[error("blocks {first} to {last} are not within the array of {blocks} blocks")]
     OutOfRange {
-        /// First block.
+        /// First block of the range.
         first: u64,
-        /// Last block.
+        /// Last block of the range.
         last: u64,
-        /// Blocks of the array.
+        /// Number of blocks in the array.
         blocks: u64,
     },
 }
 
-/// Why the write log of a volume of LUNs, which was not shut down, cannot be used. Only the log has the writes that were flushed since the
-/// last consistency point.
+/// Reason why the write log of a volume of LUNs cannot be used after a crash. Only the log has the writes that were
+/// flushed since the last consistency point.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WriteLogError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("{}: the write log is not there; bring it back, or lose the writes that only it has with --forget-log", .0.display())]
     Missing(PathBuf),
     /// The file is not the log, or both copies of its header are damaged.
@@ -201,35 +203,35 @@ pub enum WriteLogError {
         path.display()
     )]
     Shortened {
-        /// The file.
+        /// Path of the log.
         path: PathBuf,
-        /// Its length.
+        /// Length of the file in bytes.
         found: u64,
-        /// The size of the log.
+        /// Size of the log in bytes.
         expected: u64,
     },
-    /// A record that was acknowledged is damaged, and so is its shadow if it must have one.
+    /// A record that was acknowledged is damaged, as is its shadow if it must have one.
     #[error(
         "{}: the write log is damaged at byte {offset}; bring an intact copy back, or lose the writes that only it has with --forget-log",
         path.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the log.
         path: PathBuf,
-        /// Where the record begins.
+        /// Offset of the record in bytes.
         offset: u64,
     },
-    /// The log follows a state that the array lacks.
+    /// The records follow a consistency point that the array does not have.
     #[error(
         "{}: the write log follows state {newer} of the LUNs, and the catalogue has {point}: a newer catalogue is damaged; bring its members back, or lose the newer state with --forget-log",
         path.display()
     )]
     NewerThanCatalogue {
-        /// The file.
+        /// Path of the log.
         path: PathBuf,
-        /// The consistency point that the records follow.
+        /// Number of the consistency point that the records follow.
         newer: u64,
-        /// The consistency point of the catalogue.
+        /// Number of the consistency point in the catalogue.
         point: u64,
     },
 }

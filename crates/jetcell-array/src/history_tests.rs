@@ -1,7 +1,7 @@
-//! Many random histories of an array: losses, damage, lost and misdirected writes and power cuts, in any mix that the level must
-//! bear. No block ever reads as anything but what was written last.
+//! Runs many random histories of an array: losses, damage, lost and misdirected writes and power cuts, in any
+//! combination that the level must tolerate. Every read must return the content that was written last.
 //!
-//! `JETCELL_ARRAY_HISTORIES` sets the number of histories, `JETCELL_ARRAY_SEED` the first seed.
+//! `JETCELL_ARRAY_HISTORIES` sets the number of histories, and `JETCELL_ARRAY_SEED` sets the first seed.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::test_array::{SHAPES, TestArray, ZONES, is_io};
 use crate::{ArrayState, Level, Result};
 
-/// An array whose damage stays within what it must bear.
+/// An array whose damage never exceeds what its level tolerates.
 struct History {
     tested: TestArray,
-    /// Slots whose members lost data or lied since everything was last checked.
+    /// Slots whose members lost data or dropped writes since the last complete check.
     bad_slots: BTreeSet<usize>,
 }
 
@@ -52,7 +52,7 @@ impl History {
         }
     }
 
-    /// Many rows, which may be under way during the next steps.
+    /// Writes many rows, which may still be in flight during the next steps.
     fn write_run(&mut self) {
         let run = self.tested.random_run();
         self.tested.write_run(&run).unwrap();
@@ -73,7 +73,7 @@ impl History {
     }
 
     fn write_with_cut(&mut self) {
-        // A flush of no more than the journal holds is atomic.
+        // The following flush is atomic only if it fits in the journal, so earlier writes are flushed first.
         self.tested.flush().unwrap();
         let batch = self.tested.random_batch();
         let operations = self.tested.rng.random_range(0..50);
@@ -87,7 +87,7 @@ impl History {
         }
     }
 
-    /// A slot that may be damaged, if the level bears one more.
+    /// Returns a slot that may be damaged, if the level tolerates one more damaged slot.
     fn victim(&mut self) -> Option<usize> {
         let slots = self.tested.array().layout().slots;
         let slot = self.tested.rng.random_range(0..slots);
@@ -125,7 +125,7 @@ impl History {
         }
     }
 
-    /// The next commit writes a block of this member to another place.
+    /// Writes a batch, and then moves a block of this member to another location, as a misdirected write would.
     fn misdirect(&mut self, path: &std::path::Path) {
         let row = self.tested.rng.random_range(0..24);
         let offset = TestArray::offset(row) as usize;
@@ -144,7 +144,7 @@ impl History {
         self.tested.assemble(true).unwrap();
     }
 
-    /// Some steps of rebuild or scrub, perhaps with a power cut.
+    /// Runs some steps of a rebuild or scrub, possibly with a power cut.
     fn maintain(&mut self) {
         let cut = self.tested.rng.random_bool(0.5);
         let is_scrub = self.tested.rng.random_bool(0.5);
@@ -160,7 +160,7 @@ impl History {
         };
         let result = (0..3).try_for_each(&mut step);
         let is_good = report.unrecoverable.is_empty() && report.disagreements.is_empty();
-        // Without power, every read fails.
+        // After the power cut, every read fails.
         assert!(cut || is_good, "{report:?}");
         match result {
             Ok(()) if self.tested.has_power() => self.tested.disk.stop_after(u64::MAX),
@@ -173,7 +173,7 @@ impl History {
         }
     }
 
-    /// One more data column, if the level permits it.
+    /// Adds one data column if the level permits it.
     fn grow(&mut self) {
         let level = self.tested.level;
         let added = if let Level::Raid10 { copies } = level { copies } else { 1 };
@@ -189,7 +189,7 @@ impl History {
         self.tested.model.resize(blocks as usize, 0);
     }
 
-    /// A new member for a slot that is bad.
+    /// Adds a replacement for a bad slot.
     fn replace(&mut self) {
         let Some(slot) = self.bad_slots.first().copied() else { return };
         let slots = self.tested.array().status().slots;
@@ -200,7 +200,7 @@ impl History {
         }
     }
 
-    /// Dead members are replaced and rebuilt, and everything is checked: nothing is bad afterwards.
+    /// Replaces and rebuilds dead members, and checks everything. No slot is bad afterwards.
     fn heal(&mut self) {
         self.restart();
         for slot in self.tested.array().lost_slots() {
@@ -222,7 +222,8 @@ pub fn environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Runs the history of a seed. Returns how many new rows it wrote without the journal, and how many rows starts cleared.
+/// Runs the history of a seed. Returns the number of new rows that it wrote without the journal, and the number of
+/// rows that were cleared at startup.
 pub fn run(seed: u64) -> [u64; 2] {
     let mut history = History::new(seed);
     history.run();
@@ -244,8 +245,8 @@ fn no_history_within_the_bounds_of_the_level_reads_wrong_data_or_fails() {
     assert!(count < 1000 || new_rows > 20 * count && cleared > count, "{done:?}");
 }
 
-/// A cut left parity of two commits in place, while one member was lost and another one had lost its part of the journal: what the lost
-/// member had followed from the parity in the journal only.
+/// Regression test: a power cut left parity of two commits in place while one member was lost and another had lost
+/// its part of the journal. The content of the lost member could only be recovered from the parity in the journal.
 #[test]
 fn a_history_that_once_lost_a_block_reads_it() {
     run(103_022);
@@ -260,7 +261,7 @@ fn beyond_the_bounds_of_the_level_reads_fail_or_are_right() {
         }
         let (level, slots) = (history.tested.level, history.tested.array().layout().slots);
         history.tested.restart();
-        // As many members with the same damage as cannot be recovered.
+        // One more member is damaged in the same rows than the level can recover.
         let count = level.tolerance(slots) + 1;
         let first =
             if matches!(level, Level::Raid10 { .. }) { 0 } else { history.tested.rng.random_range(0..slots) };

@@ -1,24 +1,24 @@
-//! RAID arrays over files: data that survives lost disks, flipped bits, lost and misdirected writes and power cuts.
+//! RAID arrays over files. Data survives lost disks, flipped bits, lost and misdirected writes, and power cuts.
 //!
-//! From the bottom up; each part uses only those below it:
+//! The modules, from the lowest layer to the highest; each module uses only those above it in the table:
 //!
 //! | part | content |
 //! | --- | --- |
-//! | `kernels` | parity of blocks: computed, brought up to date, solved for lost blocks |
-//! | `geometry` | levels, and the way from a block of the array to a row and a slot |
-//! | `integrity` | records with checksum, place and generation of each block; which blocks of a row are current |
+//! | `kernels` | parity of blocks: computing it, updating it, recovering lost blocks |
+//! | `geometry` | RAID levels, and the mapping from a block of the array to a row and a slot |
+//! | `integrity` | records with checksum, location and generation of each block; which blocks of a row are current |
 //! | `member` | the layout of a member: superblocks, journal, records, blocks |
 //! | `array` | an assembled array: reads with repair, commits through the journal, new rows without it, failing members, recovery after a crash |
-//! | `maintenance` | rebuild, copy, scrub, spares, growth, in steps |
+//! | `maintenance` | rebuild, copy, scrub, spares and growth, in steps |
 //! | `bytes` | ranges of bytes on blocks |
-//! | `luns` | LUNs that never write in place: thin, with snapshots and clones |
+//! | `luns` | LUNs that are never written in place: thin, with snapshots and clones |
 //! | `volume` | named files on an array or a LUN, as a [`jetcell_vfs::Vfs`] |
 //!
-//! Members are files of a [`jetcell_vfs::Vfs`], so that tests can cut the power at every write and inject faults.
+//! Members are files of a [`jetcell_vfs::Vfs`]. Tests can therefore cut the power at every write and inject faults.
 
 #![forbid(unsafe_code)]
 
-/// The example of the README, as a test.
+/// Compiles and runs the example in the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

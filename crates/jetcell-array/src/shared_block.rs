@@ -1,4 +1,4 @@
-//! The content of blocks, without a copy of it for each of its owners.
+//! Content of blocks that several owners share without copying it.
 
 use std::ops::Deref;
 
@@ -8,7 +8,7 @@ use jetcell_vfs::IoBuffer;
 use crate::bytes::copy_of;
 use crate::geometry::BLOCK;
 
-/// The content of a block: all of a buffer, or a part of one that has other blocks, too. Clones share the buffer.
+/// Content of a block: a whole buffer, or a part of a buffer with several blocks. Clones share the buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedBlock {
     buffer: Arc<IoBuffer>,
@@ -16,26 +16,27 @@ pub(crate) struct SharedBlock {
 }
 
 impl SharedBlock {
-    /// The blocks of a buffer, whose length is a multiple of theirs. Each of them keeps all of it in memory.
+    /// Splits a buffer into blocks. Its length must be a multiple of the block size. Each block keeps the whole
+    /// buffer in memory.
     pub fn all_of(buffer: IoBuffer) -> Vec<SharedBlock> {
         let buffer = Arc::new(buffer);
         let part = |at| SharedBlock { buffer: buffer.clone(), at };
         (0..buffer.len()).step_by(BLOCK).map(part).collect()
     }
 
-    /// A block with these bytes.
+    /// Creates a block with a copy of these bytes.
     pub fn copied(bytes: &[u8]) -> SharedBlock {
         copy_of(bytes).into()
     }
 
-    /// The buffer, unless it has other owners.
+    /// Returns the buffer, unless it has other owners.
     pub fn into_buffer(self) -> Option<IoBuffer> {
         Arc::into_inner(self.buffer)
     }
 }
 
 impl From<IoBuffer> for SharedBlock {
-    /// The buffer has the length of a block.
+    /// Wraps a buffer, whose length must be one block.
     fn from(buffer: IoBuffer) -> SharedBlock {
         SharedBlock { buffer: Arc::new(buffer), at: 0 }
     }
@@ -49,16 +50,16 @@ impl Deref for SharedBlock {
     }
 }
 
-/// What a caller writes.
+/// Data that a caller writes.
 pub(crate) enum Written<'caller> {
-    /// The caller keeps it.
+    /// Bytes that remain with the caller.
     Bytes(&'caller [u8]),
-    /// The caller gave it away.
+    /// Blocks that the caller gave away.
     Blocks(Vec<SharedBlock>),
 }
 
 impl Written<'_> {
-    /// Bytes of all blocks.
+    /// Returns the length of all blocks in bytes.
     pub fn len(&self) -> usize {
         match self {
             Written::Bytes(bytes) => bytes.len(),
@@ -66,7 +67,7 @@ impl Written<'_> {
         }
     }
 
-    /// The content of the block with this number.
+    /// Returns the content of the block with this index.
     pub fn block(&self, index: usize) -> &[u8] {
         match self {
             Written::Bytes(bytes) => &bytes[index * BLOCK..][..BLOCK],
@@ -74,7 +75,7 @@ impl Written<'_> {
         }
     }
 
-    /// The same without a copy, if the caller gave it away.
+    /// Returns the block with this index without copying it, or `None` if the caller keeps the data.
     pub fn shared(&self, index: usize) -> Option<SharedBlock> {
         match self {
             Written::Bytes(_) => None,
@@ -82,7 +83,7 @@ impl Written<'_> {
         }
     }
 
-    /// What was given away.
+    /// Returns the blocks that the caller gave away.
     pub fn into_blocks(self) -> Vec<SharedBlock> {
         match self {
             Written::Bytes(_) => vec![],

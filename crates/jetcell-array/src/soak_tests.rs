@@ -1,4 +1,4 @@
-//! Histories of arrays and of LUNs in turn, for a chosen time: see `scripts/soak-arrays.sh`.
+//! Runs histories of arrays and of LUNs alternately for a given time: see `scripts/soak-arrays.sh`.
 
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -6,16 +6,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::history_tests::environment;
 use crate::{history_tests, luns};
 
-/// Histories of arrays for each history of LUNs: they take about the same time.
+/// Number of array histories for each LUN history. Both take about the same time.
 const ARRAYS: u64 = 8;
-/// Histories of LUNs between two lines of progress.
+/// Number of LUN histories between two progress lines.
 const LINE: u64 = 200;
 
 #[test]
 #[ignore = "runs for as long as it is told: scripts/soak-arrays.sh"]
 fn histories_for_a_chosen_time() {
     let until = Instant::now() + Duration::from_secs(environment("JETCELL_SOAK_SECONDS", 600));
-    // Without a seed, each run uses others, above those of the tests.
+    // Without a given seed, each run uses different seeds, which are larger than those of the tests.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let first = environment("JETCELL_SOAK_SEED", now.as_secs() << 20);
     let (mut done, mut failed) = (luns::Done::default(), vec![]);

@@ -1,4 +1,4 @@
-//! An array of real files, opened without the page cache where the file system can.
+//! Tests an array on real files, which are opened without the page cache if the file system supports it.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,24 +1,24 @@
-//! A drive's own memory: what it read and read ahead, and writes that it holds back.
+//! Cache of a drive: data that was read or read ahead, and cached writes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest piece that is written to the plates at once, in bytes.
+/// Maximum length in bytes of a cached write that is written to the platters at a time.
 const LONGEST_DESTAGE: u64 = 256 << 10;
 
-/// Parameters of a drive's memory.
+/// Parameters of the cache of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheParameters {
     /// Size in megabytes (10^6).
     pub mb: f64,
-    /// Kilobytes (10^3) that the drive reads behind each read while it has nothing else to do.
+    /// Kilobytes (10^3) that the drive reads ahead after each read while it is otherwise idle.
     pub read_ahead_kb: f64,
-    /// Rate of the interface in megabytes (10^6) per second.
+    /// Transfer rate of the interface in megabytes (10^6) per second.
     pub interface_mb_per_second: f64,
-    /// Whether writes are answered when they are in the memory, and reach the plates later.
+    /// Whether writes complete when they are in the cache, and reach the platters later.
     #[serde(default)]
     pub writes: bool,
 }
@@ -38,18 +38,18 @@ impl CacheParameters {
         (self.read_ahead_kb * 1e3) as u64
     }
 
-    /// Milliseconds that bytes take on the interface.
+    /// Returns the transfer time of bytes on the interface, in milliseconds.
     pub(crate) fn interface_ms(&self, bytes: u64) -> f64 {
         bytes as f64 / (self.interface_mb_per_second * 1e3)
     }
 }
 
-/// Content of the memory. Ranges are bytes of the drive.
+/// Content of the cache. Ranges are in bytes of the drive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
-    /// What was read, the oldest first.
+    /// Ranges that were read, the oldest first.
     read: VecDeque<Range<u64>>,
-    /// First byte and end of what is not on the plates yet. Ranges do not touch.
+    /// Start and end of the ranges that are not on the platters yet. Ranges do not touch.
     unwritten: BTreeMap<u64, u64>,
     unwritten_bytes: u64,
 }
@@ -59,7 +59,7 @@ impl Cache {
         self.unwritten_bytes
     }
 
-    /// Whether all of a range is here.
+    /// Returns true if the whole range is cached.
     pub fn has(&self, range: &Range<u64>) -> bool {
         let covers = |start: u64, end: u64| start <= range.start && range.end <= end;
         let before = self.unwritten.range(..=range.start).next_back();
@@ -67,7 +67,7 @@ impl Cache {
             || self.read.iter().any(|of| covers(of.start, of.end))
     }
 
-    /// Notes what was read. The oldest ranges go until everything has room.
+    /// Adds a range that was read. The oldest ranges are evicted until all data fits.
     pub fn note_read(&mut self, range: Range<u64>, room: u64) {
         match self.read.back_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
@@ -77,13 +77,13 @@ impl Cache {
         while self.read.len() > 1 && self.read.iter().map(|of| of.end - of.start).sum::<u64>() > room {
             self.read.pop_front();
         }
-        // A long sequence keeps its end.
+        // If a single sequence is too long, its end is retained.
         if let [only] = self.read.make_contiguous() {
             only.start = only.start.max(only.end.saturating_sub(room));
         }
     }
 
-    /// Holds a write back.
+    /// Adds a write to the cache.
     pub fn hold(&mut self, range: Range<u64>) {
         self.forget(&range);
         let Range { mut start, mut end } = range;
@@ -97,7 +97,7 @@ impl Cache {
         self.unwritten.insert(start, end);
     }
 
-    /// A range is written to the plates: what the memory had of it is old.
+    /// Removes a range that is being written to the platters: the cached data is outdated.
     pub fn forget(&mut self, range: &Range<u64>) {
         self.read.retain(|of| of.end <= range.start || range.end <= of.start);
         let overlapping: Vec<(u64, u64)> = self
@@ -119,7 +119,7 @@ impl Cache {
         }
     }
 
-    /// The next piece for the plates: from `position` upwards, then from the first one on.
+    /// Returns the next cached write for the platters: the first one from `position` on, otherwise the first of all.
     pub fn next_unwritten(&self, position: u64) -> Option<Range<u64>> {
         let next = self.unwritten.range(position..).next().or_else(|| self.unwritten.iter().next())?;
         Some(*next.0..(*next.1).min(next.0 + LONGEST_DESTAGE))
@@ -140,7 +140,7 @@ mod tests {
         cache.forget(&(180..220));
         assert_eq!((cache.unwritten.len(), cache.unwritten_bytes()), (2, 260));
         assert!(cache.has(&(100..180)) && !cache.has(&(100..181)) && cache.has(&(220..400)));
-        // The elevator goes up, and begins again.
+        // The elevator moves upwards, and then starts again at the beginning.
         assert_eq!([150, 230].map(|at| cache.next_unwritten(at).unwrap()), [220..400, 100..180]);
         let long = 1 << 30..(1 << 30) + 3 * LONGEST_DESTAGE;
         cache.hold(long.clone());

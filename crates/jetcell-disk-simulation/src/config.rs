@@ -1,4 +1,4 @@
-//! An experiment: drive, load and layouts, as a TOML file has them.
+//! Configuration of an experiment in a TOML file: drive, load and layouts.
 
 use std::collections::BTreeMap;
 
@@ -8,97 +8,97 @@ use thiserror::Error;
 
 use crate::drive::Drive;
 
-/// Bytes on one drive before the next one follows; decides which drives have the parity of a row.
+/// Size of a chunk in bytes: the consecutive data on one drive. It determines which drives have the parity of a row.
 pub(crate) const CHUNK: u64 = 64 << 10;
-/// Bytes of a block of a volume.
+/// Size of a block of a volume in bytes.
 pub(crate) const BLOCK: u64 = 4096;
 
-/// The paper's experiment, as a file with comments.
+/// The experiment of the paper, as a commented configuration file.
 pub const EXAMPLE: &str = include_str!("exchange-2007.toml");
 
-/// Drives by name, from data sheets.
+/// Parameters of drives from data sheets, by name.
 const DRIVES: &str = include_str!("drives.toml");
 
-/// Why a configuration cannot be used.
+/// Error message for an invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Invalid(String);
 
-/// An experiment.
+/// Configuration of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Seed of all random choices.
+    /// Seed of the random number generator.
     pub seed: u64,
-    /// Name of a drive of the table, or of [`Config::drives`].
+    /// Name of a drive in the built-in table or in [`Config::drives`].
     pub drive: String,
-    /// Further drives.
+    /// Additional drives.
     #[serde(default)]
     pub drives: BTreeMap<String, Drive>,
-    /// The load.
+    /// Load of the host.
     pub load: Load,
-    /// Measured seconds of simulated time for each state.
+    /// Measured duration of each state, in seconds of simulated time.
     pub seconds: f64,
-    /// Seconds before the measured time.
+    /// Duration of the warm-up before the measurement, in seconds.
     pub warm_up_seconds: f64,
-    /// Rebuild of a lost drive.
+    /// Parameters for the rebuild of a lost drive.
     pub rebuild: Rebuild,
-    /// Drives for logs; the logs are left out if absent.
+    /// Drives for logs. If absent, there are no logs.
     #[serde(default)]
     pub log: Option<Log>,
-    /// What is compared.
+    /// Layouts to compare.
     pub layouts: Vec<Layout>,
 }
 
-/// Reads and writes of pages at random places.
+/// Load of reads and writes of pages at random positions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Users.
+    /// Number of users.
     pub users: f64,
-    /// Host I/O of each user per second.
+    /// Host I/O operations per second for each user.
     pub iops_per_user: f64,
-    /// Share of reads, between 0 and 1.
+    /// Fraction of reads, between 0 and 1.
     pub read_share: f64,
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Bytes of all databases.
+    /// Size of all databases in gigabytes (10^9).
     pub data_gb: f64,
-    /// Most accesses of the host at once; further ones wait in the host.
+    /// Maximum number of simultaneous host accesses. Further accesses wait in the host.
     pub outstanding: usize,
 }
 
-/// Writes of logs, each of which follows the last one of its log, on drives of their own.
+/// Sequential writes of logs, on separate drives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// Drives: one group with the level of the layout. RAID 10 leaves an odd one out.
+    /// Number of drives. They form one group with the level of the layout. RAID 10 does not use an odd drive.
     pub drives: usize,
-    /// Logs that are written at the same time.
+    /// Number of logs that are written concurrently.
     pub logs: u32,
-    /// Writes of logs for each write of a database.
+    /// Number of log writes for each database write.
     pub writes_per_database_write: f64,
-    /// Bytes of a write, a multiple of 4096.
+    /// Size of a log write in bytes, a multiple of 4096.
     pub write_bytes: u64,
 }
 
-/// How a lost drive is rebuilt.
+/// Parameters for the rebuild of a lost drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rebuild {
-    /// Bytes that are read from each drive at once.
+    /// Number of bytes that are read from each drive at a time.
     pub piece_bytes: u64,
-    /// Pieces that are under way at once.
+    /// Number of pieces in flight.
     pub pieces: usize,
-    /// Longest time in milliseconds that an access of the rebuild, or of a consistency point, lets those of the host pass.
+    /// Maximum time in milliseconds that an access of a rebuild or of a consistency point waits for host accesses.
     pub patience_ms: f64,
 }
 
-/// RAID levels of the simulation.
+/// RAID levels that can be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Pairs.
+    /// Mirrored pairs.
     Raid10,
     /// One rotated parity block.
     Raid5,
@@ -109,12 +109,12 @@ pub enum Level {
 }
 
 impl Level {
-    /// Drives of a group that it may lose, whichever they are.
+    /// Returns the number of drives in a group whose loss the level tolerates, regardless of which drives fail.
     pub fn bears(self) -> usize {
         self.parities().max(1)
     }
 
-    /// Parity drives of a group.
+    /// Returns the number of parity drives in a group.
     pub fn parities(self) -> usize {
         match self {
             Level::Raid10 => 0,
@@ -124,49 +124,50 @@ impl Level {
     }
 }
 
-/// How the drives are used.
+/// Arrangement of the drives in groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
-    /// Name in reports.
+    /// Name of the layout in reports.
     pub name: String,
-    /// Level of each group.
+    /// RAID level of each group.
     pub level: Level,
-    /// Drives of each group.
+    /// Number of drives in each group.
     pub groups: Vec<usize>,
-    /// Blocks are overwritten in place if absent.
+    /// Parameters of a volume that never overwrites. If absent, blocks are overwritten in place.
     #[serde(default)]
     pub write_anywhere: Option<WriteAnywhere>,
 }
 
-/// A volume that never overwrites.
+/// A volume that never overwrites blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteAnywhere {
-    /// Seconds between consistency points, if the log of writes is not half full before.
+    /// Interval between consistency points in seconds. A consistency point begins earlier if the write log is half
+    /// full.
     pub seconds: f64,
-    /// Host writes that half of the log holds.
+    /// Number of host writes in half of the log.
     pub log_writes: usize,
-    /// Time in milliseconds to write to the log.
+    /// Duration of a write to the log in milliseconds.
     pub log_ms: f64,
-    /// The volume is simulated this many times smaller, with the same share in use.
+    /// Factor by which the simulated volume is smaller than the real one. The fraction in use is the same.
     pub scale: u64,
-    /// How many times the data was overwritten before the load begins.
+    /// Number of times that the data was overwritten before the load begins.
     pub overwritten: f64,
 }
 
-/// All drives of the built-in table.
+/// Returns all drives in the built-in table.
 ///
 /// # Panics
-/// Never: a test reads the table.
+/// Never, because a test checks the table.
 pub fn drives() -> BTreeMap<String, Drive> {
     toml::from_str(DRIVES).expect("the table of drives is valid")
 }
 
-/// Reads and checks a drive in a file of its own.
+/// Parses and checks a drive from a separate file.
 ///
 /// # Errors
-/// The text is no drive, or a value is out of its range.
+/// The text is not a drive, or a value is out of range.
 pub fn read_drive(text: &str) -> Result<Drive, Invalid> {
     let drive: Drive = toml::from_str(text).map_err(|error| with_line(text, &error))?;
     match drive.impossible_field() {
@@ -175,25 +176,25 @@ pub fn read_drive(text: &str) -> Result<Drive, Invalid> {
     }
 }
 
-/// The first line of an error, with the place in the text.
+/// Returns the first line of an error message, with the line number in the text.
 fn with_line(text: &str, error: &toml::de::Error) -> Invalid {
     let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
     Invalid(format!("line {line}: {}", error_line(&error.message().lines().next().unwrap_or_default())))
 }
 
 impl Config {
-    /// The paper's experiment.
+    /// Returns the experiment of the paper.
     ///
     /// # Panics
-    /// Never: a test reads the file.
+    /// Never, because a test checks the file.
     pub fn exchange_2007() -> Config {
         Config::read(EXAMPLE).expect("the example is valid")
     }
 
-    /// Reads and checks a file.
+    /// Parses and checks a configuration.
     ///
     /// # Errors
-    /// The text is not a configuration, or a value is out of its range.
+    /// The text is not a configuration, or a value is out of range.
     pub fn read(text: &str) -> Result<Config, Invalid> {
         let config: Config = toml::from_str(text).map_err(|error| with_line(text, &error))?;
         config.check()?;
@@ -253,10 +254,10 @@ impl Config {
         self.layouts.iter().try_for_each(|layout| layout.check(load, &drive))
     }
 
-    /// The drive of the experiment.
+    /// Returns the drive of the experiment.
     ///
     /// # Errors
-    /// There is no drive of this name.
+    /// There is no drive with this name.
     pub fn chosen_drive(&self) -> Result<Drive, Invalid> {
         let mut all = drives();
         all.extend(self.drives.clone());
@@ -267,19 +268,19 @@ impl Config {
 }
 
 impl Load {
-    /// Host I/O per second.
+    /// Returns the number of host I/O operations per second.
     pub fn iops(&self) -> f64 {
         self.users * self.iops_per_user
     }
 }
 
 impl Layout {
-    /// Drives of all groups.
+    /// Returns the number of drives in all groups.
     pub fn drives(&self) -> usize {
         self.groups.iter().sum()
     }
 
-    /// Data drives of a group.
+    /// Returns the number of data drives in a group.
     pub fn data_drives(&self, group: usize) -> usize {
         match self.level {
             Level::Raid10 => self.groups[group] / 2,
@@ -287,7 +288,7 @@ impl Layout {
         }
     }
 
-    /// Share of the capacity that the data needs.
+    /// Returns the fraction of the capacity that the data needs.
     pub fn fill(&self, load: &Load, drive: &Drive) -> f64 {
         let data: usize = (0..self.groups.len()).map(|group| self.data_drives(group)).sum();
         load.data_gb * 1e9 / (data as f64 * drive.capacity() as f64)

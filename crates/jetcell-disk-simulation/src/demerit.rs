@@ -1,11 +1,12 @@
-//! How well modelled response times agree with measured ones.
+//! Compares modelled response times with measured ones.
 
 use std::time::Duration;
 
-/// The demerit figure of Ruemmler and Wilkes: the root mean square of the horizontal distance of the two distributions of response times,
-/// divided by the mean of the measured ones. 0 is agreement; published models of drives have 0.02 to 0.4.
+/// Returns the demerit figure of Ruemmler and Wilkes: the root mean square of the horizontal distance between the two
+/// distributions of response times, divided by the mean of the measured times. A value of 0 means perfect agreement.
+/// Published models of drives reach 0.02 to 0.4.
 ///
-/// `None` if a list is empty, or all measured times are 0.
+/// Returns `None` if a list is empty, or if all measured times are 0.
 pub fn demerit(measured: &[Duration], modelled: &[Duration]) -> Option<f64> {
     let sorted = |times: &[Duration]| {
         let mut seconds: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();

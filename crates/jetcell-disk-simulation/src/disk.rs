@@ -1,4 +1,5 @@
-//! A drive with its queue and its memory. It keeps no time: each call gives it the time, and its user says when what it began has ended.
+//! A drive with its queue and its cache. It has no clock: each call passes the current time, and the caller reports
+//! when an operation has completed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use crate::cache::{Cache, CacheParameters};
 use crate::drive::{Access, Drive, Head, milliseconds_of};
 
-/// Number of an operation that waits for accesses.
+/// Identifier of an operation that waits for accesses.
 pub type OperationId = usize;
 
 /// An access in a queue.
@@ -19,71 +20,72 @@ struct Queued {
     is_background: bool,
 }
 
-/// The part of a drive that does something.
+/// A part of a drive that can be busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Heads and plates, or flash.
+    /// Heads and platters, or flash.
     Medium,
-    /// Its memory and its interface.
+    /// Cache and interface.
     Memory,
 }
 
-/// Something that a drive began.
+/// An activity that a drive has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Started {
-    /// The operation whose access it is; absent for what the drive does of itself.
+    /// Operation to which the access belongs. Absent for background activities of the drive.
     pub operation: Option<OperationId>,
-    /// The part that is busy.
+    /// Part of the drive that is busy.
     pub part: Part,
-    /// For how long.
+    /// Duration of the activity.
     pub time: Duration,
 }
 
-/// What a drive did.
+/// Counters of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskCounters {
-    /// Accesses to the medium.
+    /// Number of reads from the medium.
     pub reads: u64,
-    /// The same of writes.
+    /// Number of writes to the medium.
     pub writes: u64,
-    /// Bytes of the reads.
+    /// Number of bytes read from the medium.
     pub read_bytes: u64,
-    /// Bytes of the writes.
+    /// Number of bytes written to the medium.
     pub written_bytes: u64,
-    /// Time in which the medium worked.
+    /// Time during which the medium was busy.
     pub busy: Duration,
 }
 
-/// A drive that has nothing to do but read on behind its last read.
+/// State of a drive that is idle except for reading ahead after its last read.
 #[derive(Clone, Copy, Debug)]
 struct ReadingOn {
-    /// Up to where it has read, and when.
+    /// End of the data that was read so far. `since` is the time at which the drive had read it.
     end: u64,
     since: Duration,
-    /// Bytes that it will still read.
+    /// Number of bytes that remain to be read ahead.
     left: u64,
 }
 
-/// A drive with its queue. The heads move in one direction to the next access, and then begin again (elevator, C-LOOK).
+/// A drive with its queue. The heads move in one direction from access to access, and then start again at the
+/// beginning (elevator, C-LOOK).
 #[derive(Default)]
 pub struct Disk {
     head: Head,
-    /// Where the elevator is, as a cylinder and as a byte.
+    /// Position of the elevator as a cylinder. `position` is the same position in bytes.
     cylinder: f64,
     position: u64,
     queue: Vec<Queued>,
-    /// Accesses of the medium under way.
+    /// Number of accesses to the medium in flight.
     active: u32,
     cache: Cache,
-    /// Accesses that the memory answers, and whether it is doing so.
+    /// Accesses that the cache answers. `is_answering` is set while one of them is in progress.
     answers: VecDeque<Queued>,
     is_answering: bool,
-    /// Operations that wait until nothing is held back.
+    /// Flushes that wait until there are no cached writes.
     flushes: VecDeque<OperationId>,
-    /// Bytes of what is held back that are being written.
+    /// Number of bytes of cached writes that are being written to the medium.
     destaging: u64,
     reads_on: Option<ReadingOn>,
-    /// What it did.
+    /// Counters of the drive.
     pub counters: DiskCounters,
 }
 
@@ -115,18 +117,19 @@ impl Disk {
         self.answers.push_back(queued);
     }
 
-    /// Adds an operation that ends when nothing is held back any more.
+    /// Adds a flush, which completes when there are no more cached writes.
     pub fn flush(&mut self, operation: OperationId) {
         self.flushes.push_back(operation);
     }
 
-    /// Whether the memory takes a write. While a flush waits it takes none, so that the flush ends.
+    /// Returns true if the cache accepts a write. It accepts no writes while a flush waits, which ensures that the
+    /// flush completes.
     fn holds_back(&self, parameters: &CacheParameters, bytes: u64) -> bool {
         let held = self.cache.unwritten_bytes() + self.destaging;
         parameters.writes && self.flushes.is_empty() && held + bytes <= parameters.bytes()
     }
 
-    /// Starts what there is to do, if the drive can. Is called until it returns nothing.
+    /// Starts the next activity, if the drive can start one. It must be called until it returns `None`.
     pub fn start(&mut self, drive: &Drive, now: Duration, patience: Duration) -> Option<Started> {
         if let Some(started) = self.start_answer(drive) {
             return Some(started);
@@ -142,7 +145,7 @@ impl Disk {
         let held = self.cache.next_unwritten(self.position);
         let next = match (self.next(now, patience), held) {
             (Some(next), Some(held)) if is_pressing => {
-                // The elevator decides.
+                // The elevator determines the order.
                 let turn = |cylinder: f64| (cylinder < self.cylinder, cylinder);
                 match turn(drive.cylinder(held.start)) < turn(self.queue[next].cylinder) {
                     true => Err(held),
@@ -166,7 +169,7 @@ impl Disk {
         Some(started)
     }
 
-    /// Starts an answer of the memory, or ends a flush.
+    /// Starts an access that the cache answers, or completes a flush.
     fn start_answer(&mut self, drive: &Drive) -> Option<Started> {
         if self.is_answering {
             return None;
@@ -197,7 +200,7 @@ impl Disk {
             if access.is_write {
                 self.cache.forget(&range);
             } else {
-                // What was read ahead needs no second turn of the plates.
+                // Data that was read ahead does not need another rotation of the platters.
                 if let Some(next) = self.head.next_in(&range)
                     && self.cache.has(&(range.start..next))
                 {
@@ -230,7 +233,7 @@ impl Disk {
         time
     }
 
-    /// Notes what the drive has read behind the last read.
+    /// Adds data that the drive has read ahead after the last read to the cache.
     fn read_on(&mut self, drive: &Drive, parameters: &CacheParameters, now: Duration) {
         let Some(ReadingOn { end, since, left }) = self.reads_on.filter(|reading| reading.since < now) else {
             return;
@@ -245,7 +248,7 @@ impl Disk {
         self.reads_on = (left > 0).then_some(ReadingOn { end: end + read, since: now, left });
     }
 
-    /// Something that was started has ended.
+    /// Records that an activity has completed.
     pub fn ended(&mut self, started: Started) {
         match started.part {
             Part::Memory => self.is_answering = false,
@@ -258,14 +261,14 @@ impl Disk {
         }
     }
 
-    /// The place in the queue of the next access. Accesses of the background wait for those of the host, as long as their patience
-    /// lasts.
+    /// Returns the index of the next access in the queue. Background accesses wait for host accesses, up to the time
+    /// `patience`.
     fn next(&self, now: Duration, patience: Duration) -> Option<usize> {
         let is_urgent =
             |queued: &Queued| !queued.is_background || now.saturating_sub(queued.arrived) >= patience;
         let has_urgent = self.queue.iter().any(is_urgent);
         let candidates = self.queue.iter().enumerate().filter(|(_, queued)| !has_urgent || is_urgent(queued));
-        // In front of the head in its direction, then from the first cylinder on.
+        // Accesses ahead of the head in its direction come first, followed by those from the first cylinder on.
         let key = |queued: &Queued| (queued.cylinder < self.cylinder, queued.cylinder, queued.arrived);
         let order = |(_, one): &(usize, &Queued), (_, other): &(usize, &Queued)| {
             key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
@@ -292,7 +295,7 @@ mod tests {
         Access { position, bytes: 8192, is_write: false }
     }
 
-    /// The operations that end, with their times in milliseconds, until nothing is left to do.
+    /// Returns the operations that complete, with their times in milliseconds, until the drive is idle.
     fn run(disk: &mut Disk, drive: &Drive, mut now: Duration) -> Vec<(OperationId, f64)> {
         let (mut under_way, mut ended) = (vec![], vec![]);
         loop {
@@ -327,7 +330,7 @@ mod tests {
         assert_eq!(order, [3, 2, 1, 0, 4]);
         disk.push(&drive, zero, 5, at(10), true);
         disk.push(&drive, PATIENCE, 6, at(90), false);
-        // Patience is over: the elevator decides.
+        // The maximum wait is over, so the elevator determines the order.
         disk.cylinder = 0.0;
         assert_eq!(disk.start(&drive, PATIENCE, PATIENCE).unwrap().operation, Some(5));
     }
@@ -346,13 +349,13 @@ mod tests {
             time
         };
         assert!(time_of(1 << 30, 0) > 0.3, "seek and rotation");
-        // A command and 8 KiB on the interface: 0.1 + 0.02 ms.
+        // The time for a command and for 8 KiB on the interface: 0.1 + 0.02 ms.
         let found = time_of((1 << 30) + 8192, 10);
         assert!((found - 0.12048).abs() < 1e-3, "{found}");
         assert!((time_of(1 << 30, 0) - 0.12048).abs() < 1e-3, "what was read is still there");
         assert!(time_of((1 << 30) + (512 << 10), 100) > 0.2, "it reads 256 kB ahead, and no more");
         assert!(time_of(5 << 30, 0) > 0.3);
-        // Half of this one was read ahead; the rest needs no second turn.
+        // Half of this range was read ahead. The rest does not need another rotation.
         let found = time_of((5 << 30) + 8192, 0);
         assert!(found < 0.3, "{found}");
     }
@@ -371,13 +374,13 @@ mod tests {
         disk.push(&drive, Duration::ZERO, 11, late, false);
         let ended = run(&mut disk, &drive, Duration::ZERO);
         let at = |operation| ended.iter().find(|(ended, _)| *ended == operation).unwrap().1;
-        // 0.1 ms and 65536 bytes at 400 MB/s for each answer.
+        // Each answer takes 0.1 ms and the transfer of 65536 bytes at 400 MB/s.
         assert!((at(9) - 10.0 * 0.26384).abs() < 1e-3, "{ended:?}");
         assert!(at(10) > 10.0 && at(10) < 80.0, "ten accesses of the plates: {ended:?}");
         assert!(at(11) > 0.6, "a flush lets no more writes into the memory");
         assert_eq!((disk.counters.writes, disk.counters.written_bytes), (11, 11 * 65536));
 
-        // Without room they wait for the plates.
+        // Writes that do not fit into the cache wait for the platters.
         let mut disk = Disk::default();
         for operation in 0..40 {
             let access = Access { position: (operation as u64 * 3) << 30, bytes: 65536, is_write: true };

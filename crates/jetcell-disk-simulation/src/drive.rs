@@ -1,4 +1,4 @@
-//! Drives: what a data sheet says, and how long an access takes.
+//! Parameters of drives from data sheets, and the duration of accesses.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheParameters;
 
-/// Bytes of a sector.
+/// Size of a sector in bytes.
 const SECTOR: f64 = 512.0;
-/// Longest time in milliseconds of a part of an access.
+/// Maximum duration of a part of an access, in milliseconds.
 const LONGEST: f64 = 60_000.0;
 
 /// A kind of drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "kind")]
 pub enum Drive {
-    /// A disk with heads that seek and plates that turn.
+    /// A disk with seeking heads and rotating platters.
     Disk(DiskDrive),
-    /// Flash memory.
+    /// A solid-state drive with flash memory.
     Ssd(SsdDrive),
 }
 
@@ -25,60 +25,60 @@ pub enum Drive {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskDrive {
-    /// Name in reports.
+    /// Name of the drive in reports.
     pub name: String,
-    /// Turns in a minute.
+    /// Rotations per minute.
     pub rpm: f64,
     /// Capacity in gigabytes (10^9).
     pub capacity_gb: f64,
-    /// Positions of the heads.
+    /// Number of cylinders, which are the positions of the heads.
     pub cylinders: u32,
-    /// Sectors of a track: innermost and outermost.
+    /// Number of sectors in the innermost and the outermost track.
     pub sectors_per_track: [f64; 2],
     /// Seek time of reads.
     pub read_seek: Seek,
-    /// Seek time of writes, which settle longer.
+    /// Seek time of writes, which need more time to settle.
     pub write_seek: Seek,
-    /// Time from one track to the next within a transfer, in milliseconds.
+    /// Time to switch from one track to the next within a transfer, in milliseconds.
     #[serde(default)]
     pub switch_ms: f64,
-    /// Time for a command beside seek, rotation and transfer, in milliseconds.
+    /// Time for a command in milliseconds, without seek, rotation and transfer.
     pub command_ms: f64,
-    /// Its own memory.
+    /// Cache of the drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheParameters>,
 }
 
-/// Parameters of flash memory.
+/// Parameters of a solid-state drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdDrive {
-    /// Name in reports.
+    /// Name of the drive in reports.
     pub name: String,
     /// Capacity in gigabytes (10^9).
     pub capacity_gb: f64,
-    /// Time of a small read in milliseconds.
+    /// Duration of a small read in milliseconds.
     pub read_ms: f64,
-    /// Time of a small write in milliseconds.
+    /// Duration of a small write in milliseconds.
     pub write_ms: f64,
-    /// Rate of its interface, which all transfers share, in megabytes (10^6) per second.
+    /// Transfer rate of the interface in megabytes (10^6) per second. All transfers share it.
     pub mb_per_second: f64,
-    /// Accesses that it handles at once.
+    /// Number of accesses that the drive processes concurrently.
     pub channels: u32,
 }
 
-/// How long the heads need for a distance.
+/// Seek time as a function of the distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Seek {
-    /// Least, average and greatest time in milliseconds, as data sheets have them.
+    /// Minimum, average and maximum time in milliseconds, as in data sheets.
     Points([f64; 3]),
-    /// Measured: pairs of cylinders and milliseconds, in ascending order.
+    /// Measured times: pairs of cylinders and milliseconds, in ascending order.
     Table(Vec<[f64; 2]>),
 }
 
 impl Seek {
-    /// Whether times and distances are in their range, and distances ascend.
+    /// Returns true if times and distances are within their ranges, and distances are in ascending order.
     fn is_possible(&self) -> bool {
         let is_time = |time: f64| (0.0..=LONGEST).contains(&time);
         match self {
@@ -91,9 +91,9 @@ impl Seek {
         }
     }
 
-    /// Time in milliseconds for a distance of `cylinders` on a disk with `all` cylinders.
+    /// Returns the time in milliseconds for a distance of `cylinders` on a disk with `all` cylinders.
     ///
-    /// The curve of three points is a·√(d−1) + b·(d−1) + c (Lee), which has exactly their average and greatest value.
+    /// The curve for three points is a·√(d−1) + b·(d−1) + c (Lee). It has exactly the given average and maximum.
     pub fn milliseconds(&self, cylinders: f64, all: f64) -> f64 {
         if cylinders < 1.0 {
             return 0.0;
@@ -119,31 +119,31 @@ impl Seek {
 /// An access to a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Access {
-    /// First byte.
+    /// Offset of the first byte.
     pub position: u64,
     /// Length in bytes.
     pub bytes: u64,
-    /// Whether it writes.
+    /// Whether the access is a write.
     pub is_write: bool,
 }
 
-/// Where the heads are.
+/// Position of the heads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Head {
     cylinder: f64,
-    /// End of the last access: what follows is in the drive's cache, or in its buffer.
+    /// End of the last access. The following data is in the drive's cache or buffer.
     next: Option<u64>,
-    /// When the interface of flash memory has transferred everything before.
+    /// Time at which the interface of a solid-state drive has completed all previous transfers.
     interface_free: Duration,
 }
 
 impl Head {
-    /// The end of the last access, if it is inside a range.
+    /// Returns the end of the last access if it is inside a range.
     pub(crate) fn next_in(&self, range: &std::ops::Range<u64>) -> Option<u64> {
         self.next.filter(|next| range.start < *next && *next < range.end)
     }
 
-    /// The drive has read on, up to this byte.
+    /// Moves the head after the drive has read ahead up to this byte.
     pub(crate) fn read_on(&mut self, drive: &Drive, end: u64) {
         self.cylinder = drive.cylinder(end);
         self.next = Some(end);
@@ -151,7 +151,7 @@ impl Head {
 }
 
 impl Drive {
-    /// Name in reports.
+    /// Returns the name of the drive in reports.
     pub fn name(&self) -> &str {
         match self {
             Drive::Disk(disk) => &disk.name,
@@ -159,7 +159,7 @@ impl Drive {
         }
     }
 
-    /// The first field whose value no drive can have.
+    /// Returns the first field with an invalid value.
     pub fn impossible_field(&self) -> Option<&'static str> {
         let in_range = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
         let rules = match self {
@@ -188,7 +188,7 @@ impl Drive {
         rules.into_iter().find(|(_, holds)| !holds).map(|(name, _)| name)
     }
 
-    /// Capacity in bytes.
+    /// Returns the capacity in bytes.
     pub fn capacity(&self) -> u64 {
         let gb = match self {
             Drive::Disk(disk) => disk.capacity_gb,
@@ -197,7 +197,7 @@ impl Drive {
         (gb * 1e9) as u64
     }
 
-    /// Accesses that it handles at once.
+    /// Returns the number of accesses that the drive processes concurrently.
     pub fn channels(&self) -> u32 {
         match self {
             Drive::Disk(_) => 1,
@@ -205,7 +205,7 @@ impl Drive {
         }
     }
 
-    /// Its own memory.
+    /// Returns the parameters of the drive's cache.
     pub fn cache(&self) -> Option<&CacheParameters> {
         match self {
             Drive::Disk(disk) => disk.cache.as_ref(),
@@ -213,7 +213,8 @@ impl Drive {
         }
     }
 
-    /// The same drive with its cylinders spread over this many bytes: seeks are as long as on the whole drive, and transfers as fast.
+    /// Returns a copy of the drive whose cylinders are spread over this many bytes. Seeks take as long as on the
+    /// whole drive, and transfers are as fast.
     pub fn with_capacity(&self, bytes: u64) -> Drive {
         let mut drive = self.clone();
         let gb = bytes as f64 / 1e9;
@@ -224,7 +225,7 @@ impl Drive {
         drive
     }
 
-    /// Milliseconds for a command beside seek, rotation and transfer.
+    /// Returns the time for a command in milliseconds, without seek, rotation and transfer.
     pub(crate) fn command_ms(&self) -> f64 {
         match self {
             Drive::Disk(disk) => disk.command_ms,
@@ -232,7 +233,7 @@ impl Drive {
         }
     }
 
-    /// Milliseconds that the transfer of bytes takes at a place, without seek and rotation.
+    /// Returns the duration of a transfer at a position in milliseconds, without seek and rotation.
     pub(crate) fn transfer_ms(&self, position: u64, bytes: f64) -> f64 {
         match self {
             Drive::Disk(disk) => {
@@ -243,7 +244,7 @@ impl Drive {
         }
     }
 
-    /// The cylinder of a byte. The outermost one, which has the first bytes, is 0.
+    /// Returns the cylinder of a byte. Cylinder 0 is the outermost one, and has the first bytes.
     pub fn cylinder(&self, position: u64) -> f64 {
         match self {
             Drive::Disk(disk) => {
@@ -253,7 +254,7 @@ impl Drive {
         }
     }
 
-    /// How long an access takes that begins now, and moves the head.
+    /// Returns the duration of an access that begins now, and moves the head.
     pub fn service(&self, head: &mut Head, now: Duration, access: Access) -> Duration {
         let transfer = self.transfer_ms(access.position, access.bytes as f64);
         let milliseconds = match self {
@@ -279,13 +280,13 @@ impl Drive {
     }
 }
 
-/// A time in milliseconds, which is not negative.
+/// Converts a time in milliseconds to a duration. Negative times become zero.
 pub(crate) fn milliseconds_of(milliseconds: f64) -> Duration {
     Duration::from_secs_f64(milliseconds.max(0.0) / 1e3)
 }
 
 impl DiskDrive {
-    /// Share of the cylinders in front of a share of the bytes: outer tracks hold more.
+    /// Returns the fraction of the cylinders that have this fraction of the bytes. Outer tracks have more bytes.
     fn place(&self, share: f64) -> f64 {
         let [inner, outer] = self.sectors_per_track;
         let share = share.clamp(0.0, 1.0);
@@ -296,13 +297,13 @@ impl DiskDrive {
             / (outer - inner)
     }
 
-    /// Sectors of a track at a share of the bytes.
+    /// Returns the number of sectors per track at a fraction of the bytes.
     fn sectors(&self, share: f64) -> f64 {
         let [inner, outer] = self.sectors_per_track;
         outer - (outer - inner) * self.place(share)
     }
 
-    /// Milliseconds until the heads are at the first sector: seek and rotation.
+    /// Returns the time in milliseconds until the heads are at the first sector: seek and rotation.
     fn positioning_ms(&self, from: f64, to: f64, share: f64, now: Duration, access: Access) -> f64 {
         let turn = 60_000.0 / self.rpm;
         let curve = if access.is_write { &self.write_seek } else { &self.read_seek };
@@ -324,7 +325,7 @@ mod tests {
         let (seek, all) = (Seek::Points([0.2, 3.4, 6.6]), 107_500.0);
         assert!((seek.milliseconds(1.0, all) - 0.2).abs() < 1e-9);
         assert!((seek.milliseconds(all, all) - 6.6).abs() < 0.01);
-        // Of two random cylinders, a distance d has the probability 2 (1 - d/all) / all.
+        // The distance d between two random cylinders has the probability 2 (1 - d/all) / all.
         let steps = 20_000;
         let mean: f64 = (0..steps)
             .map(|step| (f64::from(step) + 0.5) / f64::from(steps))
@@ -344,7 +345,7 @@ mod tests {
 
     #[test]
     fn sequential_transfers_have_the_published_rates_of_their_tracks() {
-        // Published without switches between tracks and without commands.
+        // The published rate does not include track switches and command times.
         let Drive::Disk(mut disk) = drives().remove("15k-146").unwrap() else { panic!("a disk") };
         disk.switch_ms = 0.0;
         let drive = Drive::Disk(disk);

@@ -1,4 +1,4 @@
-//! Drives of the table beside what is published or measured of them.
+//! Compares the drives in the table with published or measured figures.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use crate::demerit;
 use crate::disk::Disk;
 use crate::drive::{Access, Drive, Head, Seek};
 
-/// Random accesses of each figure.
+/// Number of random accesses for each figure.
 const ACCESSES: usize = 20_000;
 const PAGE: u64 = 8192;
 
-/// Published rates of sequential reads in MB/s, at the first and at the last byte. 15k-146: without switches between tracks.
+/// Published rates of sequential reads in MB/s, at the first and at the last byte. The rates for 15k-146 do not
+/// include track switches.
 const RATES: [(&str, Option<f64>, Option<f64>); 6] = [
     ("15k-146", Some(154.0), Some(92.0)),
     ("15k-450", Some(204.0), Some(122.0)),
@@ -24,48 +25,48 @@ const RATES: [(&str, Option<f64>, Option<f64>); 6] = [
     ("ssd", Some(500.0), None),
     ("10k-300", None, None),
 ];
-/// Published random reads a second without a queue: what calculators assume of 15k drives.
+/// Published random reads per second without a queue, as calculators assume for 15k drives.
 const READS: [(&str, f64); 2] = [("15k-146", 180.0), ("15k-450", 180.0)];
 
-/// A drive of the table.
+/// Figures of a drive in the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveFigures {
-    /// Its name in configurations.
+    /// Name of the drive in configurations.
     pub name: String,
-    /// What it is.
+    /// Description of the drive.
     pub drive: String,
-    /// Mean milliseconds of random reads of 8 KiB over the whole drive, one after the other.
+    /// Mean duration of random reads of 8 KiB over the whole drive, issued one at a time, in milliseconds.
     pub read_ms: f64,
-    /// The same of writes.
+    /// Mean duration of such writes in milliseconds.
     pub write_ms: f64,
-    /// Random reads a second, one after the other.
+    /// Random reads per second, issued one at a time.
     pub reads_per_second: f64,
-    /// The same as published.
+    /// Published value of `reads_per_second`.
     pub published_reads_per_second: Option<f64>,
-    /// Random reads a second with 16 in the queue.
+    /// Random reads per second with a queue depth of 16.
     pub reads_per_second_16: f64,
-    /// MB/s of sequential reads of 1 MiB at the first byte and at the last one.
+    /// Rate of sequential reads of 1 MiB at the first and at the last byte, in MB/s.
     pub mb_per_second: [f64; 2],
-    /// The same as published.
+    /// Published values of `mb_per_second`.
     pub published_mb_per_second: [Option<f64>; 2],
 }
 
-/// How well the curve of three points agrees with measured seek times, on a drive that has both.
+/// Agreement between the seek curve of three points and measured seek times, on a drive that has both.
 #[derive(Clone, Debug, Serialize)]
 pub struct Agreement {
-    /// The drive.
+    /// Name of the drive.
     pub name: String,
-    /// The accesses.
+    /// Description of the accesses.
     pub load: &'static str,
-    /// Percentiles 10, 50, 90 and 99 of the response times with measured seek times, in milliseconds.
+    /// 10th, 50th, 90th and 99th percentiles of the response times with measured seek times, in milliseconds.
     pub measured_ms: [f64; 4],
-    /// The same with the curve.
+    /// Percentiles of the response times with the curve, in milliseconds.
     pub modelled_ms: [f64; 4],
-    /// The demerit figure of both distributions.
+    /// Demerit figure of the two distributions.
     pub demerit: f64,
 }
 
-/// All drives of the table.
+/// Returns the figures of all drives in the table.
 pub fn drive_figures() -> Vec<DriveFigures> {
     let all = drives();
     all.iter().map(|(name, drive)| figures(name, drive)).collect()
@@ -87,7 +88,7 @@ fn figures(name: &str, drive: &Drive) -> DriveFigures {
     }
 }
 
-/// The three points of a data sheet instead of measured seek times, on the one drive that has both.
+/// Compares the three points of a data sheet with measured seek times, on the one drive that has both.
 pub fn agreements() -> Vec<Agreement> {
     let name = "10k-300";
     let Some(measured @ Drive::Disk(_)) = drives().remove(name) else { return vec![] };
@@ -118,7 +119,7 @@ fn percentiles(mut times: Vec<Duration>) -> [f64; 4] {
     [10, 50, 90, 99].map(|share| times[times.len() * share / 100].as_secs_f64() * 1e3)
 }
 
-/// Response times of random accesses, with pauses between them so that the plates are at any angle.
+/// Returns the response times of random accesses. Pauses between the accesses make the angle of the platters random.
 fn one_by_one(drive: &Drive, is_write: bool) -> Vec<Duration> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let (mut head, mut now) = (Head::default(), Duration::ZERO);
@@ -131,7 +132,8 @@ fn one_by_one(drive: &Drive, is_write: bool) -> Vec<Duration> {
     (0..ACCESSES).map(|_| access()).collect()
 }
 
-/// Response times of random reads of which so many are always under way, and how many a second end.
+/// Returns the response times of random reads at a constant queue depth, and the number of completed reads per
+/// second.
 fn queued(drive: &Drive, depth: usize) -> (Vec<Duration>, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let (mut disk, mut now) = (Disk::default(), Duration::ZERO);
@@ -155,7 +157,7 @@ fn queued(drive: &Drive, depth: usize) -> (Vec<Duration>, f64) {
     (times, rate)
 }
 
-/// MB/s of reads of 1 MiB, one after the other, from a share of the drive on.
+/// Returns the rate of sequential reads of 1 MiB in MB/s, starting at a fraction of the drive.
 pub(crate) fn sequential(drive: &Drive, share: f64) -> f64 {
     const PIECES: u64 = 200;
     let first = (drive.capacity() as f64 * share) as u64 / PAGE * PAGE;
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(all.len(), 8, "seven rows of data sheets, and flash");
         for figures in &all {
             for (found, published) in figures.mb_per_second.iter().zip(figures.published_mb_per_second) {
-                // With switches between tracks, the 146 GB drive has 7 % less than without.
+                // With track switches, the rate of the 146 GB drive is 7 % lower than without.
                 let tolerance = match figures.name.as_str() {
                     "15k-146" => 0.1,
                     "ssd" => 0.06,
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_curve_of_three_points_agrees_with_measured_seek_times_as_documented() {
-        // With a queue, the elevator makes seeks short, which the curve has too fast.
+        // With a queue, the elevator makes seeks short, and the curve underestimates the time of short seeks.
         for (agreement, most) in agreements().iter().zip([0.03, 0.03, 0.11]) {
             eprintln!("{}: demerit figure {:.4}", agreement.load, agreement.demerit);
             assert!((0.001..most).contains(&agreement.demerit), "{agreement:?}");

@@ -1,4 +1,4 @@
-//! Events in simulated time: the host's load, drives that work, consistency points, and a rebuild.
+//! Discrete-event simulation: load of the host, accesses of drives, consistency points, and a rebuild.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,35 +14,36 @@ use crate::in_place::{Groups, Phase};
 use crate::logs::Logs;
 use crate::write_anywhere::{Run, Volume};
 
-/// Bytes that a rebuild in short form rebuilds before it leaves some out.
+/// Length in bytes of the runs of a sampled rebuild. The ranges between the runs are skipped.
 const RUN: u64 = 16 << 20;
-/// Most drives that are lost.
+/// Maximum number of lost drives.
 const SPARES: usize = 2;
 
-/// What one simulation is about.
+/// Parameters of one simulation.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     pub config: &'a Config,
     pub layout: &'a Layout,
     pub drive: &'a Drive,
-    /// What [`prepared`] made.
+    /// Volume that [`prepared`] returned.
     pub volume: Option<&'a Volume>,
-    /// Host I/O per second that is asked for.
+    /// Target rate of host I/O operations per second.
     pub iops: f64,
-    /// Seconds before the measured time, and of it.
+    /// Durations of the warm-up and of the measurement, in seconds.
     pub warm_up: f64,
     pub seconds: f64,
-    /// Drives that fail.
+    /// Number of drives that fail.
     pub lost: usize,
-    /// When they fail, and when their rebuild begins, in seconds.
+    /// Times of the failure and of the start of the rebuild, in seconds.
     pub failure: Option<f64>,
     pub rebuild: Option<f64>,
-    /// The rebuild goes from the first byte to the last one, but only so many bytes of each drive are rebuilt: evenly spread, in runs of
-    /// [`RUN`]. The simulation ends `tail` seconds after it.
+    /// Parameters of a sampled rebuild. It covers each drive from the first byte to the last, but rebuilds only the
+    /// given number of bytes, in evenly distributed runs of [`RUN`]. The simulation ends `tail` seconds after the
+    /// rebuild.
     pub pass: Option<Pass>,
 }
 
-/// The volume of a layout that is written anywhere, filled and aged, as all its simulations find it.
+/// Returns the filled and aged volume of a write-anywhere layout. All simulations of the layout start with it.
 pub fn prepared(config: &Config, layout: &Layout, drive: &Drive) -> Option<Volume> {
     let options = layout.write_anywhere?;
     let groups: Vec<(usize, usize)> =
@@ -56,14 +57,14 @@ pub fn prepared(config: &Config, layout: &Layout, drive: &Drive) -> Option<Volum
     Some(volume)
 }
 
-/// A whole rebuild in short form.
+/// A sampled rebuild of whole drives.
 #[derive(Clone, Copy)]
 pub struct Pass {
     pub bytes: u64,
     pub tail: f64,
 }
 
-/// One second of a simulation.
+/// Measurements in one second of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Second {
     pub reads: u64,
@@ -76,22 +77,22 @@ pub struct Second {
     pub rebuilt_bytes: u64,
 }
 
-/// What was measured.
+/// Measurements of a simulation.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     pub read_ms: Vec<f32>,
     pub write_ms: Vec<f32>,
     pub log_ms: Vec<f32>,
-    /// Write commands of drives, without those of the rebuild.
+    /// Number of write commands to drives, without those of the rebuild.
     pub disk_writes: u64,
     pub disk_reads: u64,
     pub disk_written_bytes: u64,
     pub rebuilt_bytes: u64,
-    /// Mean share of the time in which a drive worked.
+    /// Mean fraction of the time in which a drive was busy.
     pub utilisation: f64,
-    /// When the whole rebuild ended.
+    /// Time at which the sampled rebuild completed.
     pub rebuild_ended: Option<f64>,
-    /// All seconds, those before the measured time included.
+    /// Measurements of all seconds, including those before the measured time.
     pub seconds: Vec<Second>,
 }
 
@@ -126,15 +127,15 @@ struct Operation {
     outstanding: usize,
 }
 
-/// The volume that is written anywhere, with its log.
+/// A write-anywhere volume and its write log.
 struct Anywhere {
     options: WriteAnywhere,
     volume: Volume,
-    /// Pages in the half of the log that is being filled, and all writes in it.
+    /// Pages in the half of the log that is being filled. `log_writes` is the number of all writes in it.
     logged: Vec<u32>,
     log_writes: usize,
     is_writing: bool,
-    /// Writes of the host that wait for room in the log; those of logs have no page.
+    /// Writes that wait for room in the log. Writes of logs have no page.
     stalled: VecDeque<(OperationId, Option<u32>)>,
 }
 
@@ -150,15 +151,15 @@ struct Simulation<'a> {
     logs: Option<Logs>,
     operations: Vec<Option<Operation>>,
     vacant: Vec<OperationId>,
-    /// Accesses of the host that are under way, and how many wait in the host.
+    /// Number of host accesses in flight. `waiting` is the number of accesses that wait in the host.
     outstanding: usize,
     waiting: usize,
     cursor: u64,
-    /// Bytes that the rebuild has finished.
+    /// Number of bytes that have been rebuilt.
     rebuilt: u64,
     end: Duration,
     measured: Measured,
-    /// Bytes of the data on each data drive, when blocks are in place.
+    /// Size of the data on each data drive in bytes, if blocks are in place.
     region: u64,
 }
 
@@ -281,7 +282,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Starts accesses of the host, as far as it may have more at once.
+    /// Starts host accesses up to the maximum number of simultaneous accesses.
     fn issue(&mut self) {
         while self.waiting > 0 && self.outstanding < self.setup.config.load.outstanding {
             self.waiting -= 1;
@@ -350,7 +351,7 @@ impl<'a> Simulation<'a> {
         self.log(operation, Some(page));
     }
 
-    /// Writes a page, or what belongs to a log, to the log of the volume, or waits for room in it.
+    /// Writes a page or a log write to the write log of the volume, or waits for room in it.
     fn log(&mut self, operation: OperationId, page: Option<u32>) {
         let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
         if anywhere.log_writes >= anywhere.options.log_writes {
@@ -368,7 +369,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// The time for the next consistency point.
+    /// Schedules the next consistency point, and starts one unless one is already being written.
     fn consistency_point(&mut self) {
         let anywhere = self.anywhere.as_ref().expect("the volume is written anywhere");
         let (next, is_writing) = (seconds(anywhere.options.seconds), anywhere.is_writing);
@@ -378,7 +379,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Gives all logged pages new places, and lets the drives write them.
+    /// Assigns new locations to all logged pages, and starts to write them.
     fn write_log_out(&mut self) {
         let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
         let pages = std::mem::take(&mut anywhere.logged);
@@ -405,7 +406,7 @@ impl<'a> Simulation<'a> {
         if has_work {
             self.begin(Kind::ConsistencyPoint, phases);
         }
-        // The other half of the log has room.
+        // There is room in the other half of the log.
         let stalled =
             self.anywhere.as_mut().map(|anywhere| std::mem::take(&mut anywhere.stalled)).unwrap_or_default();
         for (operation, page) in stalled {
@@ -432,7 +433,7 @@ impl<'a> Simulation<'a> {
         self.begin(Kind::Rebuild { bytes }, phases);
     }
 
-    /// Notes a piece that is rebuilt, and begins the next one.
+    /// Records that a piece was rebuilt, and starts the next one.
     fn rebuilt(&mut self, bytes: u64) {
         self.second().rebuilt_bytes += bytes;
         if self.is_measured() {

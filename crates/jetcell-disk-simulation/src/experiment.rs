@@ -1,4 +1,4 @@
-//! All layouts in all states, and what follows from them.
+//! Runs all layouts in all states, and derives the results.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -10,16 +10,16 @@ use crate::engine::{Setup, prepared, simulate};
 use crate::timeline::{Timeline, timeline};
 use crate::write_anywhere::Volume;
 
-/// Mean read latency that a layout may have at its highest rate, in milliseconds.
+/// Maximum mean read latency of a layout at its highest rate, in milliseconds.
 pub const LATENCY_LIMIT_MS: f64 = 20.0;
-/// Share of the rate asked for that counts as reached.
+/// Fraction of the target rate that is sufficient to reach it.
 const REACHED: f64 = 0.98;
-/// Steps of the search for the highest rate: to one part in 128 of its range.
+/// Number of steps in the search for the highest rate. The result is accurate to 1/128 of the range.
 const SEARCH_STEPS: u32 = 7;
-/// Shares in use, and overwrites of all data, for which the volume that is written anywhere is measured.
+/// Fractions in use and numbers of overwrites for which the write-anywhere volume is measured.
 const FILLS: [f64; 6] = [0.25, 0.5, 0.7, 0.8, 0.9, 0.95];
 const AGES: [f64; 4] = [0.0, 0.5, 1.0, 3.0];
-/// Stripes of the volume on which the decay is measured.
+/// Number of stripes in the volume on which the decay is measured.
 const DECAY_STRIPES: usize = 32 * 1024;
 
 /// State of an array.
@@ -30,23 +30,24 @@ pub enum State {
     Normal,
     /// A drive of the first group is lost.
     Degraded,
-    /// It is rebuilt on a spare.
+    /// The lost drive is being rebuilt on a spare.
     Rebuilding,
     /// Two drives of the first group are lost.
     DegradedTwice,
-    /// Both are rebuilt on spares at the same time.
+    /// Both lost drives are being rebuilt on spares at the same time.
     RebuildingTwice,
 }
 
 impl State {
-    /// All states that a layout bears. RAID 10 loses data with the second drive of a pair, RAID 5 with the second one of a group.
+    /// Returns all states that a layout tolerates. RAID 10 loses data with the second drive of a pair, RAID 5 with
+    /// the second drive of a group.
     pub fn of(layout: &Layout) -> &'static [State] {
         const ALL: [State; 5] =
             [State::Normal, State::Degraded, State::Rebuilding, State::DegradedTwice, State::RebuildingTwice];
         if layout.level.bears() >= 2 { &ALL } else { &ALL[..3] }
     }
 
-    /// Drives that are lost.
+    /// Returns the number of lost drives.
     pub fn lost(self) -> usize {
         match self {
             State::Normal => 0,
@@ -55,97 +56,98 @@ impl State {
         }
     }
 
-    /// Whether lost drives are rebuilt.
+    /// Returns true if lost drives are being rebuilt.
     pub fn is_rebuilding(self) -> bool {
         matches!(self, State::Rebuilding | State::RebuildingTwice)
     }
 }
 
-/// Figures of a layout in a state.
+/// Results for a layout in one state.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateFigures {
-    /// The state.
+    /// State of the array.
     pub state: State,
-    /// Host I/O per second that was reached.
+    /// Host I/O operations per second that were reached.
     pub iops: f64,
-    /// Mean and 99th percentile of reads, in milliseconds.
+    /// Mean read latency in milliseconds.
     pub read_ms: f64,
-    /// 99th percentile of reads.
+    /// 99th percentile of the read latency in milliseconds.
     pub read_ms_99: f64,
-    /// Mean of writes.
+    /// Mean write latency in milliseconds.
     pub write_ms: f64,
-    /// 99th percentile of writes.
+    /// 99th percentile of the write latency in milliseconds.
     pub write_ms_99: f64,
-    /// Mean of writes of logs, and their 99th percentile; absent without logs.
+    /// Mean latency of log writes in milliseconds. Absent without logs.
     pub log_ms: Option<f64>,
-    /// 99th percentile of writes of logs.
+    /// 99th percentile of the latency of log writes in milliseconds. Absent without logs.
     pub log_ms_99: Option<f64>,
-    /// Write commands of drives for each host write, without the rebuild's.
+    /// Write commands to drives per host write, without those of the rebuild.
     pub disk_writes_per_host_write: f64,
-    /// Read commands of drives for each host read, those for parity and the rebuild included.
+    /// Read commands to drives per host read, including those for parity and for the rebuild.
     pub disk_reads_per_host_read: f64,
-    /// Bytes that drives wrote for each byte of the host.
+    /// Bytes written to drives per byte that the host wrote.
     pub bytes_per_host_byte: f64,
-    /// Mean share of the time in which a drive worked.
+    /// Mean fraction of the time in which a drive was busy.
     pub utilisation: f64,
-    /// Rate of the rebuild of each drive in megabytes (10^6) per second.
+    /// Rebuild rate of each drive in megabytes (10^6) per second.
     pub rebuild_mb_per_second: Option<f64>,
-    /// Time for a whole drive at that rate, in seconds.
+    /// Time to rebuild a whole drive at this rate, in seconds.
     pub rebuild_seconds: Option<f64>,
-    /// Whether the rate asked for was reached.
+    /// Whether the target rate was reached.
     pub is_reached: bool,
 }
 
-/// Figures of a layout.
+/// Results for a layout.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayoutFigures {
-    /// Its name.
+    /// Name of the layout.
     pub name: String,
-    /// Drives.
+    /// Number of drives.
     pub drives: usize,
-    /// Share of the capacity in use.
+    /// Fraction of the capacity in use.
     pub fill: f64,
-    /// In each state.
+    /// Results for each state.
     pub states: Vec<StateFigures>,
-    /// Highest host I/O per second with a mean read latency up to [`LATENCY_LIMIT_MS`].
+    /// Highest rate of host I/O operations per second with a mean read latency of at most [`LATENCY_LIMIT_MS`].
     pub highest_iops: f64,
-    /// One run before, during and after the loss and the rebuild of a drive.
+    /// Course of a run before, during and after the loss and rebuild of a drive.
     pub timeline: Timeline,
 }
 
-/// Cost of writes on a volume that is written anywhere.
+/// Cost of writes on a write-anywhere volume.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Decay {
-    /// Share in use.
+    /// Fraction of the volume in use.
     pub fill: f64,
-    /// How many times all data was overwritten before.
+    /// Number of times that all data had been overwritten.
     pub overwritten: f64,
-    /// Write commands of drives for each host write.
+    /// Write commands to drives per host write.
     pub commands_per_host_write: f64,
-    /// Blocks that drives wrote for each block of the host.
+    /// Blocks written to drives per block that the host wrote.
     pub blocks_per_host_block: f64,
-    /// Read commands for each host write.
+    /// Read commands to drives per host write.
     pub reads_per_host_write: f64,
 }
 
 /// Results of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Experiment {
-    /// Its configuration.
+    /// Configuration of the experiment.
     pub config: Config,
     /// Name of the drive.
     pub drive: String,
     /// Capacity of a drive in gigabytes (10^9).
     pub drive_gb: f64,
-    /// Host I/O per second that was asked for.
+    /// Target rate of host I/O operations per second.
     pub target_iops: f64,
-    /// Figures of each layout.
+    /// Results for each layout.
     pub layouts: Vec<LayoutFigures>,
-    /// Decay of the first layout that is written anywhere.
+    /// Decay of the first write-anywhere layout.
     pub decay: Vec<Decay>,
 }
 
-/// Runs an experiment. `progress` receives what is done next, with its number and how many there are.
+/// Runs an experiment. `progress` is called before each step with the index of the step, the number of steps, and a
+/// description.
 ///
 /// # Errors
 /// The drive of the configuration does not exist.
@@ -189,7 +191,7 @@ pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Res
     Ok(Experiment { config, drive, drive_gb, target_iops, layouts, decay })
 }
 
-/// A state in a word.
+/// Returns the name of a state.
 pub fn word(state: State) -> &'static str {
     match state {
         State::Normal => "normal",
@@ -260,7 +262,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// By halving the range in which it lies.
+    /// Searches for the highest rate by bisection.
     fn highest_iops(&self) -> f64 {
         let (mut low, mut high) = (0.0, self.layout.drives() as f64 * 400.0);
         for _ in 0..SEARCH_STEPS {
@@ -276,7 +278,8 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Costs of writes on volumes of the layout's groups with other shares in use, at different ages.
+/// Measures the cost of writes on volumes with the groups of the layout, for several fractions in use and several
+/// ages.
 fn decay(config: &Config, layout: &Layout) -> Vec<Decay> {
     let Some(options) = layout.write_anywhere else { return vec![] };
     let groups: Vec<(usize, usize)> =
@@ -287,7 +290,7 @@ fn decay(config: &Config, layout: &Layout) -> Vec<Decay> {
         let rng = ChaCha8Rng::seed_from_u64(config.seed);
         let mut volume = Volume::new(&groups, DECAY_STRIPES, fill, blocks, rng);
         let pages = f64::from(volume.pages());
-        // As many stripes as a consistency point of the real volume would fill are too many for this one.
+        // This volume is too small for consistency points of the size that the real volume has.
         let each = options.log_writes.min((pages / 50.0) as usize).max(64);
         let mut age = 0.0;
         for overwritten in AGES {
@@ -322,7 +325,7 @@ fn percentile_99(values: &[f32]) -> f64 {
 mod tests {
     use super::*;
 
-    /// The paper's experiment for a short time.
+    /// Returns the experiment of the paper with a short duration.
     fn short() -> Config {
         Config { seconds: 20.0, warm_up_seconds: 15.0, ..Config::exchange_2007() }
     }
@@ -345,7 +348,8 @@ mod tests {
             let found = figures(&config, layout, State::Normal, 1000.0);
             let reads = found.disk_reads_per_host_read - 1.0;
             assert!((found.disk_writes_per_host_write - writes).abs() < 0.05, "{layout}: {found:?}");
-            // As many host reads as writes: reads beyond one for each read are those of writes.
+            // The number of host reads equals that of host writes, so reads beyond one per host read belong to
+            // writes.
             assert!((found.disk_writes_per_host_write + reads - all).abs() < 0.2, "{layout}: {found:?}");
         }
         let found = figures(&config, "RAID-DP write", State::Normal, 5000.0);
@@ -396,11 +400,11 @@ mod tests {
 
     #[test]
     fn an_open_queue_agrees_with_the_formula_at_low_rates() {
-        // Without a queue, a read takes the mean access time of the region in use.
+        // Without a queue, the duration of a read is the mean access time of the region in use.
         let config = short();
         let found = figures(&config, "RAID 10", State::Normal, 200.0);
         assert!((2.0..6.5).contains(&found.read_ms) && found.utilisation < 0.1, "{found:?}");
-        // Utilisation = rate of accesses x mean service time.
+        // Utilisation = access rate x mean service time.
         let accesses = 200.0 * 0.5 * (1.0 + 2.0) / 62.0;
         let service = found.utilisation / accesses * 1e3;
         assert!((3.0..6.0).contains(&service), "{service}");

@@ -1,4 +1,4 @@
-//! Which drives an access of the host touches, where blocks are overwritten in place.
+//! Determines which drives a host access touches if blocks are overwritten in place.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,20 @@ use rand::Rng;
 use crate::config::{Layout, Level};
 use crate::drive::Access;
 
-/// Accesses of drives that can run at the same time.
+/// Accesses to drives that can run concurrently.
 pub type Phase = Vec<(usize, Access)>;
 
-/// A drive that was lost, and the spare on which it is rebuilt.
+/// A lost drive, and the spare on which it is rebuilt.
 #[derive(Clone, Copy, Debug)]
 struct Lost {
     drive: usize,
     spare: usize,
-    /// What is rebuilt, from the first byte on.
+    /// End of the rebuilt range, which starts at the first byte.
     rebuilt: u64,
 }
 
-/// Drives of a layout, in groups one after the other. As many of a group are lost as its level bears.
+/// Drives of a layout, arranged in consecutive groups. The number of lost drives in a group must not exceed what its
+/// level tolerates.
 #[derive(Clone, Debug)]
 pub struct Groups {
     level: Level,
@@ -29,7 +30,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// The groups of a layout, with all their drives.
+    /// Creates the groups of a layout, without lost drives.
     pub fn new(layout: &Layout) -> Groups {
         let mut first = 0;
         let groups = layout.groups.iter().map(|drives| {
@@ -39,28 +40,28 @@ impl Groups {
         Groups { level: layout.level, groups: groups.collect(), lost: vec![] }
     }
 
-    /// One group, with this number for its first drive.
+    /// Creates a single group whose first drive has this number.
     pub fn one(level: Level, first: usize, drives: usize) -> Groups {
         Groups { level, groups: vec![(first, drives)], lost: vec![] }
     }
 
-    /// Loses the first drives of the first group. They are rebuilt on spares with the numbers from `spare` on.
+    /// Marks the first drives of the first group as lost. They are rebuilt on spares, whose numbers start at `spare`.
     pub fn lose(&mut self, count: usize, spare: usize) {
         let lost = |number| Lost { drive: self.groups[0].0 + number, spare: spare + number, rebuilt: 0 };
         self.lost = (0..count).map(lost).collect();
     }
 
-    /// All lost drives are rebuilt up to here.
+    /// Marks all lost drives as rebuilt up to this offset.
     pub fn note_rebuilt(&mut self, end: u64) {
         self.lost.iter_mut().for_each(|lost| lost.rebuilt = end);
     }
 
-    /// Number of groups.
+    /// Returns the number of groups.
     pub fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// Data drives of a group.
+    /// Returns the number of data drives in a group.
     pub fn data_drives(&self, group: usize) -> usize {
         match self.level {
             Level::Raid10 => self.groups[group].1 / 2,
@@ -68,7 +69,8 @@ impl Groups {
         }
     }
 
-    /// The drives of a row: data, then parity; with mirrors, both copies of the first column, then of the second.
+    /// Returns the drives of a row: first data, then parity. With mirrors, these are both copies of the first column,
+    /// then of the second column, and so on.
     pub fn row(&self, group: usize, row: u64) -> Vec<usize> {
         let (first, drives) = self.groups[group];
         let turn = match self.level {
@@ -78,7 +80,8 @@ impl Groups {
         (0..drives).map(|cell| first + (cell + turn) % drives).collect()
     }
 
-    /// The drive that has what belongs on `drive` at a place: itself, or the spare as far as it is rebuilt.
+    /// Returns the drive that has the content of `drive` at a position: the drive itself, or its spare if the
+    /// position is already rebuilt.
     pub fn home(&self, drive: usize, position: u64) -> Option<usize> {
         match self.lost.iter().find(|lost| lost.drive == drive) {
             Some(lost) => (position < lost.rebuilt).then_some(lost.spare),
@@ -86,7 +89,7 @@ impl Groups {
         }
     }
 
-    /// Reads a data column of a row.
+    /// Returns the accesses for a read of a data column of a row.
     pub fn read(
         &self,
         cells: &[usize],
@@ -108,14 +111,15 @@ impl Groups {
         }
     }
 
-    /// Drives that tell what a column holds: as many others of the row as there are data columns, parity last.
+    /// Returns the drives from which a column can be recovered: as many other drives of the row as there are data
+    /// columns, with parity last.
     fn recovery(&self, cells: &[usize], column: usize, position: u64) -> Vec<usize> {
         let data = cells.len() - self.level.parities();
         let others = (0..cells.len()).filter(|cell| *cell != column);
         others.filter_map(|cell| self.home(cells[cell], position)).take(data).collect()
     }
 
-    /// Writes a data column of a row: reads what parity needs, then writes.
+    /// Returns the accesses for a write of a data column of a row: reads for computing parity, then the writes.
     pub fn write(&self, cells: &[usize], column: usize, position: u64, bytes: u64) -> VecDeque<Phase> {
         let access = |is_write| move |drive: usize| (drive, Access { position, bytes, is_write });
         let home = |drive: &usize| self.home(*drive, position);
@@ -134,21 +138,22 @@ impl Groups {
             (0..data).filter(|cell| *cell != column).filter_map(|cell| home(&cells[cell])).collect();
         let read: Vec<usize> = match target {
             Some(target) => std::iter::once(target).chain(parity).collect(),
-            // Parity comes from all other data columns, which a second loss leaves to parity itself.
+            // Parity is computed from all other data columns. With a second loss, it must be computed from parity as
+            // well.
             None if other_data.len() == data - 1 => other_data,
             None => self.recovery(cells, column, position),
         };
         [read.into_iter().map(access(false)).collect(), written].into()
     }
 
-    /// Rebuilds a piece of the lost drives on their spares.
+    /// Returns the accesses for rebuilding a piece of the lost drives on their spares.
     pub fn rebuild(&self, position: u64, bytes: u64) -> VecDeque<Phase> {
         let (first, drives) = self.groups[0];
         let read = |drive: usize| (drive, Access { position, bytes, is_write: false });
         let is_lost = |drive: usize| self.lost.iter().any(|lost| lost.drive == drive);
         let sources: Phase = match self.level {
             Level::Raid10 => self.lost.iter().map(|lost| read(first + ((lost.drive - first) ^ 1))).collect(),
-            // One lost drive needs data and row parity only.
+            // The rebuild of one lost drive needs only data and row parity.
             level => {
                 let needed = drives - level.parities();
                 (first..first + drives).filter(|drive| !is_lost(*drive)).take(needed).map(read).collect()
@@ -170,7 +175,7 @@ mod tests {
         Layout { name: "x".into(), level, groups: vec![drives], write_anywhere: None }
     }
 
-    /// Mean accesses of drives for a read and a small write, over all rows and columns.
+    /// Returns the mean number of drive accesses for a read and for a small write, over all rows and columns.
     fn costs(level: Level, drives: usize, lost: usize) -> (f64, f64) {
         let mut groups = Groups::new(&layout(level, drives));
         groups.lose(lost, drives);
@@ -224,10 +229,11 @@ mod tests {
             // Each column is on a lost drive in two of n rows.
             let expected = 1.0 + 2.0 / n * (data - 1.0);
             assert!((read - expected).abs() < 1e-9, "{read} {expected}");
-            // Fixed parity drives: the two lost ones are data drives in all rows.
+            // Parity drives are fixed, so the two lost drives are data drives in all rows.
             let (read, write) = costs(Level::RaidDp, drives, 2);
             assert!((read - (1.0 + 2.0 / data * (data - 1.0))).abs() < 1e-9, "{read}");
-            // Six accesses of the others; two parity writes and the reads of all that is left.
+            // Six accesses for the other columns. For the lost ones, two parity writes and reads of all remaining
+            // drives.
             assert!((write - (6.0 * (data - 2.0) + 2.0 * (data + 2.0)) / data).abs() < 1e-9, "{write}");
         }
     }

@@ -1,16 +1,17 @@
-//! Arrays of simulated disks under a load, in simulated time.
+//! Simulates arrays of disks under a load, in simulated time.
 //!
-//! The crate only calculates: it reads no file and no clock. From the bottom up; each part uses only those above it in this table:
+//! The crate only computes: it reads no file and no clock. The modules, from the lowest layer to the highest; each
+//! module uses only those above it in the table:
 //!
 //! | part | content |
 //! | --- | --- |
-//! | [`drive`] | parameters of drives, and the time that an access takes |
-//! | [`demerit`](demerit()) | how well modelled times agree with measured ones |
+//! | [`drive`] | parameters of drives, and the duration of an access |
+//! | [`demerit`](demerit()) | agreement of modelled times with measured ones |
 //! | [`config`] | an experiment: drive, load, layouts |
-//! | `cache` | a drive's own memory |
-//! | [`disk`] | a drive with its queue and its memory |
-//! | [`drive_figures`] | drives beside what is published of them |
-//! | `in_place` | RAID 10, 5, 6 and RAID-DP that overwrite blocks where they are |
+//! | `cache` | the cache of a drive |
+//! | [`disk`] | a drive with its queue and its cache |
+//! | [`drive_figures`] | comparison of drives with published figures |
+//! | `in_place` | RAID 10, 5, 6 and RAID-DP that overwrite blocks in place |
 //! | [`write_anywhere`] | a volume that writes whole stripes where there is room |
 //! | `logs` | drives for logs |
 //! | `engine` | events in simulated time |
@@ -18,11 +19,11 @@
 //! | [`experiment`] | runs of all layouts and states |
 //! | [`published`] | the figures of the paper |
 //!
-//! A run is a function of its configuration and seed.
+//! The result of a run depends only on its configuration and seed.
 
 #![forbid(unsafe_code)]
 
-/// The example of the README, as a test.
+/// Compiles and runs the example in the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Drives for logs: one group, on which each log is written from its beginning to its end, and again.
+//! Drives for logs: one group, on which each log is written cyclically from its beginning to its end.
 
 use std::collections::VecDeque;
 
@@ -6,31 +6,34 @@ use crate::config::{BLOCK, CHUNK, Level, Log};
 use crate::drive::Access;
 use crate::in_place::{Groups, Phase};
 
-/// Blocks that follow each other on a drive and are one write of a consistency point, at most.
+/// Maximum number of consecutive blocks on a drive that a consistency point writes at a time.
 const TOGETHER: u64 = 64;
 
-/// The logs with their drives.
+/// Logs and their drives.
 pub struct Logs {
     options: Log,
     groups: Groups,
     drives: Vec<usize>,
-    /// Bytes of a drive.
+    /// Capacity of a drive in bytes.
     capacity: u64,
-    /// Bytes that were written to each log, and the log that is written next.
+    /// Whether a write of each log is in flight. `waiting` is the number of writes that wait for it. They become one
+    /// write, like a group commit. `next` is the log that is written next.
     written: Vec<u64>,
-    /// Whether a write of each log is under way, and how many wait for its end. They become one write, as commits of a group do.
+    /// Whether a write of each log is in flight. `waiting` is the number of writes that wait for it. They become one
+    /// write, like a group commit.
     is_under_way: Vec<bool>,
     waiting: Vec<u64>,
     next: usize,
-    /// Writes that the databases have brought and no log has got yet.
+    /// Number of log writes that database writes have caused and that no log has received yet.
     owed: f64,
-    /// On a volume that is written anywhere: bytes for the next consistency point, and where it goes on.
+    /// On a write-anywhere volume: number of bytes for the next consistency point. `stripe` is the location at which
+    /// it continues.
     pending: u64,
     stripe: u64,
 }
 
 impl Logs {
-    /// Logs on drives with the numbers from `first` on.
+    /// Creates logs on drives whose numbers start at `first`.
     pub fn new(options: Log, level: Level, first: usize, capacity: u64) -> Logs {
         let count = if level == Level::Raid10 { options.drives / 2 * 2 } else { options.drives };
         Logs {
@@ -48,7 +51,7 @@ impl Logs {
         }
     }
 
-    /// How many writes of logs a write of a database brings.
+    /// Returns the number of log writes that a database write causes.
     pub fn owed(&mut self) -> u64 {
         self.owed += self.options.writes_per_database_write;
         let whole = self.owed.floor();
@@ -56,7 +59,8 @@ impl Logs {
         whole as u64
     }
 
-    /// Adds a write to the next log. Returns the log and the bytes to write, unless a write of it is under way.
+    /// Adds a write to the next log. Returns the log and the number of bytes to write, unless a write of this log is
+    /// in flight.
     pub fn add(&mut self) -> Option<(usize, u64)> {
         let log = self.next;
         self.next = (log + 1) % self.written.len();
@@ -64,13 +68,13 @@ impl Logs {
         if self.is_under_way[log] { None } else { self.start(log) }
     }
 
-    /// A write of a log has ended. Returns the next one.
+    /// Records that a write of a log has completed. Returns the next write.
     pub fn ended(&mut self, log: usize) -> Option<(usize, u64)> {
         self.is_under_way[log] = false;
         self.start(log)
     }
 
-    /// What waits becomes one write, up to the end of a chunk.
+    /// Combines waiting writes into one write, up to the end of a chunk.
     fn start(&mut self, log: usize) -> Option<(usize, u64)> {
         if self.waiting[log] == 0 {
             return None;
@@ -82,7 +86,7 @@ impl Logs {
         Some((log, together * bytes))
     }
 
-    /// A write of a log in place.
+    /// Returns the accesses for an in-place write of a log.
     pub fn write(&mut self, log: usize, bytes: u64) -> VecDeque<Phase> {
         let columns = self.groups.data_drives(0) as u64;
         let region = (self.capacity / self.written.len() as u64 / CHUNK * CHUNK).max(CHUNK);
@@ -94,12 +98,12 @@ impl Logs {
         self.groups.write(&cells, column as usize, position, bytes)
     }
 
-    /// A write of a log is in the log of the volume, and waits for the consistency point.
+    /// Records a log write that is in the write log of the volume, and waits for the consistency point.
     pub fn note(&mut self, bytes: u64) {
         self.pending += bytes;
     }
 
-    /// Whole stripes with what was noted since the last time.
+    /// Returns the writes of whole stripes with the data that was recorded since the previous call.
     pub fn consistency_point(&mut self) -> Phase {
         let blocks = std::mem::take(&mut self.pending).div_ceil(BLOCK);
         let mut left = blocks.div_ceil(self.groups.data_drives(0) as u64);
@@ -154,7 +158,7 @@ mod tests {
         assert_eq!([logs.add(), logs.add()], [Some((0, 8192)), Some((1, 8192))]);
         assert!((0..24).all(|_| logs.add().is_none()));
         logs.write(0, 8192);
-        // Twelve wait for each; seven are left to the end of the chunk.
+        // Twelve writes wait for each log, and there is room for seven up to the end of the chunk.
         assert_eq!(logs.ended(0), Some((0, 7 * 8192)));
         logs.write(0, 7 * 8192);
         assert_eq!((logs.ended(0), logs.ended(0)), (Some((0, 5 * 8192)), None));

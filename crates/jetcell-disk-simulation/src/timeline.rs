@@ -1,77 +1,80 @@
-//! One run before, during and after the loss of a drive, up to the end of its rebuild.
+//! Course of a run before, during and after the loss of a drive, up to the end of its rebuild.
 
 use serde::Serialize;
 
 use crate::engine::{Pass, Second, Setup, simulate};
 
-/// Parts of the time of a state, for the time before the loss, without a rebuild, and after it.
+/// Duration of each of the phases before the loss, without a rebuild, and after the rebuild, as a fraction of the
+/// duration of a state.
 const PART: f64 = 1.0 / 3.0;
-/// How many times the time of a state the rebuild may take about, and at most.
+/// Approximate and maximum duration of the rebuild, as multiples of the duration of a state.
 const REBUILD: f64 = 2.0;
 const LONGEST_REBUILD: f64 = 10.0;
-/// The least number of bytes that are rebuilt.
+/// Minimum number of bytes that are rebuilt.
 const LEAST: f64 = (64 << 20) as f64;
 
-/// The run. Times are simulated seconds from its beginning.
+/// Measurements of a run. Times are simulated seconds from its beginning.
 #[derive(Clone, Debug, Serialize)]
 pub struct Timeline {
-    /// When the drive failed.
+    /// Time at which the drive failed.
     pub failed: f64,
-    /// When its rebuild began.
+    /// Time at which the rebuild began.
     pub rebuild_began: f64,
-    /// When it ended; absent if it took longer than the run.
+    /// Time at which the rebuild completed. Absent if it took longer than the run.
     pub rebuild_ended: Option<f64>,
-    /// Share of the drive that the run rebuilt, evenly spread from the first byte to the last one.
+    /// Fraction of the drive that was rebuilt, evenly distributed from the first byte to the last.
     pub share_rebuilt: f64,
-    /// Seconds that the rebuild of all of the drive takes: the time of this rebuild by its share.
+    /// Estimated duration of a rebuild of the whole drive in seconds: the duration of this rebuild, divided by its
+    /// fraction.
     pub whole_rebuild_seconds: Option<f64>,
-    /// Means of the parts.
+    /// Means of each phase.
     pub phases: Vec<Phase>,
-    /// Each second.
+    /// Measurements of each second.
     pub seconds: Vec<TimelineSecond>,
 }
 
-/// A part of the run.
+/// A phase of the run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Phase {
-    /// `before`, `degraded`, `rebuilding` or `after`.
+    /// Name of the phase: `before`, `degraded`, `rebuilding` or `after`.
     pub name: &'static str,
-    /// Simulated seconds from the beginning of the run.
+    /// Start of the phase, in simulated seconds from the beginning of the run.
     pub from: f64,
-    /// End of the part.
+    /// End of the phase.
     pub to: f64,
     /// Mean read latency in milliseconds.
     pub read_ms: Option<f64>,
-    /// Mean write latency.
+    /// Mean write latency in milliseconds.
     pub write_ms: Option<f64>,
-    /// Mean latency of writes of logs.
+    /// Mean latency of log writes in milliseconds.
     pub log_ms: Option<f64>,
-    /// Write commands of drives for each write of the host, without those of the rebuild.
+    /// Write commands to drives per host write, without those of the rebuild.
     pub disk_writes_per_host_write: Option<f64>,
-    /// Megabytes (10^6) that were rebuilt in a second.
+    /// Rebuild rate in megabytes (10^6) per second.
     pub rebuild_mb_per_second: f64,
 }
 
-/// A second of the run.
+/// Measurements of one second of the run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TimelineSecond {
-    /// Mean read latency in milliseconds; absent without reads.
+    /// Mean read latency in milliseconds. Absent without reads.
     pub read_ms: Option<f64>,
-    /// Mean write latency.
+    /// Mean write latency in milliseconds.
     pub write_ms: Option<f64>,
-    /// Mean latency of writes of logs.
+    /// Mean latency of log writes in milliseconds.
     pub log_ms: Option<f64>,
-    /// Write commands of drives.
+    /// Number of write commands to drives.
     pub disk_writes: u64,
-    /// Writes of the host.
+    /// Number of host writes.
     pub host_writes: u64,
-    /// Megabytes (10^6) that were rebuilt.
+    /// Rebuilt data in megabytes (10^6).
     pub rebuilt_mb: f64,
-    /// Share of the rebuild that is done, between 0 and 1.
+    /// Completed fraction of the rebuild, between 0 and 1.
     pub rebuilt_share: f64,
 }
 
-/// Runs the loss and the rebuild of one drive. `setup` has the time of a state; `rate` is about that of the rebuild in MB/s.
+/// Runs the loss and the rebuild of one drive. `setup` has the duration of a state, and `rate` is the approximate
+/// rate of the rebuild in MB/s.
 pub(crate) fn timeline(setup: Setup<'_>, rate: f64) -> Timeline {
     let seconds = setup.seconds;
     let (failed, rebuild_began) = (seconds * PART, seconds * 2.0 * PART);
@@ -126,7 +129,7 @@ fn mean(sum: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// Means over the seconds of a part. A second that two parts share belongs to neither.
+/// Computes means over the seconds of a phase. A second in which the phase changes belongs to neither phase.
 fn phase(name: &'static str, from: f64, to: f64, seconds: &[Second]) -> Phase {
     let first = (from.ceil() as usize).min(seconds.len());
     let inside = &seconds[first..(to.floor() as usize).clamp(first, seconds.len())];

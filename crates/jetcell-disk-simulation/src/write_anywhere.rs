@@ -1,73 +1,75 @@
-//! A volume that never overwrites: blocks of a consistency point go where whole stripes have the most room, as in WAFL.
+//! A volume that never overwrites: the blocks of a consistency point are written where whole stripes have the most
+//! room, as in WAFL.
 //!
-//! A stripe has one block of each drive of a group. An *area* is 1024 stripes of a group, of which the volume fills the emptiest
-//! first, 64 stripes at a time. Blocks that follow each other on a drive are written by one command. Where a stripe keeps old blocks,
-//! parity needs reads: of the old blocks, or of the blocks that are replaced and of both parity blocks, whichever are fewer.
+//! A stripe has one block on each drive of a group. An *area* is 1024 stripes of a group. The volume fills the
+//! emptiest area first, 64 stripes at a time. Consecutive blocks on a drive are written by one command. If a stripe
+//! contains old blocks, parity requires reads: either of the old blocks, or of the blocks that are replaced and of
+//! both parity blocks, whichever are fewer.
 
 use std::collections::BTreeMap;
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-/// Stripes of an area.
+/// Number of stripes in an area.
 const AREA: usize = 1024;
-/// Stripes that are written together.
+/// Number of stripes that are written together.
 const TOGETHER: usize = 64;
 const NONE: u32 = u32::MAX;
 
-/// Consecutive blocks of a drive.
+/// Consecutive blocks on a drive that are read or written by one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Drive, counted over all groups.
+    /// Drive number, counted over all groups.
     pub drive: usize,
     /// First stripe.
     pub stripe: usize,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: usize,
-    /// Whether they are written.
+    /// Whether the blocks are written.
     pub is_write: bool,
 }
 
 /// Consecutive blocks of a page on a data drive of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Number of the group.
+    /// Group number.
     pub group: usize,
-    /// Data drive of the group.
+    /// Index of the data drive in the group.
     pub column: usize,
     /// First stripe.
     pub stripe: u64,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
 }
 
-/// What consistency points did.
+/// Counters of consistency points.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
-    /// Writes of the host.
+    /// Number of host writes.
     pub host_writes: u64,
-    /// Blocks of the host, without those that were written again before the consistency point.
+    /// Number of host blocks, without those that were overwritten before the consistency point.
     pub blocks: u64,
-    /// Write commands of drives.
+    /// Number of write commands to drives.
     pub commands: u64,
-    /// Blocks that drives wrote, parity included.
+    /// Number of blocks written to drives, including parity.
     pub disk_blocks: u64,
-    /// Read commands for parity.
+    /// Number of read commands for parity.
     pub reads: u64,
 }
 
 impl Written {
-    /// Write commands of drives for each write of the host.
+    /// Returns the number of write commands to drives per host write.
     pub fn commands_per_host_write(&self) -> f64 {
         self.commands as f64 / self.host_writes.max(1) as f64
     }
 
-    /// Blocks that drives wrote for each block of the host.
+    /// Returns the number of blocks written to drives per host block.
     pub fn blocks_per_host_block(&self) -> f64 {
         self.disk_blocks as f64 / self.blocks.max(1) as f64
     }
 
-    /// Read commands for each write of the host.
+    /// Returns the number of read commands per host write.
     pub fn reads_per_host_write(&self) -> f64 {
         self.reads as f64 / self.host_writes.max(1) as f64
     }
@@ -86,19 +88,19 @@ struct Group {
     first_drive: usize,
     data: usize,
     parities: usize,
-    /// The logical block at each place, by stripe and data drive.
+    /// Logical block at each location, by stripe and data drive.
     content: Vec<u32>,
-    /// Free places of each area.
+    /// Number of free locations in each area.
     free: Vec<usize>,
-    /// Area and stripe where the next blocks go.
+    /// Stripe at which the next blocks are written.
     at: usize,
 }
 
-/// The volume.
+/// A write-anywhere volume.
 #[derive(Clone)]
 pub struct Volume {
     groups: Vec<Group>,
-    /// Group and place of each logical block.
+    /// Group and location of each logical block.
     place: Vec<(u32, u32)>,
     blocks_of_page: u32,
     next_group: usize,
@@ -106,8 +108,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume of groups with (data, parity) drives and this many stripes, of which a share is in use: filled in order, as after the
-    /// creation of databases.
+    /// Creates a volume with groups of (data, parity) drives and this many stripes. A fraction of it is filled in
+    /// sequential order, as after the creation of databases.
     pub fn new(
         groups: &[(usize, usize)],
         stripes: usize,
@@ -139,12 +141,12 @@ impl Volume {
         volume
     }
 
-    /// Pages of the load.
+    /// Returns the number of pages of the load.
     pub fn pages(&self) -> u32 {
         self.place.len() as u32 / self.blocks_of_page
     }
 
-    /// Where a page is: one part, if its blocks follow each other on a drive, else several.
+    /// Returns the location of a page. It has one part if its blocks are consecutive on a drive, otherwise several.
     pub fn locate(&self, page: u32) -> Vec<Part> {
         let first = (page * self.blocks_of_page) as usize;
         let mut parts: Vec<Part> = vec![];
@@ -163,7 +165,7 @@ impl Volume {
         parts
     }
 
-    /// Overwrites random pages in consistency points of this many writes.
+    /// Overwrites random pages, in consistency points of `each` writes.
     pub fn age(&mut self, writes: u64, each: usize) -> Written {
         let mut all = Written::default();
         let mut left = writes;
@@ -176,7 +178,7 @@ impl Volume {
         all
     }
 
-    /// Writes pages. Reports each command of a drive.
+    /// Writes pages. Calls `report` for each command to a drive.
     pub fn consistency_point(&mut self, pages: &[u32], report: &mut dyn FnMut(Run)) -> Written {
         let mut distinct = pages.to_vec();
         distinct.sort_unstable();
@@ -199,7 +201,7 @@ impl Volume {
         group.free[place as usize / group.data / AREA] += 1;
     }
 
-    /// Gives blocks new places. They have none.
+    /// Assigns new locations to blocks, which must not have locations, and writes them.
     fn write(&mut self, blocks: &[u32], report: &mut dyn FnMut(Run)) -> Written {
         let mut written = Written { blocks: blocks.len() as u64, ..Written::default() };
         let mut rest = blocks;
@@ -218,8 +220,8 @@ impl Volume {
 }
 
 impl Group {
-    /// Puts blocks into the free places of the next 64 stripes: so many of them, those of a page, down a drive before the next drive
-    /// follows. Returns how many.
+    /// Fills the free locations of the next 64 stripes with blocks. The blocks of a page are placed on one drive
+    /// before the next drive is used. Returns the number of blocks.
     fn fill(
         &mut self,
         blocks: &[u32],
@@ -236,7 +238,7 @@ impl Group {
         let start = self.at;
         self.at = if (start + TOGETHER).is_multiple_of(AREA) { 0 } else { start + TOGETHER };
         let is_full = |group: &Group, place: usize| group.content[place] != NONE;
-        // Old blocks of each stripe, and what is new.
+        // Number of old blocks in each stripe, and the locations of new blocks.
         let mut kept = [0usize; TOGETHER];
         let mut new = vec![[false; TOGETHER]; self.data];
         let mut used = 0;
@@ -310,7 +312,7 @@ impl Group {
     }
 }
 
-/// First place and length of each run of marked places.
+/// Returns the first location and length of each run of marked locations.
 fn runs(marked: &[bool; TOGETHER]) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = vec![];
     for place in (0..TOGETHER).filter(|place| marked[*place]) {
@@ -336,7 +338,7 @@ mod tests {
     fn an_empty_volume_writes_whole_stripes_and_few_commands() {
         let mut volume = volume(0.05);
         let written = volume.age(3584, 3584);
-        // 14+2: 16 blocks for 14, in runs of 64.
+        // In 14+2, 16 blocks are written for 14 blocks of data, in runs of 64.
         assert!((written.blocks_per_host_block() - 16.0 / 14.0).abs() < 0.02, "{written:?}");
         assert!(written.commands_per_host_write() < 0.1 && written.reads == 0, "{written:?}");
     }

@@ -1,4 +1,5 @@
-//! Serves memory on a Unix socket until it is killed: `cargo run --release -p jetcell-nbd --example memory -- SOCKET BYTES`.
+//! Serves a block device in memory on a Unix socket until the process is killed: `cargo run --release -p jetcell-nbd
+//! --example memory -- SOCKET BYTES`.
 
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};

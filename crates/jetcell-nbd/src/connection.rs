@@ -1,5 +1,5 @@
-//! A connection whose thread looks for the next request for a moment before it sleeps, if requests follow each other quickly: to wake a
-//! thread takes longer than to answer a short request.
+//! A connection whose thread polls for the next request for a short time before it sleeps, if requests follow each
+//! other quickly. Waking a thread takes longer than answering a short request.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -11,18 +11,21 @@ use std::time::{Duration, Instant};
 
 use crate::memory::ConnectionMemory;
 
-/// How long a thread looks for a request. A client that takes longer for its next one finds the thread asleep.
+/// Maximum time for which a thread polls for a request. If the client takes longer, the thread sleeps.
 const LOOK: Duration = Duration::from_micros(100);
-/// If others use the processor for longer than that when the thread offers it to them, they need it: then the thread sleeps before each of
-/// the next requests, because a thread that wakes up gets the processor sooner than one that has given it away.
+/// If the thread yields the processor while it polls, and others use the processor for longer than this, they need
+/// it. The thread then sleeps before each of the next requests: a thread that wakes up gets the processor sooner than
+/// a thread that has yielded it.
 const BUSY: Duration = Duration::from_micros(20);
-/// If it was no longer than this, and a request is there afterwards, it was the client that needed the processor.
+/// If the processor was used for no longer than this, and a request has arrived afterwards, the client needed the
+/// processor.
 const CLIENT: Duration = Duration::from_micros(200);
-/// The least and the greatest number of requests without a look.
+/// Minimum and maximum number of requests without polling.
 const RESTS: (u32, u32) = (16, 1024);
 
-/// Requests for which the thread does not look, because others need the processor. Their number doubles each time, and each look that finds a
-/// request takes one off: a single interruption, as by the host of a virtual machine, costs little, and so do looks on a busy machine.
+/// Number of requests before which the thread does not poll, because others need the processor. The number doubles
+/// each time. Each poll that finds a request reduces it by one. A single interruption, for example by the host of a
+/// virtual machine, therefore costs little, and so does polling on a busy machine.
 struct Rest {
     left: Cell<u32>,
     next: Cell<u32>,
@@ -37,12 +40,13 @@ impl Rest {
         self.left.get() == 0
     }
 
-    /// The thread slept before a request.
+    /// Counts a request before which the thread slept.
     fn pass(&self) {
         self.left.set(self.left.get().saturating_sub(1));
     }
 
-    /// Others had the processor for this time before the thread looked again. Returns whether a rest begins.
+    /// Records a poll. Before the poll, others had the processor for the time `given`. Returns true if a period
+    /// without polling begins.
     fn look(&self, given: Duration, is_found: bool) -> bool {
         let next = self.next.get();
         let begins = given > CLIENT || given > BUSY && !is_found;
@@ -56,12 +60,12 @@ impl Rest {
     }
 }
 
-/// Whether a read or write of a socket with a timeout ended because of it.
+/// Returns true if a read or write of a socket failed because of its timeout.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// A socket.
+/// A TCP or Unix socket.
 #[derive(Clone)]
 pub enum Stream {
     Tcp(Arc<TcpStream>),
@@ -111,25 +115,26 @@ impl Stream {
     }
 }
 
-/// How often a wait for a client is interrupted while the connection has memory that other connections may need.
+/// Interval at which a wait for a client is interrupted while the connection has memory that other connections may
+/// need.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A socket as one thread uses it.
+/// A socket, used by the thread of its connection.
 pub struct Connection<'stream> {
     stream: &'stream Stream,
     memory: &'stream ConnectionMemory<'stream>,
-    /// Waits are interrupted after [`WATCH_INTERVAL`].
+    /// Whether waits are interrupted after [`WATCH_INTERVAL`].
     is_watched: Cell<bool>,
-    /// The handshake is over. During the handshake, reads have a timeout.
+    /// Whether the handshake is complete. During the handshake, reads have a timeout.
     has_begun: Cell<bool>,
-    /// The last request came soon.
+    /// Whether the thread polls for the next request, because the last one arrived quickly.
     looks: Cell<bool>,
     rest: Rest,
     is_blocking: Cell<bool>,
 }
 
 impl<'stream> Connection<'stream> {
-    /// Reads of the handshake wait at most for `timeout`.
+    /// Creates a connection. Reads during the handshake wait for at most `timeout`.
     pub fn new(
         stream: &'stream Stream,
         timeout: Duration,
@@ -147,7 +152,7 @@ impl<'stream> Connection<'stream> {
         })
     }
 
-    /// The handshake is over.
+    /// Marks the handshake as complete, and removes the timeout.
     pub fn begin(&self) -> io::Result<()> {
         self.has_begun.set(true);
         self.stream.set_timeout(None)
@@ -160,7 +165,8 @@ impl<'stream> Connection<'stream> {
         self.stream.set_nonblocking(!blocking)
     }
 
-    /// Whether waits are interrupted follows whether the connection has memory that others may need.
+    /// Enables the interruption of waits if the connection has memory that others may need, and disables it
+    /// otherwise. Returns whether it is enabled.
     fn watch(&self) -> io::Result<bool> {
         let is_watched = self.has_begun.get() && self.memory.is_watched();
         if self.is_watched.replace(is_watched) != is_watched {
@@ -169,7 +175,8 @@ impl<'stream> Connection<'stream> {
         Ok(is_watched)
     }
 
-    /// Repeats a transfer that waits for the client until it does something, or until others need the memory.
+    /// Repeats a transfer that waits for the client until it succeeds or fails. Fails if others need the memory for
+    /// too long.
     fn transfer(&self, mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
         if !self.watch()? {
             return call();
@@ -185,7 +192,7 @@ impl<'stream> Connection<'stream> {
         }
     }
 
-    /// What arrives within [`LOOK`].
+    /// Polls for data for at most [`LOOK`].
     fn look(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         let mut began = None;
         let mut given = Duration::ZERO;
@@ -249,7 +256,7 @@ mod tests {
     #[test]
     fn rests_get_longer_while_others_need_the_processor_and_shorter_while_they_do_not() {
         let rest = Rest::new();
-        // The client had the processor.
+        // The client used the processor.
         assert!(!rest.look(CLIENT, true) && rest.is_over());
         let length = |_| {
             assert!(rest.look(2 * BUSY, false));
@@ -261,7 +268,7 @@ mod tests {
         let lengths: Vec<u32> = (0..8).map(length).collect();
         assert_eq!(lengths, [16, 32, 64, 128, 256, 512, 1024, 1024]);
         (0..2000).for_each(|_| assert!(!rest.look(Duration::ZERO, true)));
-        // That was not only the client.
+        // This was too long for the client alone.
         assert!(rest.look(2 * CLIENT, true));
         assert_eq!(rest.left.get(), RESTS.0);
     }
@@ -282,10 +289,10 @@ mod tests {
         let sent = vec![7; 8 << 20];
         thread::scope(|scope| {
             scope.spawn(|| {
-                // More than the socket holds, although the peer reads nothing yet.
+                // The data exceeds the buffer of the socket, and the peer does not read yet.
                 let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
                 let connection = Connection::new(&stream, Duration::from_secs(60), &memory).unwrap();
-                // As a connection that looks for requests leaves it.
+                // The state in which polling leaves a connection.
                 connection.is_blocking.set(false);
                 (&connection).write_all(&sent).unwrap();
             });
@@ -294,7 +301,7 @@ mod tests {
             (&theirs).read_exact(&mut received).unwrap();
             assert!(received == sent);
         });
-        // The peer is silent: the thread sleeps after its look, here until the timeout of a handshake.
+        // The peer sends nothing. After polling, the thread sleeps, in this case until the timeout of a handshake.
         let silent = Connection::new(&stream, Duration::from_millis(1), &memory).unwrap();
         silent.set_blocking(false).unwrap();
         silent.looks.set(true);

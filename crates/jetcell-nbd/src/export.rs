@@ -1,76 +1,79 @@
-//! What is served: a range of bytes.
+//! Interface of the block devices that the server exports.
 
 use std::io;
 
-/// A read of a batch.
+/// A read in a batch.
 #[derive(Debug)]
 pub struct Read<'buffer> {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Filled by the read.
+    /// Buffer that the read fills.
     pub buffer: &'buffer mut [u8],
 }
 
-/// Bytes that are all in one state.
+/// A range of bytes with the same allocation state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Number of bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Nothing is stored for them, and they read as zeros.
+    /// Whether nothing is stored for the range, which then reads as zeros.
     pub is_hole: bool,
 }
 
-/// A block device. Connections call it from many threads at once. Ranges are within its size, and never empty.
+/// A block device. Connections call it concurrently from many threads. Ranges are within its size, and never empty.
 ///
-/// Errors become numbers of the protocol: [`io::ErrorKind::StorageFull`] is ENOSPC, [`io::ErrorKind::Unsupported`] ENOTSUP,
-/// [`io::ErrorKind::InvalidInput`] EINVAL, and all others EIO.
+/// Errors are converted to error numbers of the protocol: [`io::ErrorKind::StorageFull`] to ENOSPC,
+/// [`io::ErrorKind::Unsupported`] to ENOTSUP, [`io::ErrorKind::InvalidInput`] to EINVAL, and all others to EIO.
 pub trait Export: Send + Sync {
-    /// Bytes. It must not change while the export is served.
+    /// Returns the size in bytes. It must not change while the export is served.
     fn size(&self) -> u64;
 
-    /// What it is, for people.
+    /// Returns a human-readable description.
     fn description(&self) -> String;
 
-    /// Bytes of a transfer that needs no more than itself: a power of two.
+    /// Returns the smallest transfer size in bytes, a power of two, that does not cause additional reads or writes.
     fn preferred_block(&self) -> u32;
 
-    /// Whether writes are refused.
+    /// Returns true if writes are refused.
     fn is_read_only(&self) -> bool;
 
-    /// Whether [`Export::trim`] frees anything.
+    /// Returns true if [`Export::trim`] frees space.
     fn can_trim(&self) -> bool;
 
-    /// Reads all of the batch, or fails.
+    /// Reads the whole batch, or fails.
     ///
     /// # Errors
-    /// One of them cannot be read.
+    /// One of the ranges cannot be read.
     fn read(&self, batch: &mut [Read<'_>]) -> io::Result<()>;
 
-    /// Writes. Every later read, of any connection, has the new bytes; they are durable after the next [`Export::flush`].
+    /// Writes bytes. All later reads, of any connection, return the new bytes. They are durable after the next
+    /// [`Export::flush`].
     ///
     /// # Errors
     /// The bytes cannot be written.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Writes zeros. `may_free`: nothing needs to be stored for them.
+    /// Writes zeros. If `may_free` is set, the range may be deallocated instead.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`] if `only_fast`, and it would take as long as a write. Nothing was changed then.
+    /// [`io::ErrorKind::Unsupported`] if `only_fast` is set and writing zeros would take as long as a normal write.
+    /// Nothing was changed in this case.
     fn zero(&self, offset: u64, length: u64, may_free: bool, only_fast: bool) -> io::Result<()>;
 
-    /// The content of the range is not needed any more. It may read as anything afterwards.
+    /// Discards the content of a range. The range may have any content afterwards.
     ///
     /// # Errors
     /// The range cannot be freed.
     fn trim(&self, offset: u64, length: u64) -> io::Result<()>;
 
-    /// Makes durable what was written before, by any connection.
+    /// Makes all previous writes durable, including those of other connections.
     ///
     /// # Errors
-    /// It did not become durable.
+    /// The writes did not become durable.
     fn flush(&self) -> io::Result<()>;
 
-    /// The states of a range from its beginning: at least one extent, none empty, and possibly not to the end of the range.
+    /// Returns the allocation states of a range, from its beginning. There is at least one extent, and none is empty.
+    /// The extents need not cover the entire range.
     ///
     /// # Errors
     /// The state cannot be read.

@@ -1,21 +1,21 @@
-//! A server of network block devices (NBD), for anything that implements [`Export`].
+//! A server for network block devices (NBD). It exports anything that implements [`Export`].
 //!
-//! It speaks the fixed newstyle handshake, structured replies and the context `base:allocation` of the
-//! [protocol](https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md). What clients send is hostile: a wrong request gets an
-//! error or ends its connection, and nothing of it reaches the export.
+//! It supports the fixed newstyle handshake, structured replies and the context `base:allocation` of the
+//! [protocol](https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md). Clients are not trusted: an
+//! invalid request gets an error or closes its connection, and no part of it reaches the export.
 //!
 //! | part | content |
 //! | --- | --- |
-//! | `protocol` | numbers of the protocol |
-//! | `export` | what is served |
+//! | `protocol` | constants of the protocol |
+//! | `export` | interface of the exported block devices |
 //! | `session` | one connection: the handshake, then requests |
-//! | `connection` | how its thread waits for requests |
-//! | `memory` | the bound of the memory of all requests |
-//! | `server` | listening, the threads of the connections, the end |
+//! | `connection` | waiting for requests |
+//! | `memory` | limit for the memory of all requests |
+//! | `server` | listening, threads of the connections, shutdown |
 
 #![forbid(unsafe_code)]
 
-/// The example of the README, as a test.
+/// Compiles and runs the example in the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

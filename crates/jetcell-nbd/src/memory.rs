@@ -1,10 +1,11 @@
-//! Memory for requests and replies: one bound for all connections of a server.
+//! Memory for requests and replies, with one limit for all connections of a server.
 //!
-//! Each connection has a share that it may always use, which is enough for common requests. A request that needs more takes the rest from a
-//! pool, in the order in which connections ask. Two rules keep the pool in motion:
+//! Each connection has a share that it may always use, and which is enough for common requests. A request that needs
+//! more takes the rest from a pool, in the order in which connections ask. Two rules ensure progress:
 //!
-//! - A connection asks for everything that a request needs at once, and has nothing from the pool while it waits.
-//! - A connection that keeps memory of the pool while it waits for its client is closed after a limit, if other connections need the memory.
+//! - A connection asks for all memory that a request needs at once, and has no memory from the pool while it waits.
+//! - If a connection has memory from the pool while it waits for its client, and other connections need the memory,
+//!   the connection is closed after a time limit.
 
 use std::cell::Cell;
 use std::io;
@@ -13,15 +14,15 @@ use std::time::Duration;
 
 use crate::protocol::MAX_MESSAGE;
 
-/// Maximum and minimum share of a connection.
+/// Maximum and minimum share of a connection, in bytes.
 const MAX_SHARE: usize = 1 << 20;
 const MIN_SHARE: usize = 16 << 10;
-/// A quarter of the share, and no more than this, is the buffer for the input of a connection.
+/// Maximum size of the input buffer of a connection, in bytes. The buffer is a quarter of the share.
 const MAX_INPUT: usize = 256 << 10;
-/// Memory is taken from the pool in multiples of this, which makes it rare.
+/// Granularity of memory from the pool, in bytes. It is large, which makes requests to the pool rare.
 const STEP: usize = 1 << 20;
 
-/// The memory of all connections.
+/// Memory for all connections.
 pub struct Memory {
     share: usize,
     pool: Mutex<Pool>,
@@ -30,13 +31,13 @@ pub struct Memory {
 
 struct Pool {
     free: usize,
-    /// Number of the next connection that waits, and of the connection whose turn it is.
+    /// Number for the next connection that waits. `turn` is the number of the connection whose turn it is.
     next: u64,
     turn: u64,
 }
 
 impl Memory {
-    /// Memory for this number of connections. The pool always has enough for the largest request.
+    /// Creates memory for this number of connections. The pool always has enough for the largest request.
     pub fn new(bytes: usize, connections: usize) -> Memory {
         let share = (bytes / 2 / connections.max(1)).clamp(MIN_SHARE, MAX_SHARE);
         let pool = bytes.saturating_sub(share.saturating_mul(connections)) / STEP * STEP;
@@ -48,27 +49,27 @@ impl Memory {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of the pool that no connection has.
+    /// Returns the number of unused bytes in the pool.
     #[cfg(test)]
     pub fn free(&self) -> usize {
         self.pool().free
     }
 
-    /// Connections that wait for the pool.
+    /// Returns the number of connections that wait for the pool.
     pub fn waiting(&self) -> u64 {
         let pool = self.pool();
         pool.next - pool.turn
     }
 }
 
-/// The memory of one connection.
+/// Memory of one connection.
 pub struct ConnectionMemory<'server> {
     memory: &'server Memory,
-    /// Bytes from the pool.
+    /// Number of bytes from the pool.
     taken: Cell<usize>,
-    /// How long the client has been waited for since the first of them was taken.
+    /// Total time spent waiting for the client since the connection took memory from the pool.
     waited: Cell<Duration>,
-    /// Maximum of that time while others need the memory.
+    /// Maximum of `waited` while others need the memory.
     patience: Duration,
 }
 
@@ -77,12 +78,12 @@ impl<'server> ConnectionMemory<'server> {
         ConnectionMemory { memory, taken: Cell::new(0), waited: Cell::new(Duration::ZERO), patience }
     }
 
-    /// Bytes of the buffer for input.
+    /// Returns the size of the input buffer in bytes.
     pub fn input_bytes(&self) -> usize {
         (self.memory.share / 4).min(MAX_INPUT)
     }
 
-    /// Bytes that requests and replies of the connection may use now.
+    /// Returns the number of bytes that requests and replies of the connection may use at the moment.
     pub fn allowed(&self) -> usize {
         self.memory.share - self.input_bytes() + self.taken.get()
     }
@@ -91,7 +92,7 @@ impl<'server> ConnectionMemory<'server> {
         bytes.saturating_sub(self.allowed()).next_multiple_of(STEP)
     }
 
-    /// Allows the connection to use this number of bytes, if that needs no wait.
+    /// Permits the connection to use this number of bytes if this is possible without waiting.
     pub fn try_allow(&self, bytes: usize) -> bool {
         let lacking = self.lacking(bytes);
         if lacking == 0 {
@@ -106,7 +107,8 @@ impl<'server> ConnectionMemory<'server> {
         is_possible
     }
 
-    /// Allows the connection, which has nothing from the pool, to use this number of bytes, at most [`MAX_MESSAGE`]. Waits for its turn.
+    /// Permits the connection to use this number of bytes, at most [`MAX_MESSAGE`], and waits if necessary. The
+    /// connection must not have memory from the pool.
     pub fn allow(&self, bytes: usize) {
         debug_assert!(self.taken.get() == 0 && bytes <= MAX_MESSAGE);
         if self.try_allow(bytes) {
@@ -133,7 +135,7 @@ impl<'server> ConnectionMemory<'server> {
         self.taken.set(self.taken.get() + bytes);
     }
 
-    /// Gives everything back that is from the pool.
+    /// Returns all memory of the connection to the pool.
     pub fn give_back(&self) {
         let taken = self.taken.take();
         if taken > 0 {
@@ -142,12 +144,13 @@ impl<'server> ConnectionMemory<'server> {
         }
     }
 
-    /// Whether the connection has memory that others may come to need, so that waits for its client must be watched.
+    /// Returns true if the connection has memory that others may need. Waits for its client must then be interrupted
+    /// regularly.
     pub fn is_watched(&self) -> bool {
         self.taken.get() > 0
     }
 
-    /// Notes a wait for the client.
+    /// Adds a wait for the client to the total.
     ///
     /// # Errors
     /// The client takes too long, and other connections need the memory.
@@ -190,7 +193,7 @@ mod tests {
             let connection = ConnectionMemory::new(&memory, LONG);
             assert_eq!(connection.allowed() + connection.input_bytes(), memory.share);
         }
-        // The largest request always has room.
+        // There is always room for the largest request.
         assert!(Memory::new(0, 0).free() >= MAX_MESSAGE);
     }
 
@@ -219,7 +222,7 @@ mod tests {
             }
             let small = ConnectionMemory::new(&memory, LONG);
             assert!(small.try_allow(share) && !small.try_allow(share + 1));
-            // Nothing overtakes those that wait.
+            // No request overtakes those that wait.
             rest.give_back();
             assert!(!small.try_allow(share + 1));
             first.give_back();

@@ -1,24 +1,25 @@
-//! Numbers of the protocol, with the names of its specification.
+//! Constants of the protocol, with their names in its specification.
 
-/// First bytes of the server.
+/// First bytes that the server sends.
 pub const MAGIC: u64 = 0x4E42_444D_4147_4943;
-/// In front of each option, and behind the first bytes of the server.
+/// Magic number before each option, and after the first bytes of the server.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_E889_0455_65A9;
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668E_33EF;
 
-/// Bytes of a request in front of its data.
+/// Size of a request in bytes, without its data.
 pub const REQUEST_HEADER: usize = 28;
-/// Most bytes of one read or write, which the specification lets clients expect.
+/// Maximum number of bytes in one read or write. The specification permits clients to rely on this size.
 pub const MOST_PAYLOAD: u32 = 32 << 20;
-/// Maximum number of bytes of a request or reply with its data: room for the headers of many reads.
+/// Maximum number of bytes in a request or reply with its data. It includes room for the headers of many reads.
 pub const MAX_MESSAGE: usize = MOST_PAYLOAD as usize + (64 << 10);
-/// Most bytes of a name.
+/// Maximum length of a name in bytes.
 pub const LONGEST_NAME: usize = 4096;
 
-/// Flags of the handshake: options are answered, and no zeros follow the answer to `EXPORT_NAME`. The client's have the same bits.
+/// Flags of the handshake: options are answered, and no zeros follow the answer to `EXPORT_NAME`. The client uses the
+/// same bits.
 pub const FIXED_NEWSTYLE: u16 = 1;
 pub const NO_ZEROES: u16 = 2;
 
@@ -34,7 +35,7 @@ pub mod option {
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
-/// Answers to options.
+/// Replies to options.
 pub mod option_reply {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
@@ -45,7 +46,7 @@ pub mod option_reply {
     pub const UNKNOWN: u32 = 1 << 31 | 6;
 }
 
-/// Facts about an export.
+/// Types of information about an export.
 pub mod info {
     pub const EXPORT: u16 = 0;
     pub const NAME: u16 = 1;
@@ -53,7 +54,7 @@ pub mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Flags for the features of an export.
 pub mod transmission {
     pub const HAS_FLAGS: u16 = 1;
     pub const READ_ONLY: u16 = 1 << 1;
@@ -87,7 +88,7 @@ pub mod command_flag {
     pub const ALL: u16 = FUA | NO_HOLE | DF | REQ_ONE | FAST_ZERO;
 }
 
-/// Parts of a structured reply.
+/// Flags and types of the chunks of a structured reply.
 pub mod chunk {
     pub const DONE: u16 = 1;
     pub const OFFSET_DATA: u16 = 1;
@@ -95,7 +96,7 @@ pub mod chunk {
     pub const ERROR: u16 = 1 << 15 | 1;
 }
 
-/// Errors of requests: numbers of Linux.
+/// Errors of requests, which are error numbers of Linux.
 pub mod error {
     pub const EPERM: u32 = 1;
     pub const EIO: u32 = 5;
@@ -104,10 +105,10 @@ pub mod error {
     pub const ENOTSUP: u32 = 95;
 }
 
-/// The context that says which ranges have data.
+/// Name of the context that shows which ranges have data.
 pub const ALLOCATION: &str = "base:allocation";
-/// Its number in replies. There is no other context.
+/// Number of this context in replies. There are no other contexts.
 pub const ALLOCATION_ID: u32 = 1;
-/// States of ranges in it.
+/// States of ranges in this context.
 pub const STATE_HOLE: u32 = 1;
 pub const STATE_ZERO: u32 = 2;

@@ -1,4 +1,4 @@
-//! Listening, the threads of the connections, and the end.
+//! The server: accepts clients, runs the threads of the connections, and shuts down.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,28 +22,28 @@ use crate::connection::{Connection, Stream};
 use crate::memory::{ConnectionMemory, Memory};
 use crate::session::{End, Exports, serve};
 
-/// Time for clients to take the last replies after the server was stopped.
+/// Time that clients have to receive the last replies after the server was stopped.
 const LAST_REPLIES: Duration = Duration::from_secs(5);
-/// Connections that wait to be accepted, as the standard library has it.
+/// Maximum number of connections that wait to be accepted. The standard library uses the same number.
 const BACKLOG: i32 = 128;
-/// Pause after a connection could not be accepted, for example for lack of descriptors.
+/// Pause after a connection could not be accepted, for example because there are no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a server that starts waits for others that start in the same directory.
+/// Maximum time that a starting server waits for other servers that start in the same directory.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Where a server listens.
+/// Address at which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// Address and port. Port 0 stands for any that is free.
+    /// IP address and port. Port 0 stands for any free port.
     Tcp(SocketAddr),
-    /// Path of a socket, which only its owner can use.
+    /// Path of a Unix socket, which only its owner can use.
     Unix(PathBuf),
 }
 
 impl Address {
-    /// The address of an export in the form that clients take. Bytes that have a meaning in it are escaped.
+    /// Returns the URI of an export, in the form that clients accept. Reserved bytes are escaped.
     pub fn uri(&self, export: &str) -> String {
         let export = escaped(export.as_bytes());
         match self {
@@ -64,17 +64,18 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.iter().map(escape).collect()
 }
 
-/// What clients may take.
+/// Limits for clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at a time. Others are closed.
+    /// Maximum number of simultaneous connections. Further connections are closed.
     pub connections: usize,
-    /// Longest pause in a handshake.
+    /// Maximum pause in a handshake.
     pub handshake: Duration,
-    /// Bytes of requests and replies in memory, of all connections together. At least one request of the greatest length is possible. In
-    /// addition, each connection has a buffer of 256 KiB for its input.
+    /// Maximum number of bytes of requests and replies in memory, for all connections together. At least one request
+    /// of the maximum length is always possible. In addition, each connection has an input buffer of 256 KiB.
     pub request_bytes: usize,
-    /// How long a connection may wait for its client while it has memory that other connections wait for. Then it is closed.
+    /// Maximum time that a connection may wait for its client while it has memory for which other connections wait.
+    /// After that, it is closed.
     pub stall: Duration,
 }
 
@@ -87,11 +88,11 @@ impl Default for Limits {
 
 enum Listener {
     Tcp(TcpListener),
-    /// With the path and the identity of the socket's file.
+    /// A Unix socket, with its path and the identity of its file.
     Unix(UnixListener, PathBuf, FileId),
 }
 
-/// A connection in the table.
+/// An open connection.
 struct Client {
     stream: Stream,
     state: ClientState,
@@ -102,7 +103,7 @@ enum ClientState {
     Handshake,
     /// The client has chosen an export.
     Chosen,
-    /// The connection was ended for another one, and its thread has not ended yet.
+    /// The connection was closed in favour of another one, but its thread has not ended yet.
     Evicted,
 }
 
@@ -120,16 +121,17 @@ struct Shared {
     ended: Condvar,
 }
 
-/// A server that listens.
+/// A server that listens for clients.
 pub struct Server(Arc<Shared>);
 
-/// Stops a server from another thread.
+/// Handle that stops a server from another thread.
 #[derive(Clone)]
 pub struct Stopper(Arc<Shared>);
 
 impl Server {
-    /// Listens from now on; clients are served by [`Server::run`]. The first export also has the empty name. `note` gets one line for
-    /// each thing that the owner of the server should know, such as clients that send garbage.
+    /// Starts to listen. [`Server::run`] then serves the clients. The first export also has the empty name. `note` is
+    /// called with one line of text for each event that the owner of the server should know about, for example if a
+    /// client sends invalid data.
     ///
     /// # Errors
     /// The address is in use or cannot be used.
@@ -162,10 +164,10 @@ impl Server {
         })))
     }
 
-    /// Where it listens, with the port that it got.
+    /// Returns the address at which the server listens, with the actual port.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not return the address.
     pub fn address(&self) -> io::Result<Address> {
         match &self.0.listener {
             Listener::Tcp(listener) => listener.local_addr().map(Address::Tcp),
@@ -173,7 +175,7 @@ impl Server {
         }
     }
 
-    /// Stops this server.
+    /// Returns a handle that stops this server.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.0.clone())
     }
@@ -199,7 +201,7 @@ impl Server {
 }
 
 impl Stopper {
-    /// Accepts no more clients and reads no more requests. Those that were read are answered.
+    /// Stops accepting clients and reading requests. Requests that were already read are answered.
     pub fn stop(&self) {
         if self.0.is_stopped.swap(true, Ordering::SeqCst) {
             return;
@@ -212,15 +214,17 @@ impl Stopper {
     }
 }
 
-/// Listens on a socket that only its owner can use. Replaces the socket of a server that does not exist any more.
+/// Listens on a socket that only its owner can use. Replaces the socket of a server that no longer exists.
 fn listen_on(path: &Path) -> io::Result<(UnixListener, FileId)> {
     let address = SockAddr::unix(path)?;
-    // Two servers that start must not take each other's socket for an abandoned one. This directory exists, or nothing can be made there.
+    // Two starting servers must not mistake each other's socket for an abandoned one. The directory must exist,
+    // because the socket could not be created otherwise.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = File::open(parent.unwrap_or(Path::new(".")))?;
     lock(&directory)?;
     remove_abandoned(path)?;
-    // The file of the socket gets the mode that the socket has when it is bound. A change by the path could reach another file.
+    // The socket's file gets the mode that the socket has when it is bound. Changing the mode through the path could
+    // affect another file.
     let socket = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
     socket.set_permissions(fs::Permissions::from_mode(0o600))?;
     let socket = Socket::from(OwnedFd::from(socket));
@@ -230,7 +234,7 @@ fn listen_on(path: &Path) -> io::Result<(UnixListener, FileId)> {
     Ok((OwnedFd::from(socket).into(), file))
 }
 
-/// Locks a directory until it is closed. Other servers have the lock only while they start.
+/// Locks a directory until its handle is closed. Other servers hold this lock only while they start.
 fn lock(directory: &File) -> io::Result<()> {
     let begun = Instant::now();
     loop {
@@ -250,7 +254,7 @@ fn file_id(path: &Path) -> io::Result<FileId> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
-/// Removes the socket of a server that does not exist any more. Fails if it belongs to another user.
+/// Removes the socket of a server that no longer exists. Fails if it belongs to another user.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => found,
@@ -261,7 +265,8 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     if UnixStream::connect(path).is_err_and(is_refused) { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Another user may have put a socket into a directory such as `/tmp`. Even root does not replace it.
+/// Fails if a socket belongs to another user, who may have put it into a directory such as `/tmp`. Even root does not
+/// replace such a socket.
 fn refuse_other_owner(owner: u32, user: u32) -> io::Result<()> {
     if owner == user {
         return Ok(());
@@ -276,7 +281,7 @@ impl Shared {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
                 stream.set_nodelay(true)?;
-                // A client whose machine is gone must not keep its place forever.
+                // A client whose machine failed must not occupy a connection forever.
                 SockRef::from(&stream).set_keepalive(true)?;
                 Ok((Stream::Tcp(Arc::new(stream)), peer.to_string()))
             }
@@ -291,7 +296,7 @@ impl Shared {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves a connection in a thread of its own.
+    /// Serves a connection in its own thread.
     fn begin(self: Arc<Shared>, number: u64, stream: Stream, peer: String) {
         let mut connections = self.connections();
         let most = self.limits.connections;
@@ -305,7 +310,7 @@ impl Shared {
         drop(connections);
         let shared = self.clone();
         let spawned = thread::Builder::new().name("nbd".into()).spawn(move || {
-            // The place is given back whatever happens.
+            // The connection is removed from the table even after a panic.
             let _place = Place(&shared, number);
             shared.serve(number, &stream, &peer);
         });
@@ -336,11 +341,12 @@ impl Shared {
             End::Garbage(what) => note(&format!("closed, because the client sent {what}")),
             End::Silent => note("closed, because the client did not finish its handshake"),
         }
-        // The handle in the table of connections would keep it open.
+        // Otherwise, the handle in the table of connections would keep the socket open.
         let _ = stream.shutdown(Shutdown::Both);
     }
 
-    /// The client of a connection has chosen an export. Returns false if the connection was ended for another one.
+    /// Marks a connection whose client has chosen an export. Returns false if the connection was closed in favour of
+    /// another one.
     fn has_chosen(&self, number: u64) -> bool {
         let mut connections = self.connections();
         let client = connections.get_mut(&number).filter(|client| client.state != ClientState::Evicted);
@@ -350,10 +356,10 @@ impl Shared {
         })
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     fn finish(&self) {
         if let Listener::Unix(_, path, file) = &self.listener {
-            // A socket that another server put there stays.
+            // If another server has replaced the socket, it is not removed.
             if file_id(path).ok() == Some(*file) {
                 let _ = fs::remove_file(path);
             }
@@ -366,14 +372,14 @@ impl Shared {
             let waited = self.ended.wait_timeout_while(connections, LAST_REPLIES, |open| !open.is_empty());
             connections = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        // A thread that still runs waits for the export.
+        // A thread that is still running waits for the export.
         while !connections.is_empty() {
             connections = self.ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
-/// Ends the oldest connection in its handshake. Returns false if there is none.
+/// Closes the oldest connection that is still in its handshake. Returns false if no connection is in its handshake.
 fn evict_handshake(connections: &mut BTreeMap<u64, Client>) -> bool {
     let Some(client) = connections.values_mut().find(|client| client.state == ClientState::Handshake) else {
         return false;
@@ -383,7 +389,7 @@ fn evict_handshake(connections: &mut BTreeMap<u64, Client>) -> bool {
     true
 }
 
-/// A connection in the table.
+/// Entry of a connection in the table, which is removed when this value is dropped.
 struct Place<'shared>(&'shared Shared, u64);
 
 impl Drop for Place<'_> {

@@ -1,4 +1,4 @@
-//! Drives, what they are doing, and when it ends. Times are those of the model.
+//! Simulated drives, their accesses in progress, and the completion times. All times are those of the model.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,27 +8,28 @@ use std::time::Duration;
 use jetcell_disk_simulation::disk::{Disk, DiskCounters, OperationId, Started};
 use jetcell_disk_simulation::drive::{Access, Drive};
 
-/// The least number of bytes of a drive: an empty file has no place for its cylinders.
+/// Minimum size of a drive in bytes. An empty file would have no room for the drive's cylinders.
 const SMALLEST: u64 = 1 << 20;
 
 /// Number of a drive.
 pub(crate) type DriveId = usize;
 
-/// Called when an access has taken its time.
+/// Function that is called when the time of an access has elapsed.
 pub(crate) type Completion = Box<dyn FnOnce() + Send>;
 
-/// A drive as large as its file.
+/// A drive of the size of its file.
 struct SimulatedDrive {
     model: Drive,
     disk: Disk,
 }
 
-/// All drives.
+/// All simulated drives.
 pub(crate) struct Drives {
     model: Drive,
     drives: Vec<SimulatedDrive>,
     by_path: BTreeMap<PathBuf, DriveId>,
-    /// Ends of what was started, with numbers that keep the order of equal ones.
+    /// Completion times of the accesses in progress, with sequence numbers that preserve the order of simultaneous
+    /// completions.
     ends: BinaryHeap<Reverse<(Duration, u64, DriveId, Started)>>,
     started: u64,
     completions: BTreeMap<OperationId, Completion>,
@@ -48,7 +49,7 @@ impl Drives {
         }
     }
 
-    /// The drive of a file, which has this many bytes now.
+    /// Returns the drive of a file, which currently has this many bytes.
     pub fn of(&mut self, path: &Path, bytes: u64) -> DriveId {
         let new = self.drives.len();
         let id = *self.by_path.entry(path.to_path_buf()).or_insert(new);
@@ -59,17 +60,17 @@ impl Drives {
         id
     }
 
-    /// The file of a drive has another length.
+    /// Adjusts a drive to a new length of its file.
     pub fn resize(&mut self, id: DriveId, bytes: u64) {
         self.drives[id].model = self.model.with_capacity(bytes.max(SMALLEST));
     }
 
-    /// Whether writes may wait in the memory of the drives.
+    /// Returns true if writes may remain in the cache of a drive.
     pub fn hold_writes_back(&self) -> bool {
         self.model.cache().is_some_and(|cache| cache.writes)
     }
 
-    /// Begins accesses. [`Drives::advance`] to the same time must come before.
+    /// Starts accesses. [`Drives::advance`] must have been called for the same time before.
     pub fn begin(&mut self, id: DriveId, now: Duration, accesses: Vec<(Access, Completion)>) {
         for (access, completion) in accesses {
             let operation = self.operation(completion);
@@ -79,7 +80,7 @@ impl Drives {
         self.start(id, now);
     }
 
-    /// Begins a flush, which ends when everything that was held back is on the plates.
+    /// Starts a flush. It completes when all cached writes are on the platters.
     pub fn flush(&mut self, id: DriveId, now: Duration, completion: Completion) {
         let operation = self.operation(completion);
         self.drives[id].disk.flush(operation);
@@ -100,18 +101,19 @@ impl Drives {
         }
     }
 
-    /// Whether anyone waits for an access or a flush. What drives do of themselves is not awaited.
+    /// Returns true if a caller waits for an access or a flush. Background activity of drives does not count.
     pub fn is_awaited(&self) -> bool {
         !self.completions.is_empty()
     }
 
-    /// When the next thing ends.
+    /// Returns the time of the next completion.
     pub fn next_end(&self) -> Option<Duration> {
         self.ends.peek().map(|Reverse((end, ..))| *end)
     }
 
-    /// Ends what has ended by now. Each drive begins its next access at the time at which the last one ended, however late this is
-    /// called. Returns what is to be called, without a lock.
+    /// Completes the accesses that have ended by now. Each drive starts its next access at the time at which the
+    /// previous one ended, even if this function is called later. Returns the completions, which must be called
+    /// without holding a lock.
     pub fn advance(&mut self, now: Duration) -> Vec<Completion> {
         let mut ended = vec![];
         while let Some(end) = self.next_end().filter(|end| *end <= now) {
@@ -123,7 +125,7 @@ impl Drives {
         ended
     }
 
-    /// What each drive did.
+    /// Returns the counters of each drive.
     pub fn counters(&self) -> BTreeMap<PathBuf, DiskCounters> {
         let of = |(path, id): (&PathBuf, &DriveId)| (path.clone(), self.drives[*id].disk.counters);
         self.by_path.iter().map(of).collect()

@@ -21,7 +21,7 @@ impl DriveFile {
         DriveFile { inner, machine, id }
     }
 
-    /// Begins an access, and returns what tells its end.
+    /// Starts an access. The returned receiver gets a message when the access completes.
     fn begin(&self, position: u64, bytes: usize, is_write: bool) -> Receiver<()> {
         let (completion, ended) = told();
         let access = Access { position, bytes: bytes as u64, is_write };
@@ -35,11 +35,11 @@ impl DriveFile {
     }
 }
 
-/// A completion, and what tells that it was called.
+/// Returns a completion, and a receiver that gets a message when it is called.
 fn told() -> (Completion, Receiver<()>) {
     let (sender, ended) = channel();
     let tell = move || {
-        // Only a caller that has gone does not listen.
+        // Sending fails only if the caller no longer waits for the result.
         let _ = sender.send(());
     };
     (Box::new(tell), ended)
@@ -106,7 +106,7 @@ impl FileLayer for DriveFile {
 
 type Done = Box<dyn FnOnce(io::Result<()>, IoBuffer) + Send>;
 
-/// A transfer is done when its content was transferred and its time has passed.
+/// A transfer, which completes when its content has been transferred and its time has elapsed.
 struct Both(Mutex<Half>);
 
 enum Half {

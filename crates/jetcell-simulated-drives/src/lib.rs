@@ -1,18 +1,18 @@
-//! Files that take the time of simulated drives, in real or in simulated time.
+//! Files whose accesses take as long as those of simulated drives, in real or simulated time.
 //!
 //! | part | content |
 //! | --- | --- |
-//! | `drives` | the drives, what they are doing, and when it ends |
-//! | `machine` | all drives with their time, and the thread that ends accesses |
+//! | `drives` | the drives, their accesses in progress, and the completion times |
+//! | `machine` | all drives with their clock, and the thread that completes accesses |
 //! | `file` | a file whose accesses are those of a drive |
 //! | `vfs` | the layer over a file system |
 //!
-//! The model of a drive, with its queue and its cache, is that of `jetcell-disk-simulation`. The content is in the file below: the layer
-//! adds time, and nothing else.
+//! The model of a drive, with its queue and its cache, is that of `jetcell-disk-simulation`. The content is stored in
+//! the underlying file: the layer only adds time.
 
 #![forbid(unsafe_code)]
 
-/// The example of the README, as a test.
+/// Compiles and runs the example in the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

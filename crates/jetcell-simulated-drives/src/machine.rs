@@ -1,4 +1,4 @@
-//! All drives with their time, and the thread that ends accesses.
+//! All drives with their clock, and the thread that completes accesses.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use jetcell_vfs::{Clock, RealClock, SimClock, abort_on_panic};
 
 use crate::drives::{Completion, DriveId, Drives};
 
-/// What the time of the drives is.
+/// Clock of the drives.
 enum Time {
     Real { clock: RealClock, scale: f64 },
     Simulated(Arc<SimClock>),
@@ -21,25 +21,25 @@ enum Time {
 
 struct State {
     drives: Drives,
-    /// Nothing new begins.
+    /// Whether no further accesses are started.
     is_closed: bool,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// Something ends earlier than was known, or nothing new begins.
+    /// Signalled when the next completion becomes earlier, or when no further accesses are started.
     changed: Condvar,
     time: Time,
 }
 
-/// All drives, with their thread. The last user waits for what was begun.
+/// All drives and their thread. When it is dropped, it waits for the accesses in progress.
 pub(crate) struct Machine {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Machine {
-    /// Drives whose time passes so many times faster than the real one.
+    /// Creates drives in real time. Their time passes `scale` times as fast as real time.
     pub fn in_real_time(drive: Drive, scale: f64) -> io::Result<Machine> {
         let time = Time::Real { clock: RealClock::new(), scale: scale.max(1e-3) };
         let shared = Arc::new(Shared::new(drive, time));
@@ -49,38 +49,38 @@ impl Machine {
         Ok(Machine { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Drives whose time is that of a clock which they move.
+    /// Creates drives whose time is that of a simulated clock, which they advance.
     pub fn in_simulated_time(drive: Drive, clock: Arc<SimClock>) -> Machine {
         let shared = Arc::new(Shared::new(drive, Time::Simulated(clock)));
         Machine { shared, thread: Mutex::new(None) }
     }
 
-    /// The drive of a file, which has this many bytes now.
+    /// Returns the drive of a file, which currently has this many bytes.
     pub fn drive_of(&self, path: &Path, bytes: u64) -> DriveId {
         self.shared.state.lock().drives.of(path, bytes)
     }
 
-    /// What each drive did.
+    /// Returns the counters of each drive.
     pub fn counters(&self) -> BTreeMap<PathBuf, DiskCounters> {
         self.shared.state.lock().drives.counters()
     }
 
-    /// Begins accesses of a drive.
+    /// Starts accesses on a drive.
     pub fn begin(&self, id: DriveId, accesses: Vec<(Access, Completion)>) {
         self.shared.begin(|drives, now| drives.begin(id, now, accesses));
     }
 
-    /// Begins a flush of a drive.
+    /// Starts a flush of a drive.
     pub fn flush(&self, id: DriveId, completion: Completion) {
         self.shared.begin(|drives, now| drives.flush(id, now, completion));
     }
 
-    /// Whether a sync has to wait for a drive.
+    /// Returns true if a sync must wait for a drive.
     pub fn has_flushes(&self) -> bool {
         self.shared.state.lock().drives.hold_writes_back()
     }
 
-    /// The file of a drive has another length.
+    /// Adjusts a drive to a new length of its file.
     pub fn resize(&self, id: DriveId, bytes: u64) {
         self.shared.state.lock().drives.resize(id, bytes);
     }
@@ -92,7 +92,7 @@ impl Drop for Machine {
         self.shared.changed.notify_all();
         let thread = self.thread.lock().take();
         let myself = jetcell_sync::thread::current().id();
-        // The last file may be dropped by a completion; the thread that runs it is not joined.
+        // A completion may drop the last file. The thread that runs this completion cannot join itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != myself) {
             let _ = thread.join();
         }
@@ -105,7 +105,7 @@ impl Shared {
         Shared { state: Mutex::new(state), changed: Condvar::new(), time }
     }
 
-    /// The time of the model.
+    /// Returns the time of the model.
     fn now(&self) -> Duration {
         match &self.time {
             Time::Real { clock, scale } => clock.monotonic().mul_f64(*scale),
@@ -121,7 +121,7 @@ impl Shared {
         begin(&mut state.drives, now);
         match &self.time {
             Time::Real { .. } => {
-                // What takes no time.
+                // Some accesses take no time.
                 ended.extend(state.drives.advance(now));
                 let next = state.drives.next_end();
                 if next.is_some_and(|next| before.is_none_or(|before| next < before)) {
@@ -142,7 +142,7 @@ impl Shared {
         ended.into_iter().for_each(|completion| completion());
     }
 
-    /// The work of the thread.
+    /// Completes accesses in the thread of the drives.
     fn end_accesses(&self) {
         let Time::Real { scale, .. } = &self.time else { return };
         let mut state = self.state.lock();
@@ -156,7 +156,7 @@ impl Shared {
                 continue;
             }
             match state.drives.next_end() {
-                // A timer may be a little early; the time is compared again.
+                // A timer may fire slightly too early, so the time is compared again.
                 Some(end) => {
                     self.changed.wait_for(&mut state, end.saturating_sub(now).div_f64(*scale));
                 }

@@ -1,4 +1,5 @@
-//! Drives in simulated time beside the model; drives in real time, of which only lower bounds are certain; faults and power cuts below.
+//! Tests drives in simulated time against the model, drives in real time, for which only lower bounds are certain,
+//! and faults and power cuts in the underlying file system.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,12 +24,12 @@ fn drive(name: &str) -> Drive {
     drives().remove(name).unwrap()
 }
 
-/// Offsets of blocks all over a file, in no order.
+/// Returns offsets of blocks that are scattered over a file.
 fn offsets(count: u64) -> Vec<u64> {
     (0..count).map(|number| number * 7919 % (SIZE / 8192) * 8192).collect()
 }
 
-/// Starts transfers at once, and returns their numbers with the times at which they were done.
+/// Starts transfers at the same time. Returns their numbers and completion times.
 fn submitted(
     file: &dyn File,
     clock: &Arc<impl Clock + 'static>,
@@ -50,7 +51,7 @@ fn submitted(
     done.into_iter().collect()
 }
 
-/// The same as the model has it.
+/// Returns the numbers and completion times according to the model.
 fn modelled(drive: &Drive, is_write: bool, offsets: &[u64]) -> Vec<(usize, Duration)> {
     let model = drive.with_capacity(SIZE);
     let (mut disk, mut now, mut done) = (Disk::default(), Duration::ZERO, vec![]);
@@ -83,7 +84,7 @@ fn accesses_take_the_time_of_the_model_in_its_order() {
         let offsets = offsets(64);
         let found = submitted(&*file, &clock, TransferKind::Read, &offsets);
         assert_eq!(found, modelled(&drive(name), false, &offsets), "{name}");
-        // The elevator needs less than an average seek and half a turn for each.
+        // With elevator scheduling, an access takes less than an average seek and half a rotation.
         assert!(clock.monotonic() < Duration::from_millis(64 * 10), "{:?}", clock.monotonic());
         let before = clock.monotonic();
         file.sync(IoReason::Other).unwrap();
@@ -144,7 +145,7 @@ fn many_drives_in_real_time_have_one_thread_and_never_take_less_than_the_model()
     let elapsed = began.elapsed().mul_f64(SCALE);
     let busy = vfs.counters().values().map(|counters| counters.busy).max().unwrap();
     assert!(busy > Duration::from_millis(1) && elapsed >= busy, "{busy:?} in {elapsed:?}");
-    // One by one, each waits for itself.
+    // When reads are issued individually, each of them takes its full time.
     let before = vfs.counters()[&paths[5]].busy;
     let began = Instant::now();
     let mut buffer = IoBuffer::zeroed(8192);
@@ -177,7 +178,7 @@ fn faults_and_power_cuts_below_an_array_of_drives_lose_nothing() {
     }
     array.flush().unwrap();
     assert!(clock.monotonic() - before > Duration::from_millis(1), "spindles take time");
-    // A member fails, and the power with it.
+    // A member fails, followed by a power cut.
     faults.inject(Fault::new(FaultTarget::Read, FaultEffect::IoError).on_path("m2").forever());
     let mut found = vec![0; BLOCK];
     array.read(3, &mut found).unwrap();

@@ -1,4 +1,4 @@
-//! The layer over a file system.
+//! A layer over a file system that adds the time of simulated drives.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,30 +12,31 @@ use jetcell_vfs::{File, OpenMode, SimClock, Vfs, VfsLayer};
 use crate::file::DriveFile;
 use crate::machine::Machine;
 
-/// A file system of which every open file is a drive of its own.
+/// A file system in which every open file is a separate simulated drive.
 ///
-/// The lock files and directories of the file system below take no time.
+/// Operations on lock files and directories of the underlying file system take no time.
 pub struct SimulatedDrives {
     inner: Arc<dyn Vfs>,
     machine: Arc<Machine>,
 }
 
 impl SimulatedDrives {
-    /// Drives in real time, or so many times faster.
+    /// Creates drives whose time passes `time_scale` times as fast as real time.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// The system cannot start another thread.
     pub fn new(inner: Arc<dyn Vfs>, drive: Drive, time_scale: f64) -> io::Result<SimulatedDrives> {
         let machine = Machine::in_real_time(drive, time_scale)?;
         Ok(SimulatedDrives { inner, machine: Arc::new(machine) })
     }
 
-    /// Drives in simulated time, without a thread: each call ends its own accesses, and moves the clock by the time that they take.
+    /// Creates drives in simulated time, without a thread. Each call completes its own accesses, and advances the
+    /// clock by the time that they take.
     pub fn in_simulated_time(inner: Arc<dyn Vfs>, drive: Drive, clock: Arc<SimClock>) -> SimulatedDrives {
         SimulatedDrives { inner, machine: Arc::new(Machine::in_simulated_time(drive, clock)) }
     }
 
-    /// What each drive did.
+    /// Returns the counters of each drive.
     pub fn counters(&self) -> BTreeMap<PathBuf, DiskCounters> {
         self.machine.counters()
     }

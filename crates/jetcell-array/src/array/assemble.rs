@@ -1,4 +1,4 @@
-//! Putting an array together from its members.
+//! Assembles an array from its members.
 
 use std::path::PathBuf;
 
@@ -12,28 +12,30 @@ use crate::error::{Refusal, Result};
 use crate::kernels::Kernel;
 use crate::member::{Config, Device, MemberLayout, Superblock};
 
-/// What the array is assembled for.
+/// Access for which an array is assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Access {
-    /// Reads and writes.
+    /// The array can be read and written.
     #[default]
     ReadWrite,
-    /// Reads only; nothing on the members changes. Possible with any number of members: blocks that cannot be recovered fail.
+    /// The array can only be read, and nothing on the members changes. Any number of members may be missing: reads of
+    /// blocks that cannot be recovered fail.
     ReadOnly,
 }
 
-/// How to assemble an array.
+/// Options for assembling an array.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AssembleOptions {
-    /// Start although members are missing after a crash, and leave out files that are stale, too small or without superblock. With
-    /// [`Access::ReadOnly`], read although the journal was not replayed: blocks of the last writes may be old.
+    /// Whether to start after a crash although members are missing, and to ignore files that are stale, too small or
+    /// without superblock. With [`Access::ReadOnly`], the array is assembled although its journal was not replayed:
+    /// blocks of the last writes may have their old content.
     pub force: bool,
-    /// What for.
+    /// Access to the array.
     pub access: Access,
 }
 
 impl Array {
-    /// Assembles an array from its members, in any order. After a crash, the journal is replayed.
+    /// Assembles an array from its members, which may be given in any order. After a crash, the journal is replayed.
     pub fn assemble(vfs: Arc<dyn Vfs>, members: &[PathBuf], options: AssembleOptions) -> Result<Array> {
         let mut found = vec![];
         for device in open_distinct(&*vfs, members)? {
@@ -89,7 +91,7 @@ impl Array {
                 let text = "the array was not shut down: only a start for writing replays its journal";
                 return Err(Refusal::Parameter(text.into()).into());
             }
-            // As if the writes that may be there had not happened.
+            // Open rows may contain writes that were not acknowledged. They read as if these writes had not happened.
             self.records.hide(self.config.open_rows.clone());
             return Ok(());
         }
@@ -97,7 +99,8 @@ impl Array {
             let level = self.config.layout.level.to_string();
             return Err(Refusal::TooManyMissing { level, missing: lost.len() }.into());
         }
-        // A slot whose member had failed before is no doubt about the last writes: they were journalled without it.
+        // Slots whose members had already failed are ignored here: the last writes were journalled without those
+        // members.
         let known = |slot: &&usize| self.config.slots[**slot].member != 0;
         let missing = lost.iter().filter(known).count();
         if self.config.is_open && missing > 0 && !options.force {
@@ -106,7 +109,7 @@ impl Array {
         if self.config.is_open {
             self.replay_journal()?;
         }
-        // From here on, members that are not there are stale.
+        // From here on, members that were not found are stale.
         let is_there: Vec<u32> = self.devices.iter().map(|device| device.member).collect();
         for slot in &mut self.config.slots {
             if !is_there.contains(&slot.member) {
@@ -126,7 +129,7 @@ impl Array {
     }
 }
 
-/// The configuration that counts: the newest. All members must be of one array.
+/// Returns the newest configuration. All members must belong to the same array.
 fn newest_config(found: &[(Device, Superblock)]) -> Result<Config> {
     let Some((first, superblock)) = found.first() else {
         return Err(Refusal::Parameter("no member of an array was given".into()).into());
@@ -151,7 +154,7 @@ fn usable_devices(found: Vec<(Device, Superblock)>, config: &Config, force: bool
         } else if length < needed {
             Refusal::TooSmall { path: device.path(), found: length, needed }
         } else {
-            // Nothing shows which of two copies has the newer content. Force is no answer to that.
+            // Nothing shows which of two copies has the newer content. Therefore, `force` does not help here.
             if let Some(first) = devices.iter().find(|other| other.member == device.member) {
                 return Err(Refusal::CopyOfMember { path: device.path(), first: first.path() }.into());
             }

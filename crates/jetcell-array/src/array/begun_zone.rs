@@ -2,21 +2,21 @@
 
 use crate::geometry::ZONE_ROWS;
 
-/// A slot that lacks a zone, and the device that gets it.
+/// A slot that lacks the blocks of a zone, and the device on which they are rebuilt.
 pub(crate) type Target = (usize, usize);
 
-/// A zone of which the first rows are rebuilt. The replacements have these rows, also for writes of callers; after a restart, the zone
-/// begins again.
+/// A zone of which the first rows are rebuilt. For these rows, the replacements have valid content, and writes of
+/// callers keep it valid. After a restart, the rebuild of the zone starts again from its first row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct BegunZone {
     pub zone: u64,
-    /// The first row that is not rebuilt.
+    /// First row that is not rebuilt yet.
     pub next_row: u64,
     pub targets: Vec<Target>,
 }
 
 impl BegunZone {
-    /// Whether the device of a slot has a row that belongs to the rebuilt part.
+    /// Returns true if `device` has the rebuilt content of `row` for this slot.
     pub fn has_row(&self, slot: usize, device: usize, row: u64) -> bool {
         row / ZONE_ROWS == self.zone && row < self.next_row && self.targets.contains(&(slot, device))
     }

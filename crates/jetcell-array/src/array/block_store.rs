@@ -1,4 +1,4 @@
-//! An array as blocks below LUNs, files and servers.
+//! The block interface of an array, which LUNs, files and servers use.
 
 use std::ops::Range;
 

@@ -1,47 +1,49 @@
-//! Buffers of transfers, kept for the next ones: new memory costs a fault for each page of it.
+//! A pool of transfer buffers. Reuse matters because newly allocated memory costs a page fault for each of its pages.
 
 use jetcell_vfs::IoBuffer;
 
 use crate::geometry::BLOCK;
 use crate::shared_block::SharedBlock;
 
-/// Shorter ones come from the allocator, which has them at hand.
+/// Minimum length of a pooled buffer, in bytes. Shorter buffers come from the allocator, which has its own pools for
+/// them.
 pub(super) const SHORTEST: usize = 32 << 10;
-/// Bytes that are kept at most.
+/// Maximum number of bytes in the pool.
 const MOST_KEPT: usize = 64 << 20;
 
-/// Buffers of blocks that are kept.
+/// Maximum number of pooled buffers for single blocks.
 const MOST_BLOCKS: usize = 16384;
 
-/// Buffers that no transfer uses.
+/// Buffers that no transfer uses at the moment.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// In ascending order of their capacity, each with the number of its last return.
+    /// Pooled buffers in ascending order of capacity, each with the number of its last return.
     kept: Vec<(IoBuffer, u64)>,
     bytes: usize,
-    /// Buffers that were returned.
+    /// Number of buffers that were returned to the pool.
     returns: u64,
-    /// For single blocks.
+    /// Buffers for single blocks.
     blocks: Vec<IoBuffer>,
 }
 
 impl Buffers {
-    /// A buffer of this length, with any content: the caller writes all of it.
+    /// Returns a buffer of this length. Its content is arbitrary: the caller overwrites all of it.
     pub fn take(&mut self, len: usize) -> IoBuffer {
         if len < SHORTEST {
             return IoBuffer::zeroed(len);
         }
-        // Few sizes, so that buffers fit again. A huge page has room for seven transfers of a whole zone.
+        // Capacities are rounded up to a few sizes, so a buffer fits many later transfers. A huge page has room for
+        // seven transfers of a whole zone.
         let capacity = len.next_multiple_of(len.next_power_of_two() / 16);
         self.take_up_to(len, capacity, 2 * capacity)
     }
 
-    /// A buffer of this length and no longer, with any content.
+    /// Returns a buffer whose length and capacity are `len`, with arbitrary content.
     pub fn take_exact(&mut self, len: usize) -> IoBuffer {
         self.take_up_to(len, len, len)
     }
 
-    /// A buffer of this length that is kept and has at most a capacity of `most`, or a new one.
+    /// Returns a pooled buffer of this length with a capacity of at most `most`, or a new buffer of capacity `new`.
     fn take_up_to(&mut self, len: usize, new: usize, most: usize) -> IoBuffer {
         let place = self.kept.partition_point(|(buffer, _)| buffer.capacity() < len);
         let found = self.kept.get(place).is_some_and(|(buffer, _)| buffer.capacity() <= most);
@@ -50,7 +52,8 @@ impl Buffers {
         buffer
     }
 
-    /// A buffer for a block, with any content. If many are needed, they come in huge pages, where they are copied faster.
+    /// Returns a buffer for one block, with arbitrary content. If `are_many` is set, new buffers are allocated in
+    /// huge pages, where copies are faster.
     pub fn take_block(&mut self, are_many: bool) -> IoBuffer {
         if self.blocks.is_empty() && are_many {
             self.blocks = IoBuffer::huge_slab(BLOCK).unwrap_or_default();
@@ -58,7 +61,7 @@ impl Buffers {
         self.blocks.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK))
     }
 
-    /// Takes the buffer of a block back, unless others use it.
+    /// Puts the buffer of a block back into the pool, unless the block is still shared.
     pub fn keep_block(&mut self, block: SharedBlock) {
         let Some(buffer) = block.into_buffer() else { return };
         if buffer.capacity() != BLOCK {
@@ -68,8 +71,9 @@ impl Buffers {
         }
     }
 
-    /// A buffer of one of few sizes, so that it fits the next transfer, too. In a huge page, a transfer is one segment: a device takes
-    /// a limited number of them at a time, which 4 KiB each would use up.
+    /// Allocates a buffer of one of a few sizes, so it fits later transfers, too. In a huge page, a transfer is a
+    /// single segment. A device accepts a limited number of segments at a time, and segments of 4 KiB would use up
+    /// that number.
     fn new_buffer(&mut self, capacity: usize) -> IoBuffer {
         let mut new = if capacity <= IoBuffer::HUGE / 2 { IoBuffer::huge_slab(capacity) } else { None }
             .unwrap_or_default();
@@ -84,7 +88,7 @@ impl Buffers {
         buffer
     }
 
-    /// Takes a buffer back. Those that were not used for the longest time make room for it.
+    /// Puts a buffer into the pool. To make room, the least recently returned buffers are freed.
     pub fn keep(&mut self, buffer: IoBuffer) {
         let capacity = buffer.capacity();
         if !(SHORTEST..=MOST_KEPT).contains(&capacity) {

@@ -1,4 +1,4 @@
-//! Writes of rows: planned, journalled, and written in place.
+//! Writes of rows through the journal: planned, journalled, and written in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,31 +14,31 @@ use crate::integrity::{BlockRecord, RecordSlot};
 use crate::member::{Image, JournalEntry, MemberId};
 use crate::shared_block::SharedBlock;
 
-/// New content of columns of a row.
+/// New content of some columns of a row.
 pub(super) type NewColumns = BTreeMap<usize, SharedBlock>;
 
-/// New content of a cell.
+/// New content and record of a cell.
 pub(super) struct CellWrite {
     pub cell: usize,
     pub record: BlockRecord,
     pub block: SharedBlock,
 }
 
-/// Row, content of a cell, and the cells that are written of its row.
+/// Writes by device: the row, the new content of a cell, and the mask of all cells of the row that are written.
 pub(super) type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
 
-/// Commits that a start writes in place again.
+/// Number of commits that startup after a crash writes in place again.
 const REPLAYED_COMMITS: usize = 2;
 
-/// Rows whose old blocks are read at once.
+/// Number of rows whose old blocks are read in one batch.
 const ROWS_FETCHED: usize = 64;
 
-/// Zones of which the array remembers that they were written last.
+/// Number of recently written zones that the array remembers.
 const RECENT_ZONES: usize = 16;
 
 impl Array {
-    /// Writes columns of rows, all or none of them. They survive a crash when this returns, and are being written in place: the next commit
-    /// waits for that.
+    /// Writes columns of rows atomically. When this returns, the writes survive a crash, and the writes in place are
+    /// in flight. The next commit waits for them.
     pub(super) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
         debug_assert!(rows.iter().all(|(row, _)| !self.config.open_rows.contains(*row)));
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
@@ -62,11 +62,12 @@ impl Array {
             journal.push(Piece { device, offset, buffer });
         }
         self.write_pieces(journal, IoReason::LogWrite)?;
-        // With this commit's journal, the blocks of the commit before become durable in place, after their writes have ended.
+        // This sync covers the journal of this commit and, after their writes have completed, the blocks of the
+        // previous commit in place.
         self.sync_members()?;
         if self.is_config_changed {
-            // Members without their part of the journal must count as failed before anything is in place: otherwise a start after a
-            // crash would take the commit for one that never began.
+            // Members whose part of the journal could not be written must be recorded as failed before anything is
+            // written in place. Otherwise, startup after a crash would assume that the commit never began.
             self.save_config()?;
         }
         let writes = self.start_in_place(&by_device)?;
@@ -96,7 +97,8 @@ impl Array {
         Ok(planned)
     }
 
-    /// Which device gets which writes: by row and place in the plan, with all cells that are written of the row.
+    /// Groups the planned writes by device. Each write comes with its row and the mask of all cells of the row that
+    /// are written.
     pub(super) fn by_device<'plan>(&self, planned: &'plan [(u64, Vec<CellWrite>)]) -> DeviceWrites<'plan> {
         let mut by_device = DeviceWrites::new();
         for (row, writes) in planned {
@@ -125,7 +127,7 @@ impl Array {
         Ok(self.start_writes(pieces, IoReason::Other))
     }
 
-    /// Remembers zones as those that were written last.
+    /// Remembers zones as the most recently written ones.
     pub(super) fn note_recent(&mut self, zones: BTreeSet<u64>) {
         for zone in zones {
             self.recent_zones.retain(|recent| *recent != zone);
@@ -141,7 +143,7 @@ impl Array {
         if self.is_config_changed { self.save_config() } else { Ok(()) }
     }
 
-    /// Blocks and records of a device as they are after the commit.
+    /// Returns the transfers that write blocks and record blocks of a device as they are after the commit.
     fn pieces_in_place(&mut self, device: usize, writes: &[(u64, &CellWrite, u64)]) -> Result<Vec<Piece>> {
         for (row, write, _) in writes {
             self.put_record(device, *row, RecordSlot::Written(write.record))?;

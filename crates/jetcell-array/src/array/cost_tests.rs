@@ -1,4 +1,4 @@
-//! Transfers of members for reads and small writes in place, beside the formulas of the levels.
+//! Compares the number of member transfers for reads and small in-place writes with the formulas for the RAID levels.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::test_array::{CHUNK, TestArray, content};
 
 const DP: Level = Level::RaidDp { prime: 17 };
 
-/// An array of which every block was written.
+/// Returns an array of which every block was written.
 fn full(level: Level, members: usize, seed: u64) -> TestArray {
     let mut tested = TestArray::new(level, members, seed);
     let all = (0..tested.model.len() as u64).map(|block| (block, block + 1)).collect();
@@ -16,12 +16,12 @@ fn full(level: Level, members: usize, seed: u64) -> TestArray {
     tested
 }
 
-/// Transfers of data and parity that something takes.
+/// Returns the number of data and parity transfers that `call` takes.
 fn cost(tested: &mut TestArray, call: impl FnOnce(&mut Array)) -> u64 {
     let before = tested.array().counters().members.data_and_parity;
     call(tested.array());
     let taken = tested.array().counters().members.data_and_parity.since(&before);
-    // Without records, no transfer has a second block.
+    // Data and parity transfers do not include records, so each transfer is one block.
     assert_eq!((taken.reads, taken.writes), (taken.blocks_read, taken.blocks_written));
     taken.reads + taken.writes
 }
@@ -36,7 +36,7 @@ fn write(block: u64, value: u64) -> impl FnOnce(&mut Array) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// The penalty of a small write in place. Journal and records are counted by themselves.
+    /// Checks the write penalty of a small in-place write. Transfers of journal and records are counted separately.
     #[test]
     fn a_small_write_in_place_takes_two_four_or_six_transfers(
         (level, members, expected) in prop_oneof![
@@ -61,7 +61,8 @@ proptest! {
     }
 }
 
-/// Mean transfers of a read and of a small write, over blocks that are in each place of a row and on each slot equally often.
+/// Returns the mean number of transfers of a read and of a small write. The blocks are distributed evenly over the
+/// columns of a row and over the slots.
 fn mean_costs(level: Level, members: usize, lost: &[usize]) -> (f64, f64) {
     let mut tested = full(level, members, 1);
     lost.iter().for_each(|slot| tested.array().fail(*slot).unwrap());
@@ -85,7 +86,7 @@ fn mean_costs(level: Level, members: usize, lost: &[usize]) -> (f64, f64) {
 fn with_members_lost_the_costs_are_those_of_the_formulas() {
     let close = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} {expected}");
     assert_eq!(mean_costs(Level::Raid10 { copies: 2 }, 4, &[]), (1.0, 2.0));
-    // One of two pairs is broken.
+    // One of two mirror pairs is degraded.
     assert_eq!(mean_costs(Level::Raid10 { copies: 2 }, 4, &[1]), (1.0, 1.5));
     let (n, members) = (5.0, 5);
     let (read, write) = mean_costs(Level::Raid5, members, &[2]);
@@ -93,10 +94,11 @@ fn with_members_lost_the_costs_are_those_of_the_formulas() {
     close(write, (5.0 * n - 8.0) / n);
     let (n, members) = (8.0, 8);
     let (read, write) = mean_costs(Level::Raid6, members, &[2]);
-    // The formula has 2N - 3: recovery needs one parity block. The other one is read as well, to verify what was recovered.
+    // The formula gives 2N - 3: recovery needs one parity block. The array also reads the other parity block, to
+    // verify the recovered data.
     close(read, (2.0 * n - 2.0) / n);
     close(write, (7.0 * n - 11.0) / n);
-    // All pairs, by their distance: parity turns, so that those of one distance cost the same.
+    // All pairs of lost slots, by their distance: parity rotates, so pairs with the same distance cost the same.
     let mut sum = 0.0;
     for (distance, pairs) in [(1, 8.0), (2, 8.0), (3, 8.0), (4, 4.0)] {
         let (read, write) = mean_costs(Level::Raid6, members, &[2, 2 + distance]);
@@ -117,7 +119,8 @@ fn rows_with_a_lost_member_are_read_once_for_all_of_their_blocks() {
     tested.array().read(0, &mut buffer).unwrap();
     let after = tested.array().counters();
     let read = after.members.data_and_parity.since(&before.members.data_and_parity);
-    // All blocks of rows whose data is lost, and the data of others, in which the lost member has parity: two of eight turns.
+    // If the lost member has data of a row, all other blocks of the row are read. In two of eight rows it has parity,
+    // and only the data is read.
     assert_eq!(read.blocks_read, rows * 7 - rows * 2 / 8);
     assert!(read.reads < 4 * 7, "long transfers: {read:?}");
     assert_eq!(after.rows_recovered - before.rows_recovered, rows * 6 / 8);
@@ -143,7 +146,7 @@ fn damage_that_reads_and_writes_meet_is_counted_and_stays_in_the_superblocks() {
     damage(&tested, 9, 1);
     tested.write(&[(layout.block_at(9, 1), 77)].into()).unwrap();
     assert_eq!(tested.array().counters().defects, 4);
-    // Those of a scrub are in its report.
+    // Defects that a scrub finds are counted in its report only.
     damage(&tested, 11, 3);
     assert_eq!(tested.array().scrub().unwrap().damaged.iter().sum::<u64>(), 1);
     assert_eq!(tested.array().counters().defects, 4);

@@ -1,4 +1,4 @@
-//! Creating an array: everything is checked before the first byte is written.
+//! Creates arrays. Everything is checked before the first byte is written.
 
 use std::path::PathBuf;
 
@@ -9,30 +9,30 @@ use crate::error::{Refusal, Result};
 use crate::geometry::{Layout, Level, ZONE_ROWS};
 use crate::member::{Config, Device, Extents, MemberId, MemberLayout, SlotConfig, is_journal_size};
 
-/// What to create.
+/// Options for creating an array.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// The level.
+    /// RAID level of the array.
     pub level: Level,
-    /// Identity of the array: a random number.
+    /// Identity of the array, a random number.
     pub id: u128,
-    /// Consecutive blocks on one member, a power of two up to 64.
+    /// Number of consecutive blocks on one member: a power of two up to 64.
     pub chunk: u32,
-    /// Blocks that each member journals at once, a power of two up to 4096.
+    /// Number of blocks in the journal of each member: a power of two up to 4096.
     pub journal_images: u32,
-    /// Use members that hold data, and destroy it.
+    /// Whether to use members that contain data. The data is destroyed.
     pub force: bool,
 }
 
 impl CreateOptions {
-    /// Chunks of 64 KiB and a journal of 256 blocks.
+    /// Returns options with chunks of 64 KiB and a journal of 256 blocks.
     pub fn new(level: Level, id: u128) -> CreateOptions {
         CreateOptions { level, id, chunk: 16, journal_images: 256, force: false }
     }
 }
 
 impl Array {
-    /// Makes the files, which exist and have the same length, members of a new array that reads as zeros.
+    /// Creates an array, which reads as zeros, on existing files of equal length.
     pub fn create(vfs: &dyn Vfs, members: &[PathBuf], options: &CreateOptions) -> Result<()> {
         let CreateOptions { level, .. } = *options;
         if !level.member_counts().any(|count| count == members.len()) {
@@ -92,7 +92,7 @@ impl Array {
     }
 }
 
-/// Opens the members, each a file of its own.
+/// Opens the members, which must be distinct files.
 pub(super) fn open_distinct(vfs: &dyn Vfs, members: &[PathBuf]) -> Result<Vec<Device>> {
     for (index, path) in members.iter().enumerate() {
         if members[..index].iter().any(|other| vfs.same_file(other, path)) {

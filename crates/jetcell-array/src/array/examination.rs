@@ -1,4 +1,4 @@
-//! A look at members that neither locks nor changes them, so that it works while a process uses the array.
+//! Examines members without locking or changing them. This works while a process uses the array.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,50 +10,51 @@ use crate::error::{Refusal, Result};
 use crate::geometry::Layout;
 use crate::member::{Config, Device, Lifetime, MemberId, Superblock};
 
-/// What a file is to an array.
+/// Role of a file in an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// The member of a slot, with all blocks.
+    /// The member of a slot, with all blocks of the slot.
     Slot(usize),
-    /// A slot is rebuilt on it, or copied to it.
+    /// A member on which a slot is being rebuilt, or to which it is being copied.
     Replacement(usize),
-    /// It waits for a member to fail.
+    /// A spare, which waits for a member to fail.
     Spare,
-    /// The array failed or replaced it, and was written without it.
+    /// A former member that failed or was replaced. The array was written without it.
     Stale,
-    /// It belongs to another array.
+    /// A member of another array.
     Foreign,
-    /// It has no superblock that can be read.
+    /// A file without a readable superblock.
     NotAMember,
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable(String),
 }
 
 impl MemberState {
-    /// Whether the array uses the file.
+    /// Returns true if the array uses the file.
     pub fn is_used(&self) -> bool {
         matches!(self, MemberState::Slot(_) | MemberState::Replacement(_) | MemberState::Spare)
     }
 }
 
-/// What the superblocks of an array say.
+/// State of an array according to the superblocks of its members.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Examination {
-    /// Geometry and level.
+    /// Geometry and level of the array.
     pub layout: Layout,
-    /// A process uses the array, or it was not shut down.
+    /// Whether a process uses the array, or the array was not shut down.
     pub is_open: bool,
-    /// How well it is, by the members that were found.
+    /// Health of the array, based on the members that were found.
     pub state: ArrayState,
-    /// Its slots.
+    /// Slots of the array.
     pub slots: Vec<SlotStatus>,
-    /// The files that were looked at, in the order in which they were given.
+    /// The examined files, in the order in which they were given.
     pub members: Vec<(PathBuf, MemberState)>,
-    /// The share of the array that the scrub has visited in this pass, between 0 and 1.
+    /// Fraction of the array that the current scrub pass has verified, between 0 and 1.
     pub scrubbed: f64,
-    /// What happened to it, as far as its superblocks note it: they are written at the end, and after every 16 MiB of a rebuild or scrub.
+    /// Totals since the array was created, as recorded in its superblocks. They are updated at shutdown and after
+    /// every 16 MiB of a rebuild or scrub.
     pub lifetime: Lifetime,
 }
 
@@ -61,7 +62,7 @@ impl Examination {
     /// Reads the superblocks of files that may be members of the array `id`.
     ///
     /// # Errors
-    /// None of them is a member of it.
+    /// None of the files is a member of the array.
     pub fn new(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<Examination> {
         let found: Vec<(PathBuf, Found)> =
             paths.iter().map(|path| (path.clone(), look(vfs, id, path))).collect();

@@ -1,7 +1,9 @@
-//! Blocks that an operation needs, read ahead in one batch: all members at the same time, blocks that follow each other in one transfer.
+//! Blocks that an operation needs, read in one batch: all members work concurrently, and adjacent blocks are read in
+//! one transfer.
 //!
-//! What is here proves nothing. A caller that uses a block compares it with its record, as it is then, and reads it by itself if it does not
-//! match: so a failed transfer, or a block that changed since, is found and counted where single blocks are read.
+//! Fetched blocks are not verified. Before a caller uses a block, it compares the block with its current record, and
+//! reads the block individually if they do not match. A failed transfer, or a block that changed after the fetch, is
+//! therefore found and counted in the code that reads single blocks.
 
 use jetcell_vfs::{IoReason, TransferKind};
 
@@ -10,18 +12,18 @@ use super::transfers::{LONGEST, Piece, UnderWay};
 use crate::geometry::BLOCK;
 use crate::integrity::{CellState, RowState};
 
-/// A block of a member: device and offset.
+/// Location of a block on a member: device and offset.
 pub(crate) type Place = (usize, u64);
 
-/// Blocks in memory.
+/// Blocks that were fetched and not released.
 #[derive(Default)]
 pub(super) struct Fetched {
-    /// In order of device and offset.
+    /// Pieces in order of device and offset.
     pieces: Vec<Piece>,
 }
 
 impl Fetched {
-    /// A block, if it was read.
+    /// Returns a block if it was fetched.
     pub fn block(&self, (device, offset): Place) -> Option<&[u8]> {
         let after = self.pieces.partition_point(|piece| (piece.device, piece.offset) <= (device, offset));
         self.pieces[after.checked_sub(1)?].block((device, offset))
@@ -29,14 +31,14 @@ impl Fetched {
 }
 
 impl Piece {
-    /// A block of it.
+    /// Returns a block if it is in the piece.
     pub(super) fn block(&self, (device, offset): Place) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         self.buffer.get(start..start + BLOCK).filter(|_| self.device == device)
     }
 }
 
-/// Runs of places that follow each other, as device, offset and bytes.
+/// Joins adjacent locations into runs. Each run has a device, an offset and a length in bytes.
 fn runs(mut places: Vec<Place>) -> Vec<(usize, u64, usize)> {
     places.sort_unstable();
     places.dedup();
@@ -55,26 +57,26 @@ fn runs(mut places: Vec<Place>) -> Vec<(usize, u64, usize)> {
 }
 
 impl Array {
-    /// Starts reads of blocks. The array may be used before they have ended.
+    /// Starts to read blocks. The array may be used before these reads complete.
     pub(crate) fn start_fetch(&mut self, places: Vec<Place>) -> UnderWay {
         let piece = |(device, offset, bytes)| Piece {
             device,
             offset,
-            // A read that fails leaves other bytes in it, which nothing uses.
+            // If the read fails, the content of the buffer is arbitrary, but it is not used.
             buffer: self.buffers.take(bytes),
         };
         let pieces = runs(places).into_iter().map(piece).collect();
         self.start_transfers(TransferKind::Read, pieces, IoReason::Other)
     }
 
-    /// Waits for the reads. The blocks replace those that were fetched before.
+    /// Waits for the reads. The blocks replace all previously fetched blocks.
     pub(crate) fn finish_fetch(&mut self, reads: UnderWay) {
         self.release_fetched();
         self.finish_fetch_with(reads, |_| {});
     }
 
-    /// Waits for the reads, and adds the blocks to those that were fetched before. Shows each piece when it has arrived, while others
-    /// are being read.
+    /// Waits for the reads, and adds the blocks to those that were already fetched. Calls `arrived` for each piece as
+    /// soon as it has been read, while other reads are in flight.
     pub(super) fn finish_fetch_with(&mut self, mut reads: UnderWay, mut arrived: impl FnMut(&Piece)) {
         while let Some((piece, result)) = reads.next() {
             match result {
@@ -88,35 +90,36 @@ impl Array {
         self.fetched.pieces.sort_unstable_by_key(|piece| (piece.device, piece.offset));
     }
 
-    /// Reads blocks.
+    /// Reads blocks, which replace all previously fetched blocks.
     pub(crate) fn fetch(&mut self, places: Vec<Place>) {
         let reads = self.start_fetch(places);
         self.finish_fetch(reads);
     }
 
-    /// Forgets the blocks: the operation that needed them has ended.
+    /// Releases the fetched blocks after the operation that needed them.
     pub(crate) fn release_fetched(&mut self) {
         for piece in std::mem::take(&mut self.fetched.pieces) {
             self.buffers.keep(piece.buffer);
         }
     }
 
-    /// Where the written ones of these cells of a row are.
+    /// Returns the locations of these cells of a row. Cells that were never written, or that no member has, are left
+    /// out.
     pub(crate) fn places(&mut self, row: u64, state: &RowState, cells: &[usize]) -> Vec<Place> {
         cells.iter().filter_map(|cell| self.place(row, *cell, state)).collect()
     }
 
-    /// Whether a member has the content of a cell.
+    /// Returns true if a member has the content of a cell.
     pub(crate) fn has_source(&mut self, row: u64, cell: usize, state: &RowState) -> bool {
         self.place(row, cell, state).is_some()
     }
 
-    /// Where the content of a cell is, if a member has it.
+    /// Returns the location of a cell's content if a member has it.
     pub(super) fn place(&mut self, row: u64, cell: usize, state: &RowState) -> Option<Place> {
         let CellState::Written(record) = state.cells[cell] else { return None };
         let mut sources = self.sources(self.config.layout.slot(row, cell), row);
         let device = match (sources.next(), sources.next()) {
-            // The state has the record of its only device.
+            // With a single device, the record in `state` comes from that device.
             (Some(only), None) => only,
             _ => self.source_with(row, cell, record)?,
         };

@@ -1,7 +1,9 @@
-//! New rows that are filled: their blocks go straight to where the members' transfers begin, without a copy in memory before.
+//! The open zone of a sequential writer to new rows: its blocks are passed directly to the member transfers, without
+//! a copy in the staging area.
 //!
-//! This goes on where [new rows](super::new_rows) of staged blocks have begun, as long as a writer follows the open rows. What is filled is
-//! not written: it becomes staged again when the rows do not become full, or when anything but a write needs it.
+//! An open zone continues a sequence whose first rows were staged and started as [new rows](super::new_rows), as long
+//! as the writer stays within the open rows. The blocks of an open zone are not written yet. They become staged if
+//! the zone does not become full, or if an operation other than a write needs them.
 
 use std::ops::Range;
 
@@ -10,15 +12,16 @@ use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::shared_block::SharedBlock;
 
-/// Records of the next rows are read so many zones apart.
+/// Interval in zones at which the records of the next rows are read ahead.
 const ZONES_PER_LOOK: u64 = 4;
 
-/// Rows of a zone that are open and not started. All writes to them go here; none of their blocks is staged.
+/// The rows of a zone that is being filled. The rows are open and not started. All writes to these rows go to the
+/// zone, and their blocks are never staged.
 pub(super) struct Filling {
     pub(super) zone: OpenZone,
     rows: Range<u64>,
     blocks: usize,
-    /// Blocks without content.
+    /// Number of blocks without content.
     missing: usize,
 }
 
@@ -27,12 +30,12 @@ impl Filling {
         self.rows.contains(&row)
     }
 
-    /// Blocks that have content.
+    /// Returns the number of blocks with content.
     pub fn len(&self) -> usize {
         self.blocks - self.missing
     }
 
-    /// Returns what the block had.
+    /// Sets the content of a block. Returns its previous content.
     fn put(&mut self, block: u64, content: SharedBlock) -> Option<SharedBlock> {
         let replaced = self.zone.put(block, content);
         self.missing -= usize::from(replaced.is_none());
@@ -41,7 +44,8 @@ impl Filling {
 }
 
 impl Array {
-    /// Whether a block that is written now belongs to the rows that are filled, which may begin with it.
+    /// Returns true if a block that is about to be written belongs to the open zone. May open a zone that begins with
+    /// this block.
     pub(super) fn is_filled_next(&mut self, block: u64) -> bool {
         if !self.has_new_rows() && self.filling.is_none() {
             return false;
@@ -55,13 +59,13 @@ impl Array {
         is_filled(&self.filling)
     }
 
-    /// Gives a block of the rows that are filled its content.
+    /// Sets the content of a block in the open zone.
     ///
     /// # Errors
     /// The array failed.
     ///
     /// # Panics
-    /// The block is for others: see [`Array::is_filled_next`].
+    /// The block is not in the open zone; see [`Array::is_filled_next`].
     pub(super) fn fill(&mut self, block: u64, content: SharedBlock) -> Result<()> {
         let filling = self.filling.as_mut().expect("rows are filled");
         if let Some(replaced) = filling.put(block, content) {
@@ -73,14 +77,14 @@ impl Array {
         Ok(())
     }
 
-    /// Begins to fill the rows of a block if a writer has come to them.
+    /// Opens the zone of a block if a sequential writer has reached it.
     fn begin_filling(&mut self, block: u64) {
         let layout = self.config.layout;
         let unit = self.new_rows.unit;
         let first = layout.locate(block).0 / unit * unit;
         let rows = first..first + unit;
         let begins = layout.block_at(first, 0);
-        // The writer of the rows before may send some of their last blocks late.
+        // The writer of the current zone may still send some of its last blocks.
         let is_next = self.filling.as_ref().is_some_and(|filling| filling.rows.end == first);
         if is_next || block != begins && !self.staged.contains_key(&begins) || !self.can_fill(&rows) {
             return;
@@ -99,7 +103,7 @@ impl Array {
         self.filling = Some(filling);
     }
 
-    /// Whether rows are open, so that they may be written without the journal, and were not written yet.
+    /// Returns true if rows are open, so they may be written without the journal, and were not started yet.
     fn can_fill(&self, rows: &Range<u64>) -> bool {
         self.config.open_rows.contains_range(rows) && self.new_rows.started.last_in(rows).is_none()
     }
@@ -121,18 +125,18 @@ impl Array {
         Ok(())
     }
 
-    /// Makes staged what is filled.
+    /// Closes the open zone. Its blocks become staged.
     pub(super) fn end_filling(&mut self) {
         let Some(Filling { zone, .. }) = self.filling.take() else { return };
         for (block, content) in zone.into_blocks() {
-            // What is shared keeps more in memory than the block.
+            // A shared block keeps a larger buffer in memory than the block needs, so it is copied.
             let copy = self.copied(&content, true);
             self.staged.insert(block, copy);
             self.buffers.keep_block(content);
         }
     }
 
-    /// Makes staged what is filled, if some of these blocks are there.
+    /// Closes the open zone if it contains one of these blocks.
     pub(super) fn end_filling_of(&mut self, blocks: &[u64]) {
         let layout = self.config.layout;
         let has = |filling: &Filling| blocks.iter().any(|block| filling.has_row(layout.locate(*block).0));

@@ -1,4 +1,5 @@
-//! First writes of rows: what they cost, what a crash leaves of them, and what keeps them apart from all other writes.
+//! Tests of the first writes to rows: their cost, their state after a crash, and their isolation from all other
+//! writes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +12,7 @@ use crate::geometry::ZONE_ROWS;
 use crate::test_array::{JOURNAL, SHAPES, TestArray, UNIT, content, is_io};
 use crate::{BlockStore, Level, LogOptions, LunVolume};
 
-/// All blocks of these rows, with a value for each.
+/// Returns all blocks of these rows, each with a value.
 fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
     let layout = *tested.array().layout();
     let blocks =
@@ -19,7 +20,7 @@ fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u
     blocks.map(|block| (block, value + block)).collect()
 }
 
-/// The open rows, as the members say.
+/// Returns the open rows according to the superblocks.
 fn open_rows(tested: &TestArray) -> Vec<Range<u64>> {
     let devices = tested.members.iter().filter_map(|member| Device::look(&tested.disk, member).ok());
     let superblocks = devices.flat_map(|device| device.superblocks());
@@ -71,15 +72,15 @@ fn what_fits_in_the_journal_is_one_commit_and_opens_nothing() {
     assert_eq!(open_rows(&tested), []);
 }
 
-/// Cuts at each write of a run of new rows and of its flush, in the states that `prepare` makes. `after` looks at the array that started
-/// again.
+/// Cuts the power at each write while a run of new rows is written and flushed, starting from the state that
+/// `prepare` creates. `after` checks the array after its restart.
 fn cut_everywhere(
     (level, members): (Level, usize),
     prepare: impl Fn(&mut TestArray),
     run: impl Fn(&mut TestArray) -> BTreeMap<u64, u64>,
     mut after: impl FnMut(&mut TestArray),
 ) {
-    // Every write with mirrors and RAID 6, every third one with the others.
+    // Mirrors and RAID 6 are cut at every write, the other levels at every third write.
     let step = if matches!(level, Level::Mirror | Level::Raid6) { 1 } else { 3 };
     for operations in (0..).step_by(step) {
         let mut tested = TestArray::new(level, members, operations);
@@ -103,7 +104,7 @@ fn a_cut_at_any_write_leaves_rows_that_fit_together_and_what_was_flushed() {
     for shape in SHAPES {
         let mut cleared = 0;
         let prepare = |tested: &mut TestArray| {
-            // Some rows in between are not new, and the run begins and ends within rows.
+            // Some rows in between are not new, and the run begins and ends in the middle of a row.
             let batch = [(5, 1), (40, 2), (77, 3)].into();
             tested.write(&batch).unwrap();
             let flushed = rows(tested, 60..80, 4);
@@ -116,7 +117,7 @@ fn a_cut_at_any_write_leaves_rows_that_fit_together_and_what_was_flushed() {
         };
         cut_everywhere(shape, prepare, run, |tested| {
             cleared += tested.rows_cleared;
-            // The rows can be written again, and lose members as others.
+            // The rows can be written again like any other rows.
             let again = rows(tested, 0..36, 7);
             tested.write_run(&again).unwrap();
             tested.flush().unwrap();
@@ -184,7 +185,7 @@ fn flushed_rows_are_not_open_and_a_writer_who_goes_on_saves_once_for_each_flush(
         saves.push(tested.array().config.generation - before);
         assert!((0..first + 16).all(|row| !is_open(&tested, row)) && is_open(&tested, first + 16));
     }
-    // The first one opens rows.
+    // The first run also needs a save that opens rows.
     assert_eq!(saves, [2, 1, 1, 1, 1]);
     assert_eq!(tested.new_rows, 5 * 16);
     tested.crash();
@@ -197,7 +198,7 @@ fn flushed_rows_are_not_open_and_a_writer_who_goes_on_saves_once_for_each_flush(
 #[test]
 fn a_commit_closes_open_rows_before_it_writes_them() {
     for (level, members) in SHAPES {
-        // A block of a row that is open and was not started.
+        // The block belongs to a row that is open but was not started.
         let prepare = |tested: &mut TestArray| {
             let run = rows(tested, 0..16, 1);
             tested.write_run(&run).unwrap();
@@ -223,7 +224,7 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
         tested.crash();
         tested.assemble(false).unwrap();
         tested.check();
-        // A block of a row that was started: the new content of the whole row is acknowledged first.
+        // The block belongs to a row that was started: the new content of the whole row is acknowledged first.
         let run = rows(&mut tested, 64..80, 1);
         tested.write_run(&run).unwrap();
         assert!(tested.array().has_new_rows());
@@ -325,7 +326,7 @@ fn without_the_right_to_write_open_rows_read_as_before_their_first_write() {
         tested.array = Some(Array::assemble(tested.faults.clone(), &tested.members, options).unwrap());
         let layout = *tested.array().layout();
         for (block, value) in run {
-            // Rows before the last save are there.
+            // Rows that the last save closed have their new content.
             let is_open = open.iter().any(|range| range.contains(&layout.locate(block).0));
             let found = tested.value(block).unwrap();
             assert!(found == 0 || !is_open && found == value, "{level}");

@@ -1,4 +1,5 @@
-//! Writes of rows that nothing refers to: whole, in place and without the journal, while their caller goes on.
+//! Writes of free rows, which are rows that nothing refers to. They are written whole, in place and without the
+//! journal, while their caller continues.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,23 +15,24 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::CellState;
 use crate::shared_block::SharedBlock;
 
-/// Records are read for so many times the rows that are being written: reads wait behind the writes that are under way.
+/// Ratio of the zones whose records are read ahead to the zones that are being written. Reads wait for the writes in
+/// flight, so records are read early.
 const TIMES_AHEAD: u64 = 4;
 
-/// Zones whose records are read for the next rows, at most.
+/// Maximum number of zones whose records are read ahead.
 const MOST_ZONES_AHEAD: u64 = 32;
 
-/// Threads that compute rows, at most.
+/// Maximum number of threads that compute rows.
 pub(super) const MOST_THREADS: usize = 8;
 
-/// Rows that each thread computes at once.
+/// Number of rows that each thread computes in a batch.
 const ROWS_PER_THREAD: usize = ZONE_ROWS as usize;
 
-/// Rows that are cleared at once.
+/// Number of rows that are cleared in a batch.
 const ROWS_CLEARED: usize = 64 * ZONE_ROWS as usize;
 
-/// Splits rows, in ascending order, between zones: the records of a zone are one block, which is written once. All batches but the
-/// last one have `least` rows or more.
+/// Splits rows, which are in ascending order, into batches at zone boundaries. The records of a zone are one block,
+/// which is then written once. All batches except the last have at least `least` rows.
 fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
     let mut batches = vec![];
     let mut rest = rows;
@@ -44,7 +46,8 @@ fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
     batches
 }
 
-/// The zones where the next rows will be. `None` if they are scattered: then the next ones may be anywhere.
+/// Returns the zones in which the next rows are expected. Returns `None` if the rows are scattered, because the next
+/// rows may then be anywhere.
 fn zones_behind(rows: &[FreeRow]) -> Option<Range<u64>> {
     let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
     let (first, behind, count) = (*zones.first()?, zones.last()? + 1, zones.len() as u64);
@@ -52,7 +55,7 @@ fn zones_behind(rows: &[FreeRow]) -> Option<Range<u64>> {
 }
 
 impl Array {
-    /// Makes sure that no start writes these rows again from the journal.
+    /// Ensures that a replay of the journal does not write these rows.
     fn end_replay_of(&mut self, rows: &[u64]) -> Result<()> {
         let is_in_journal = |row: &u64| self.replayable_rows.iter().any(|of| of.contains(row));
         if !rows.iter().any(is_in_journal) {
@@ -64,15 +67,16 @@ impl Array {
         self.save_config()
     }
 
-    /// Starts to write whole rows, in ascending order, in place, without the journal, and without a sync. Until
-    /// [`Array::finish_rows`] or [`Array::finish_rows_of`], they must not be read, and other rows only be read: what else changes the array waits for these
-    /// writes. After a crash each row may hold anything and may be inconsistent: nothing may refer to their blocks before a sync, and
-    /// [`Array::clear_rows`] must follow a crash.
+    /// Starts in-place writes of whole rows, in ascending order, without the journal and without a sync. These rows
+    /// must not be read until [`Array::finish_rows`] or [`Array::finish_rows_of`] returns. Other rows may be read;
+    /// all other operations that change the array wait for these writes. After a crash, each row may have any content
+    /// and may be inconsistent. Therefore, nothing may refer to the blocks of the rows before a sync, and
+    /// [`Array::clear_rows`] must be called after a crash.
     ///
     /// # Errors
-    /// The array failed. No write of these rows is under way then.
+    /// The array failed. No write of these rows is in flight then.
     pub(crate) fn start_free_rows(&mut self, rows: &[FreeRow]) -> Result<()> {
-        // Of all rows at once: later reads of records would wait behind the first writes.
+        // Prepared for all rows at once: later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
         if let Some(zones) = zones_behind(rows) {
             self.read_records_ahead(zones);
@@ -85,7 +89,8 @@ impl Array {
         Ok(())
     }
 
-    /// Waits for what must end before these rows can be written, and loads their records.
+    /// Waits for the operations that must complete before these rows can be written, and loads the records of the
+    /// rows.
     pub(super) fn prepare_free_rows(&mut self, rows: &[u64]) -> Result<()> {
         self.check_writable()?;
         self.finish_rows_in(&rows.iter().map(|row| row / ZONE_ROWS).collect())?;
@@ -101,8 +106,8 @@ impl Array {
         Ok(())
     }
 
-    /// Writes zeros to all blocks of rows that nothing refers to, in ascending order, whatever state the rows are in. Durable when this
-    /// returns.
+    /// Writes zeros to all blocks of rows that nothing refers to, in ascending order, regardless of the state of the
+    /// rows. The zeros are durable when this returns.
     pub(crate) fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
         let columns = self.config.layout.data_columns();
@@ -131,7 +136,7 @@ impl Array {
         self.add_under_way(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
     }
 
-    /// Fills and starts writes of rows where each slot has exactly one member that works. `None` elsewhere.
+    /// Fills and starts writes of rows if each slot has exactly one working member. Returns `None` otherwise.
     fn start_whole_zones(&mut self, rows: &[FreeRow]) -> Option<UnderWay> {
         let devices = self.sole_devices()?;
         let mut writes = vec![];
@@ -145,7 +150,7 @@ impl Array {
         Some(self.start_filled(&devices, writes.into_iter().map(|(write, _)| write).collect()))
     }
 
-    /// Starts writes that are filled.
+    /// Starts writes whose buffers are filled.
     pub(super) fn start_filled(&mut self, devices: &[usize], writes: Vec<ZoneWrite>) -> UnderWay {
         self.counters.full_row_writes += writes.iter().map(|write| write.rows().len() as u64).sum::<u64>();
         self.note_recent(writes.iter().map(ZoneWrite::zone).collect());
@@ -153,7 +158,7 @@ impl Array {
         self.start_writes(pieces, IoReason::Other)
     }
 
-    /// The same for an array with lost members, with spares that are being rebuilt, or with copies.
+    /// Starts writes of whole rows on an array with lost members, spares that are being rebuilt, or copies.
     pub(super) fn start_in_any_state(&mut self, rows: &[FreeRow]) -> Result<UnderWay> {
         let rows: Vec<(u64, NewColumns)> =
             rows.iter().map(|(row, columns)| (*row, columns.iter().cloned().enumerate().collect())).collect();

@@ -1,4 +1,4 @@
-//! How long operations of the load take, as the load feels it: with the wait for its turn.
+//! Measures the latency of the operations of a load, including the time that they wait for access to the array.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::Clock;
 
-/// Measures reads and flushes of a load, so that work beside it can give way. Clones share the measurement.
+/// Measures the latency of reads and flushes of a load, so concurrent maintenance can be throttled. Clones share the
+/// measurement.
 #[derive(Clone)]
 pub struct LoadMeter(Arc<Meter>);
 
@@ -17,11 +18,11 @@ struct Meter {
 
 #[derive(Default)]
 struct State {
-    /// Mean time of the operations lately.
+    /// Moving average of the latency of recent operations. Reset by [`LoadMeter::take`].
     mean: Option<Duration>,
-    /// Beginnings of the operations that have not ended, by number.
+    /// Start times of the operations in progress, by number.
     under_way: BTreeMap<u64, Duration>,
-    /// Operations that have begun.
+    /// Number of operations that have begun.
     begun: u64,
 }
 
@@ -30,14 +31,15 @@ impl LoadMeter {
         LoadMeter(Arc::new(Meter { clock, state: Mutex::default() }))
     }
 
-    /// Runs an operation of the load, from before it waits for its turn, and notes its time.
+    /// Runs an operation of the load and records its latency, which includes the wait for access to the array.
     pub fn timed<T>(&self, operation: impl FnOnce() -> T) -> T {
         self.attended(operation, |state, time| {
             state.mean = Some(state.mean.map_or(time, |mean| (mean * 7 + time) / 8));
         })
     }
 
-    /// Runs an operation of the load that takes no time but for its wait, which does not count in the mean.
+    /// Runs an operation of the load that only waits for access to the array and takes no time otherwise. Its latency
+    /// is not included in the mean.
     pub fn waiting<T>(&self, operation: impl FnOnce() -> T) -> T {
         self.attended(operation, |_, _| {})
     }
@@ -54,14 +56,15 @@ impl LoadMeter {
         let result = operation();
         let time = self.now().saturating_sub(start);
         let mut state = self.0.state.lock();
-        // At once with the mean: in between, the load would look idle.
+        // Removed together with the update of the mean: between the two steps, the load would look idle.
         state.under_way.remove(&number);
         ended(&mut state, time);
         result
     }
 
-    /// Mean time of the operations that ended since the last call, or the age of the oldest one that has not ended, whichever is longer.
-    /// `None` if there were none: one that waits for a slow step must not look like none.
+    /// Returns the mean latency of the operations that completed since the last call, or the age of the oldest
+    /// operation in progress, whichever is longer. Returns `None` if there were no operations. An operation that
+    /// waits for a slow maintenance step therefore still shows up as load.
     pub fn take(&self) -> Option<Duration> {
         let now = self.now();
         let mut state = self.0.state.lock();
@@ -69,12 +72,12 @@ impl LoadMeter {
         state.mean.take().max(oldest)
     }
 
-    /// Time since an arbitrary start, by the clock that the meter uses.
+    /// Returns the time since an arbitrary start, by the clock of the meter.
     pub fn now(&self) -> Duration {
         self.0.clock.monotonic()
     }
 
-    /// Operations that have begun and not ended.
+    /// Returns the number of operations in progress.
     pub fn under_way(&self) -> usize {
         self.0.state.lock().under_way.len()
     }

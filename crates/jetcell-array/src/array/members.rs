@@ -1,4 +1,4 @@
-//! Which device serves a slot, and what happens when one fails.
+//! Maps slots to devices, and handles failed members.
 
 use jetcell_vfs::{File, IoReason, is_power_off};
 
@@ -9,13 +9,13 @@ use crate::geometry::ZONE_ROWS;
 use crate::member::{Device, Extents, MemberId};
 
 impl Array {
-    /// The device of a member, unless it failed or is not there.
+    /// Returns the device of a member, unless the member failed or is missing.
     pub(crate) fn device_of(&self, member: MemberId) -> Option<usize> {
         let serves = |device: &Device| member != 0 && device.member == member && !device.failed;
         self.devices.iter().position(serves)
     }
 
-    /// The devices that have the blocks of a slot in this row.
+    /// Returns the devices that have the blocks of a slot in this row.
     pub(crate) fn sources(&self, slot: usize, row: u64) -> impl Iterator<Item = usize> + use<> {
         let config = &self.config.slots[slot];
         let has_zone = config.rebuilt.contains(row / ZONE_ROWS);
@@ -26,30 +26,30 @@ impl Array {
         self.device_of(config.member).into_iter().chain(replacement)
     }
 
-    /// The devices that a write of a slot goes to.
+    /// Returns the devices to which a write of a slot goes.
     pub(crate) fn targets(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
         let slot = &self.config.slots[slot];
         self.device_of(slot.member).into_iter().chain(self.device_of(slot.replacement))
     }
 
-    /// Slots without a member that has all of their blocks.
+    /// Returns the slots without a member that has all of their blocks.
     pub(crate) fn lost_slots(&self) -> Vec<usize> {
         let is_lost = |slot: &usize| self.device_of(self.config.slots[*slot].member).is_none();
         (0..self.config.slots.len()).filter(is_lost).collect()
     }
 
-    /// Whether the level bears the loss of these slots.
+    /// Returns true if the level tolerates the loss of these slots.
     pub(crate) fn bears(&self, lost: &[usize]) -> bool {
-        // With mirrors, cells are slots; with parity, only the number counts.
+        // With mirrors, cells are slots; with parity, only the number of lost slots matters.
         self.code.recovers(lost)
     }
 
-    /// Notes the result of a write to a device. An error takes the device out of the array, and stops the array if that is one
-    /// too many.
+    /// Processes the result of a write to a device. After an error, the device is removed from the array. If the
+    /// level does not tolerate this loss, the array stops.
     pub(crate) fn note_write(&mut self, device: usize, result: Result<()>) -> Result<()> {
         match result {
             Ok(()) => Ok(()),
-            // The whole machine fails, and not this member.
+            // The power of the whole machine failed, not this member.
             Err(ArrayError::Io { path, source, .. }) if is_power_off(&source) => {
                 self.failed.push(path);
                 self.mode = Mode::Stopped;
@@ -60,7 +60,7 @@ impl Array {
         }
     }
 
-    /// Takes a device out of the array. The members learn of it with the next [`Array::save_config`].
+    /// Removes a device from the array. The next [`Array::save_config`] records the removal on the members.
     pub(crate) fn fail_device(&mut self, device: usize) -> Result<()> {
         if self.devices[device].failed {
             return self.check_running();
@@ -81,7 +81,7 @@ impl Array {
             }
         }
         if !self.bears(&self.lost_slots()) {
-            // The members keep the last configuration that worked.
+            // The members keep the last working configuration.
             self.mode = Mode::Stopped;
             return self.check_running();
         }
@@ -89,7 +89,7 @@ impl Array {
         Ok(())
     }
 
-    /// Gives each slot that lost its member a spare to be rebuilt on.
+    /// Assigns a spare to each slot that lost its member. The slot is rebuilt on the spare.
     pub(crate) fn employ_spares(&mut self) {
         for slot in self.lost_slots() {
             if self.config.slots[slot].replacement != 0 {
@@ -105,7 +105,7 @@ impl Array {
         }
     }
 
-    /// Makes everything that was written to the members durable. Members that cannot are taken out.
+    /// Makes all previous writes to the members durable. Members that fail to sync are removed from the array.
     pub(crate) fn sync_members(&mut self) -> Result<()> {
         self.finish_rows()?;
         self.sync_devices()
@@ -127,8 +127,9 @@ impl Array {
         Ok(())
     }
 
-    /// Makes the configuration durable on all members, with a new generation. Members write and sync at the same time: first all of them
-    /// one superblock, then all of them the other one, so that a torn write leaves each member one.
+    /// Makes the configuration durable on all members, with a new generation. The members write and sync
+    /// concurrently: first one superblock on each member, then the other. A torn write therefore leaves each member
+    /// with one intact superblock.
     pub(crate) fn save_config(&mut self) -> Result<()> {
         self.is_config_changed = true;
         while self.is_config_changed {

@@ -1,4 +1,4 @@
-//! An assembled array: reads, staged writes, commits through the journal, and members that fail.
+//! An assembled array: reads, staged writes, commits through the journal, and failures of members.
 
 mod assemble;
 mod begun_zone;
@@ -69,42 +69,42 @@ pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
 pub(crate) use self::transfers::{Piece, UnderWay};
 pub(crate) use self::zone_write::FreeRow;
 
-/// What happened to blocks since the array was assembled.
+/// Counters of an array since it was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Blocks that were read for callers.
+    /// Number of blocks read for callers.
     pub blocks_read: u64,
-    /// Blocks that callers wrote and that were committed.
+    /// Number of committed blocks that callers wrote.
     pub blocks_written: u64,
-    /// Blocks of data and parity that members read because writes of parts of rows need them.
+    /// Number of data and parity blocks that were read because of writes to parts of rows.
     pub blocks_read_for_writes: u64,
     /// Transfers of members, by purpose.
     pub members: MemberTransfers,
-    /// Commits through the journal.
+    /// Number of commits through the journal.
     pub commits: u64,
-    /// Rows that were written whole.
+    /// Number of rows that were written whole.
     pub full_row_writes: u64,
-    /// Rows that were never written before, and were written without the journal.
+    /// Number of rows that had never been written and were written without the journal.
     pub new_rows: u64,
-    /// Rows that may have been written in part and were cleared.
+    /// Number of rows that may have been partially written and were cleared.
     pub rows_cleared: u64,
-    /// Rows whose parity came from its old content and the changes (read-modify-write).
+    /// Number of rows whose parity was computed from the old parity and the changes (read-modify-write).
     pub read_modify_writes: u64,
-    /// Rows whose parity came from all data (reconstruct-write).
+    /// Number of rows whose parity was computed from all data (reconstruct-write).
     pub reconstruct_writes: u64,
-    /// Rows of which blocks had to be recovered for a caller.
+    /// Number of rows in which blocks had to be recovered for a caller.
     pub rows_recovered: u64,
-    /// Blocks that did not match their checksum.
+    /// Number of blocks that did not match their checksum.
     pub checksum_errors: u64,
-    /// Blocks whose record was damaged or older than the last write.
+    /// Number of blocks whose record was damaged or older than the last write.
     pub stale_blocks: u64,
-    /// Reads that a member failed.
+    /// Number of reads that failed on a member.
     pub read_errors: u64,
-    /// Blocks that were written again with recovered content.
+    /// Number of blocks that were rewritten with recovered content.
     pub blocks_repaired: u64,
-    /// Blocks with a wrong checksum, of another place or of an older write that reads and writes of callers met. A block counts each time
-    /// that it is met before it is repaired.
+    /// Number of blocks with a wrong checksum, a wrong location or an outdated generation that reads and writes of
+    /// callers found. Until it is repaired, a block is counted each time it is found.
     pub defects: u64,
 }
 
@@ -112,15 +112,16 @@ pub struct Counters {
 enum Mode {
     ReadWrite,
     ReadOnly,
-    /// More members failed than the level bears.
+    /// More members failed than the level tolerates.
     Stopped,
 }
 
-/// A RAID array over files. One thread at a time uses it.
+/// A RAID array over files. Only one thread can use it at a time.
 ///
-/// Writes are staged in memory and visible to reads at once. [`Array::flush`] commits them: durable and atomic up to the journal's
-/// size. Without a flush, a crash loses them as if they had not happened, and so does dropping the array. Of more than the journal holds,
-/// some may be durable before the flush, block by block.
+/// Writes are staged in memory, and are immediately visible to reads. [`Array::flush`] commits them durably. The
+/// commit is atomic up to the size of the journal. A crash, or dropping the array, discards writes that were not
+/// flushed, as if they had not happened. If more blocks are written than the journal holds, some of them may become
+/// durable before the flush, block by block.
 pub struct Array {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) kernel: Kernel,
@@ -128,60 +129,61 @@ pub struct Array {
     pub(crate) config: Config,
     pub(crate) devices: Vec<Device>,
     pub(crate) records: RecordCache,
-    /// The zone in which the last long read ended.
+    /// Zone in which the last long read ended.
     last_zone_read: u64,
     buffers: Buffers,
     row_writes: RowWrites,
     new_rows: NewRows,
-    /// Threads that compute at the same time.
+    /// Number of threads that compute concurrently.
     threads: usize,
-    /// Written and not committed, by block of the array.
+    /// Blocks that were written and not committed, by block of the array.
     staged: BTreeMap<u64, SharedBlock>,
-    /// New rows whose blocks are not staged.
+    /// The open zone: new rows whose blocks are not staged.
     filling: Option<Filling>,
-    /// The number of the next commit.
+    /// Number of the next commit.
     pub(crate) sequence: u64,
     mode: Mode,
-    /// The configuration changed and the members do not know yet.
+    /// Whether the configuration changed and was not saved on the members yet.
     pub(crate) is_config_changed: bool,
     counters: Counters,
     failed: Vec<PathBuf>,
-    /// Zones that were rebuilt since the progress was noted in the superblocks, and after how many that happens.
+    /// Number of zones rebuilt since the progress was last saved in the superblocks. It is saved every
+    /// `zones_per_note` zones.
     pub(crate) zones_since_note: u64,
     pub(crate) zones_per_note: u64,
     load: LoadMeter,
-    /// Blocks that were read ahead for the operation that runs.
+    /// Blocks that were fetched for the current operation.
     fetched: Fetched,
-    /// A rebuild, copy or scrub runs.
+    /// Whether a step of a rebuild, copy or scrub is running.
     is_maintenance: bool,
-    /// The zone that is rebuilt in part.
+    /// The zone that is partially rebuilt.
     pub(crate) begun_zone: Option<BegunZone>,
-    /// What the superblocks said about the time before the array was assembled.
+    /// Totals for the time before the array was assembled, from the superblocks.
     lifetime_before: Lifetime,
-    /// Zones of the last commits, the last one at the end.
+    /// Zones of the last commits, the most recent zone last.
     pub(crate) recent_zones: VecDeque<u64>,
-    /// Rows of the commits that a start after a crash would write again.
+    /// Rows of the commits that startup after a crash would replay.
     replayable_rows: VecDeque<BTreeSet<u64>>,
 }
 
-/// Blocks whose records are loaded at once to find out which were written.
+/// Number of blocks whose records are loaded in one batch to find out which of them were written.
 const WRITTEN_BATCH: u64 = 1024;
 
-/// Zones between two notes of a rebuild's progress in the superblocks, unless set otherwise.
+/// Default number of zones that are rebuilt between two saves of the progress in the superblocks.
 const ZONES_PER_NOTE: u64 = 64;
 
 impl Array {
-    /// Where the blocks of the array are.
+    /// Returns the layout, which maps blocks of the array to members.
     pub fn layout(&self) -> &Layout {
         &self.config.layout
     }
 
-    /// Identity of the array.
+    /// Returns the identity of the array.
     pub fn id(&self) -> u128 {
         self.config.array
     }
 
-    /// Whether anything was ever written.
+    /// Returns true if any block was ever written.
     pub(crate) fn was_written(&self) -> bool {
         self.sequence > 1 || self.lifetime().blocks_written > 0
     }
@@ -198,7 +200,7 @@ impl Array {
         self.devices[device].read(offset, to, IoReason::Other)
     }
 
-    /// Runs a part of a rebuild, copy or scrub, whose transfers count as such.
+    /// Runs a step of a rebuild, copy or scrub. Its transfers are counted as maintenance.
     pub(crate) fn maintain<T>(&mut self, step: impl FnOnce(&mut Array) -> Result<T>) -> Result<T> {
         self.finish_rows()?;
         self.is_maintenance = true;
@@ -208,24 +210,25 @@ impl Array {
         result
     }
 
-    /// What happened since the array was assembled.
+    /// Returns the counters since the array was assembled.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// What happened since the array was created. After a crash, what came after the last write of the superblocks is not counted.
+    /// Returns the totals since the array was created. After a crash, activity since the last save of the superblocks
+    /// is not included.
     pub fn lifetime(&self) -> Lifetime {
         let Counters { blocks_read, blocks_written, defects, members, .. } = self.counters;
         self.lifetime_before.plus(&Lifetime { blocks_read, blocks_written, defects, members })
     }
 
-    /// The kernel in use.
+    /// Returns the kernel in use.
     pub fn kernel(&self) -> Kernel {
         self.kernel
     }
 
-    /// The meter of the load's operations. Those who share the array by a lock measure with it, because the wait for the lock is a
-    /// part of what the load feels.
+    /// Returns the meter for operations of the load. Callers that share the array through a lock run their operations
+    /// with this meter, because the wait for the lock is part of the latency.
     pub fn load_meter(&self) -> LoadMeter {
         self.load.clone()
     }
@@ -256,8 +259,8 @@ impl Array {
         self.check_running()
     }
 
-    /// Reads whole blocks from block `first` on. Blocks that members do not have, or have damaged, are recovered from the others
-    /// and written back.
+    /// Reads whole blocks, starting at block `first`. Blocks that are missing or damaged on a member are recovered
+    /// from the other members and written back.
     pub fn read(&mut self, first: u64, buffer: &mut [u8]) -> Result<()> {
         self.check_running()?;
         let count = self.check_range(first, buffer.len())?;
@@ -267,15 +270,15 @@ impl Array {
         self.read_blocks(&blocks, &mut buffers, None)
     }
 
-    /// Reads single blocks, each into a buffer of its own, as one batch: members work on it at the same time.
+    /// Reads single blocks as one batch, each into its own buffer. The members work concurrently.
     ///
     /// # Panics
-    /// There are not as many buffers of one block as blocks.
+    /// The number of buffers differs from the number of blocks, or a buffer is not one block long.
     pub fn read_scattered(&mut self, blocks: &[u64], buffers: &mut [&mut [u8]]) -> Result<()> {
         self.read_started(blocks, buffers, None)
     }
 
-    /// The same for blocks some of which [`Array::start_read`] has started to read.
+    /// Reads single blocks, some of which [`Array::start_read`] may have started to read.
     pub(crate) fn read_started(
         &mut self,
         blocks: &[u64],
@@ -291,7 +294,8 @@ impl Array {
         self.read_blocks(blocks, buffers, ahead)
     }
 
-    /// Which of these blocks were ever written, in order: a number of blocks, and whether they were. Others read as zeros.
+    /// Returns which blocks were ever written, as runs in ascending order. Each run has a number of blocks, and a
+    /// flag that tells whether they were written. Other blocks read as zeros.
     pub fn written(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
         self.check_running()?;
         if blocks.end > self.config.layout.blocks() {
@@ -320,24 +324,25 @@ impl Array {
         Ok(runs)
     }
 
-    /// A copy of the content of a block. If many are needed, they come in huge pages.
+    /// Returns a copy of the content of a block. If `are_many` is set, new buffers are allocated in huge pages.
     pub(crate) fn copied(&mut self, content: &[u8], are_many: bool) -> SharedBlock {
         let mut buffer = self.buffers.take_block(are_many);
         buffer.copy_from_slice(content);
         buffer.into()
     }
 
-    /// Takes the buffer of a block back, unless others use it.
+    /// Puts the buffer of a block back into the pool, unless the block is still shared.
     pub(crate) fn keep_block(&mut self, block: SharedBlock) {
         self.buffers.keep_block(block);
     }
 
-    /// The same with all blocks of rows.
+    /// Puts the buffers of all blocks of these rows back into the pool.
     fn keep_blocks(&mut self, rows: Vec<FreeRow>) {
         rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.keep_block(block));
     }
 
-    /// Flushes, makes everything durable in place, and notes on the members that the array was shut down.
+    /// Flushes staged writes, makes all writes durable in place, and records on the members that the array was shut
+    /// down.
     pub fn close(mut self) -> Result<()> {
         if self.mode == Mode::ReadOnly {
             return Ok(());
@@ -352,7 +357,7 @@ impl Array {
 }
 
 impl Drop for Array {
-    /// No write may be under way when the members are free for others.
+    /// Waits for the writes in flight, because the members are unlocked afterwards and others may use them.
     fn drop(&mut self) {
         self.row_writes.wait();
     }

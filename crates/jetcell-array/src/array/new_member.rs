@@ -1,4 +1,5 @@
-//! Files that become members. A look at one takes long on a slow drive, so it needs no array, which others use meanwhile.
+//! Files that become members. Examining a file on a slow drive takes long, so it does not require access to the
+//! array, which others can use at the same time.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +11,18 @@ use crate::error::{Refusal, Result};
 use crate::geometry::Level;
 use crate::member::{Config, Device, Extents, MemberId, MemberLayout, SlotConfig};
 
-/// What new members are for.
+/// Purpose of new members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// To wait for a member to fail.
+    /// The members wait for another member to fail.
     Spare,
-    /// To get the content of a slot.
+    /// The member receives the content of a slot.
     Replacement(usize),
-    /// To add room.
+    /// The members add capacity.
     Columns,
 }
 
-/// What files must be to become members of an array.
+/// Requirements for files that become members of an array.
 #[derive(Clone)]
 pub struct Admission {
     vfs: Arc<dyn Vfs>,
@@ -31,17 +32,17 @@ pub struct Admission {
     part: Part,
 }
 
-/// A file that can become a member. It is locked, and no member before [`Array::admit`].
+/// A file that can become a member. It is locked, but is not a member until it is passed to [`Array::admit`].
 pub struct NewMember {
     device: Device,
     part: Part,
 }
 
 impl Admission {
-    /// Examines a file, and prepares it.
+    /// Examines and prepares a file.
     ///
     /// # Errors
-    /// It is in use or too small, or has content and there is no `force`. Then it is as before.
+    /// The file is in use or too small, or it has content and `force` is not set. The file is then unchanged.
     pub fn prepare(&self, path: &Path, force: bool) -> Result<NewMember> {
         let mut device = Device::open(&*self.vfs, path, OpenMode::Write)?;
         device.layout = self.layout;
@@ -52,7 +53,8 @@ impl Admission {
         if let Some(what) = device.content()?.filter(|_| !force) {
             return Err(Refusal::HasData { path: path.to_owned(), what }.into());
         }
-        // A rebuild or copy writes the records of all rows before any of them counts. New columns read as zeros at once.
+        // A rebuild or copy writes the records of all rows before any of them is used. New columns, however, read as
+        // zeros immediately.
         if self.part == Part::Columns {
             device.clear_records(self.zones)?;
             device.sync()?;
@@ -62,10 +64,10 @@ impl Admission {
 }
 
 impl Array {
-    /// The conditions for files that are to become members.
+    /// Returns the requirements for files that are to become members.
     ///
     /// # Errors
-    /// The array cannot have such members now, or has some of the files already, or files are given twice.
+    /// The array cannot have such members now, some of the files are already members, or a file is given twice.
     pub fn admission(&self, part: Part, paths: &[PathBuf]) -> Result<Admission> {
         self.check_part(part, paths.len())?;
         for (index, path) in paths.iter().enumerate() {
@@ -108,10 +110,10 @@ impl Array {
         }
     }
 
-    /// Makes files members, for the part for which they were prepared.
+    /// Adds files as members, for the purpose for which they were prepared.
     ///
     /// # Errors
-    /// The array cannot have such members any more, or failed.
+    /// The array can no longer have such members, or it failed.
     pub fn admit(&mut self, members: Vec<NewMember>) -> Result<()> {
         let Some(part) = members.first().map(|member| member.part) else { return Ok(()) };
         if part == Part::Columns {
@@ -119,7 +121,7 @@ impl Array {
         }
         self.check_part(part, members.len())?;
         if part == Part::Columns {
-            // Entries of the journal count cells as they are now: none of them may be replayed.
+            // Journal entries use the current numbering of cells, so they must not be replayed after this change.
             self.sync_members()?;
         }
         let added: Vec<MemberId> = members.into_iter().map(|member| self.add_device(member.device)).collect();
@@ -142,7 +144,7 @@ impl Array {
         self.save_config()
     }
 
-    /// A device whose part the caller saves with the configuration.
+    /// Adds a device. The caller assigns its purpose and saves the configuration.
     fn add_device(&mut self, mut device: Device) -> MemberId {
         device.member = self.config.next_member;
         self.config.next_member += 1;
@@ -151,7 +153,7 @@ impl Array {
         self.config.next_member - 1
     }
 
-    /// Admits files without letting others use the array meanwhile.
+    /// Prepares and admits files in one call. No other operation can use the array while it runs.
     pub(crate) fn add_members(&mut self, part: Part, paths: &[PathBuf], force: bool) -> Result<()> {
         let admission = self.admission(part, paths)?;
         let members: Result<Vec<_>> = paths.iter().map(|path| admission.prepare(path, force)).collect();

@@ -1,10 +1,13 @@
-//! Rows that were never written: written whole, once, in place and without the journal.
+//! Writes of new rows, which were never written before: each is written whole, once, in place and without the
+//! journal.
 //!
-//! The journal protects what a row had before. These rows had nothing: [open rows](super::open_rows) tell a start after a crash to clear
-//! them, so that writes that were not acknowledged are lost as if they had not happened.
+//! The journal protects the previous content of a row, but new rows have none. After a crash, [open
+//! rows](super::open_rows) tell startup which rows to clear. Writes that were not acknowledged are therefore lost as
+//! if they had not happened.
 //!
-//! This begins when staged writes fill the journal. Up to there, a flush is one commit: atomic, and with one sync, where open rows need a
-//! save of the configuration. From there to the next flush, whole rows go this way; all other blocks are committed through the journal.
+//! Rows are written this way once staged writes fill the journal. Until then, a flush is a single commit: it is
+//! atomic and needs one sync, whereas open rows require a save of the configuration. From then until the next flush,
+//! whole rows are written this way, and all other blocks are committed through the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,14 +17,15 @@ use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::member::Extents;
 
-/// Rows that are opened behind those of a writer, at least and at most.
+/// Minimum and maximum number of rows that are opened ahead of a writer.
 const ROWS_AHEAD: Range<u64> = 32 * ZONE_ROWS..256 * ZONE_ROWS;
 
-/// How rows are written that were never written before.
+/// State of the writes of new rows.
 pub(super) struct NewRows {
-    /// Rows that are started together until a flush: a zone, which a member writes in one transfer. 0: the journal has all writes.
+    /// Number of rows that are started together between flushes. By default this is a zone, which a member writes in
+    /// one transfer. If it is 0, all writes go through the journal.
     pub(super) unit: u64,
-    /// The least and the most rows that are opened behind those of a writer.
+    /// Minimum and maximum number of rows that are opened ahead of a writer.
     pub(super) ahead: Range<u64>,
     /// Rows that were started and are not acknowledged. All of them are open.
     pub(super) started: Extents,
@@ -34,23 +38,23 @@ impl Default for NewRows {
 }
 
 impl Array {
-    /// From now on all writes go through the journal, except for those of whole rows that the caller itself starts.
+    /// Routes all further writes through the journal, except for writes of whole rows that the caller starts itself.
     pub(crate) fn journal_new_rows(&mut self) {
         self.new_rows.unit = 0;
     }
 
-    /// Starts new rows in smaller units, and opens fewer of them, for arrays that are smaller than a zone's worth of anything.
+    /// Sets a smaller unit and a smaller number of rows to open ahead, for test arrays with few rows.
     #[cfg(test)]
     pub(crate) fn set_new_rows(&mut self, unit: u64, ahead: Range<u64>) {
         (self.new_rows.unit, self.new_rows.ahead) = (unit, ahead);
     }
 
-    /// Whether rows were started that are not acknowledged.
+    /// Returns true if some rows were started and are not acknowledged.
     pub(super) fn has_new_rows(&self) -> bool {
         !self.new_rows.started.is_empty()
     }
 
-    /// Rows that were never written and whose blocks are all staged.
+    /// Returns the rows that were never written and whose blocks are all staged.
     fn staged_new_rows(&mut self) -> Result<Extents> {
         self.start_computed()?;
         let layout = self.config.layout;
@@ -67,7 +71,7 @@ impl Array {
         Ok(new)
     }
 
-    /// Starts to write whole units of staged rows that were never written, and opens these rows and those beside them first.
+    /// Opens new rows that are staged, and rows after them, and then starts to write the staged rows in whole units.
     pub(super) fn start_new_rows(&mut self) -> Result<()> {
         let unit = self.new_rows.unit;
         if unit == 0 {
@@ -87,7 +91,7 @@ impl Array {
         Ok(())
     }
 
-    /// Starts to write those of these staged rows that are open.
+    /// Starts to write the given staged rows, except for rows that are not open.
     fn start_open_rows(&mut self, rows: &Extents) -> Result<()> {
         let layout = self.config.layout;
         let is_open = |row: &u64| self.config.open_rows.contains(*row);
@@ -110,7 +114,8 @@ impl Array {
         Ok(())
     }
 
-    /// Makes rows that were started durable, and takes them out of the open rows. Staged blocks that remain are for the journal.
+    /// Makes started rows durable, and removes them from the open rows. Blocks that are still staged afterwards must
+    /// go through the journal.
     pub(super) fn acknowledge_new_rows(&mut self) -> Result<()> {
         if !self.has_new_rows() {
             return Ok(());
@@ -122,7 +127,8 @@ impl Array {
         self.close_rows(&journalled)
     }
 
-    /// Waits for new rows and commits after which these blocks can be read, or finds them staged.
+    /// Waits for writes of new rows and for commits until these blocks can be read, and closes the open zone if it
+    /// contains some of them.
     pub(super) fn finish_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
         self.end_filling_of(blocks);
         if self.has_new_rows() { self.finish_rows_of(blocks) } else { self.finish_commits_of(blocks) }

@@ -1,11 +1,11 @@
-//! Rows that the superblocks name as open: they may hold writes without the journal that are not acknowledged.
+//! Rows that the superblocks list as open: they may contain writes that bypass the journal and are not acknowledged.
 //!
-//! 1. A row is opened, durably on the members, before its first write begins, and only if it was never written.
-//! 2. A row is closed when what was written to it is durable, in the save of the configuration that acknowledges it: all rows that were
-//!    written since the last save at once.
-//! 3. No commit through the journal writes an open row: it closes the row first. So an open row has nothing that was acknowledged, and the
-//!    journal's replay does not meet it.
-//! 4. A start after a crash clears open rows, whatever is in them, and closes them.
+//! 1. A row is opened durably on the members before its first write begins, and only if it was never written.
+//! 2. A row is closed when its writes are durable, by the save of the configuration that acknowledges them. Each save
+//!    acknowledges all rows that were written since the previous save.
+//! 3. A commit through the journal never writes an open row: it closes the row first. An open row therefore contains
+//!    no acknowledged writes, and a replay of the journal does not touch it.
+//! 4. Startup after a crash clears all open rows, regardless of their content, and closes them.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,18 +16,19 @@ use crate::geometry::ZONE_ROWS;
 use crate::integrity::{CellState, RowState};
 use crate::member::{Config, Extents};
 
-/// Rows whose records are read at once to find out whether they can be opened.
+/// Number of rows whose records are read in one batch to find out whether the rows can be opened.
 const ROWS_EXAMINED: u64 = 64 * ZONE_ROWS;
 
 impl RowState {
-    /// Whether no member has anything of the row. A write leaves a record on more members than may be lost.
+    /// Returns true if no member has content of the row. A write leaves a record on more members than may be lost, so
+    /// missing members do not matter.
     pub(super) fn is_new(&self) -> bool {
         self.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing))
     }
 }
 
 impl Array {
-    /// The end of the rows at the beginning of a range that were never written.
+    /// Returns the end of the never-written rows at the beginning of a range.
     fn end_of_new_rows(&mut self, rows: Range<u64>) -> u64 {
         for start in rows.clone().step_by(ROWS_EXAMINED as usize) {
             let part = start..rows.end.min(start + ROWS_EXAMINED);
@@ -43,15 +44,17 @@ impl Array {
         rows.end
     }
 
-    /// So many rows are opened behind those of a writer: more for one that has written much since the last time, so that it seldom waits,
-    /// and few enough that a start after a crash soon has looked at them.
+    /// Returns the number of rows to open ahead of a writer. A writer that has written much since the last save gets
+    /// more rows, and therefore seldom waits. The maximum keeps startup after a crash short, because it examines all
+    /// open rows.
     fn rows_ahead(&self) -> u64 {
         let range = &self.new_rows.ahead;
         (2 * self.new_rows.started.len()).clamp(range.start, range.end)
     }
 
-    /// The open rows without those that were started. These ranges go on behind them, and also behind rows that are to be written through
-    /// the journal; without a start, there is no writer who needs them.
+    /// Returns the open rows that remain when the started rows are removed. A range with started rows continues after
+    /// the last of them, and after rows that are to be written through the journal. Without a started row, no writer
+    /// needs such a range, and it is dropped if it contains rows for the journal.
     fn rest_of_open_rows(&self, journalled: &BTreeSet<u64>) -> Vec<Range<u64>> {
         let mut rest = vec![];
         for range in self.config.open_rows.ranges() {
@@ -66,7 +69,8 @@ impl Array {
         rest
     }
 
-    /// Opens these runs of rows, none of which was ever written, and rows behind them. Runs for which there is no room stay closed.
+    /// Opens these runs of rows, which were never written, and rows after them. If the configuration has no room for
+    /// all runs, some of them stay closed.
     pub(super) fn open_rows(&mut self, runs: &Extents) -> Result<()> {
         if runs.ranges().iter().all(|run| self.config.open_rows.contains_range(run)) {
             return Ok(());
@@ -84,15 +88,17 @@ impl Array {
         self.replace_open_rows(open)
     }
 
-    /// The end of the rows that are opened for a writer who goes on at row `next`, and for whom those before `open` are. None of them was
-    /// ever written, or is to be written through the journal.
+    /// Returns the end of the rows to open for a writer that continues at row `next` and already has the rows before
+    /// `open`. The additional rows were never written, and they are not in `journalled`, the rows to be written
+    /// through the journal.
     fn end_of_rows_ahead(&mut self, next: u64, open: u64, journalled: &BTreeSet<u64>) -> u64 {
         let end = (next + self.rows_ahead()).min(self.config.layout.rows).max(open);
         let end = journalled.range(open..end).next().map_or(end, |row| *row);
         self.end_of_new_rows(open..end)
     }
 
-    /// Reads the records of rows that will be opened next, when half of the open ones are used: the writer must not wait for them then.
+    /// Reads the records of the rows that will be opened next, as soon as half of the open rows are used. The writer
+    /// then does not have to wait for these reads.
     pub(super) fn read_records_of_next_rows(&mut self) {
         for range in self.config.open_rows.ranges().to_vec() {
             let middle = range.start + (range.end - range.start) / 2;
@@ -103,8 +109,8 @@ impl Array {
         }
     }
 
-    /// Acknowledges what was written to open rows, and closes them and those of rows that are to be written through the journal. Rows behind
-    /// them are open afterwards: a writer who goes on needs no further save.
+    /// Acknowledges the writes to open rows, and closes these rows and the rows that are to be written through the
+    /// journal. The rows after them are open afterwards, so a sequential writer needs no further save.
     pub(super) fn close_rows(&mut self, journalled: &BTreeSet<u64>) -> Result<()> {
         let mut open = Extents::default();
         for range in self.rest_of_open_rows(journalled) {
@@ -116,7 +122,7 @@ impl Array {
         self.replace_open_rows(open)
     }
 
-    /// Makes all rows that were started durable, and then the open rows those that are named.
+    /// Makes all started rows durable, and then saves a new list of open rows.
     fn replace_open_rows(&mut self, open: Extents) -> Result<()> {
         if !self.new_rows.started.is_empty() {
             self.sync_members()?;
@@ -126,7 +132,7 @@ impl Array {
         self.save_config()
     }
 
-    /// After a crash: clears the rows that were open. The caller saves the configuration, in which none is.
+    /// Clears the rows that were open at a crash. The caller saves the configuration, which then lists no open rows.
     pub(super) fn clear_open_rows(&mut self) -> Result<()> {
         for range in self.config.open_rows.ranges().to_vec() {
             for start in range.clone().step_by(ROWS_EXAMINED as usize) {
@@ -134,7 +140,7 @@ impl Array {
                 self.clear_rows(&rows)?;
             }
         }
-        // Only now: a save in between must name them.
+        // The list is cleared only now: a save during the loop must still contain these rows.
         self.config.open_rows = Extents::default();
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! A zone whose free rows get their blocks one by one, and are then written as one transfer of each member.
+//! A zone whose free rows receive their blocks individually. The rows are then written with one transfer per member.
 //!
-//! The blocks stay where their writer had them, until a [worker](super::zone_worker) brings them to the transfers.
+//! The blocks stay in the buffers of their writer until a [worker](super::zone_worker) copies them into the
+//! transfers.
 
 use jetcell_vfs::IoBuffer;
 
@@ -11,45 +12,46 @@ use crate::error::Result;
 use crate::geometry::{Layout, ZONE_ROWS};
 use crate::shared_block::SharedBlock;
 
-/// Records are read this many zones before they are needed: reads wait behind the writes that are under way.
+/// Number of zones for which records are read ahead. Reads wait for the writes in flight, so records are read early.
 const ZONES_AHEAD: u64 = 24;
 
-/// Zones whose records are read at once.
+/// Interval in zones at which records are read ahead.
 const ZONES_AT_ONCE: u64 = 4;
 
-/// Bytes of shared buffers, at most. One block keeps all of its buffer, of which others may have been replaced.
+/// Maximum total size of the shared buffers of a zone, in bytes. A single block keeps its whole buffer in memory,
+/// even if the other blocks of the buffer were replaced.
 const MOST_SHARED: usize = 32 << 20;
 
-/// Rows of a zone, and the content of their blocks, as far as it is known.
+/// Rows of a zone, and the content of the blocks that were written so far.
 pub(crate) struct OpenZone {
     layout: Layout,
-    /// In ascending order.
+    /// Rows in ascending order.
     rows: Vec<u64>,
-    /// By row and column.
+    /// Content by row and column.
     blocks: Vec<Option<SharedBlock>>,
-    /// Bytes of buffers that were given away for blocks of the zone.
+    /// Total size of the buffers that were taken over for blocks of the zone, in bytes.
     shared: usize,
 }
 
 impl OpenZone {
-    /// The place of a block in `blocks`. `None`: it is in another row.
+    /// Returns the index of a block in `blocks`, or `None` if the block is in another row.
     fn place(&self, block: u64) -> Option<usize> {
         let (row, column) = self.layout.locate(block);
         let index = self.rows.binary_search(&row).ok()?;
         Some(index * self.layout.data_columns() + column)
     }
 
-    /// Whether a block of the array is in one of the rows.
+    /// Returns true if a block of the array is in one of the rows.
     pub fn has(&self, block: u64) -> bool {
         self.place(block).is_some()
     }
 
-    /// The content of a block of the array, if it was put there.
+    /// Returns the content of a block of the array, if it was set.
     pub fn block(&self, block: u64) -> Option<&SharedBlock> {
         self.blocks[self.place(block)?].as_ref()
     }
 
-    /// Gives a block its content. Returns what it had.
+    /// Sets the content of a block. Returns its previous content.
     ///
     /// # Panics
     /// The block is in another row.
@@ -58,8 +60,8 @@ impl OpenZone {
         self.blocks[place].replace(content)
     }
 
-    /// Takes a buffer over for blocks of the zone, and leaves another one of its length and capacity, with any content. `None`: its content
-    /// must be copied.
+    /// Takes over a buffer for blocks of the zone, and replaces it by a buffer of the same length and capacity with
+    /// arbitrary content. Returns `None` if the content must be copied instead.
     pub(super) fn share(&mut self, buffers: &mut Buffers, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         let bytes = buffer.capacity();
         if bytes < SHORTEST || self.shared + bytes > MOST_SHARED {
@@ -71,7 +73,7 @@ impl OpenZone {
         Some(SharedBlock::all_of(std::mem::replace(buffer, other)))
     }
 
-    /// Blocks that have content.
+    /// Returns the blocks that have content.
     pub fn into_blocks(self) -> impl Iterator<Item = (u64, SharedBlock)> {
         let OpenZone { layout, rows, blocks, .. } = self;
         let cells = rows
@@ -80,7 +82,7 @@ impl OpenZone {
         cells.zip(blocks).filter_map(|(block, content)| Some((block, content?)))
     }
 
-    /// The rows, whose blocks all have their content.
+    /// Returns the rows, whose blocks must all have content.
     fn into_rows(self) -> Vec<FreeRow> {
         let columns = self.layout.data_columns();
         let mut blocks = self.blocks.into_iter().map(|block| block.expect("the zone is full"));
@@ -89,7 +91,8 @@ impl OpenZone {
 }
 
 impl Array {
-    /// Opens rows of one zone that nothing refers to, in ascending order. Their blocks have no content yet. `None`: cells have copies.
+    /// Opens rows of one zone, in ascending order, to which nothing refers. Their blocks have no content yet. Returns
+    /// `None` if cells have copies.
     pub(crate) fn open_zone(&mut self, rows: Vec<u64>) -> Option<OpenZone> {
         if self.code.copies() != 1 {
             return None;
@@ -99,15 +102,15 @@ impl Array {
         Some(OpenZone { layout, rows, blocks, shared: 0 })
     }
 
-    /// Takes a buffer of a caller over for blocks of a zone. See [`OpenZone::share`].
+    /// Takes over a buffer of a caller for blocks of a zone. See [`OpenZone::share`].
     pub(crate) fn share(&mut self, zone: &mut OpenZone, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         zone.share(&mut self.buffers, buffer)
     }
 
-    /// Starts to write the rows of a zone, whose blocks all have their content. See [`Array::start_free_rows`].
+    /// Starts to write the rows of a zone, whose blocks must all have content. See [`Array::start_free_rows`].
     ///
     /// # Errors
-    /// The array failed. No write of free rows is under way then.
+    /// The array failed. No write of free rows is in flight then.
     pub(crate) fn start_open_zone(&mut self, open: OpenZone) -> Result<()> {
         let zone = open.rows[0] / ZONE_ROWS;
         self.prepare_free_rows(&open.rows)?;

@@ -1,4 +1,5 @@
-//! What a write of some columns changes in a row: their blocks, and its parity, by the cheapest way that its blocks permit.
+//! Determines what a write of some columns changes in a row: the blocks of the columns, and the parity. The parity is
+//! computed by the cheapest method that the state of the row permits.
 
 use jetcell_vfs::IoBuffer;
 
@@ -8,23 +9,23 @@ use crate::error::Result;
 use crate::geometry::{BLOCK, MAX_DATA_COLUMNS};
 use crate::integrity::{BlockRecord, CellState, RowState};
 
-/// How the new parity of a row is found.
+/// Method for computing the new parity of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// Not at all: no member has parity of the row.
+    /// None: no member has parity of the row.
     Nothing,
-    /// From the new columns alone, because they are all columns.
+    /// From the new columns alone, because all columns are new.
     New,
     /// From the old parity and the changes of the columns (read-modify-write).
     Changes,
     /// From the new columns and all others (reconstruct-write).
     OtherColumns,
-    /// From the new columns and all others, some of which have to be recovered.
+    /// From the new columns and all others, some of which must be recovered.
     Recovery,
 }
 
 impl Array {
-    /// The way to the new parity that needs the fewest transfers and that the state of the row permits, and the cells that it reads.
+    /// Returns the method with the fewest transfers that the state of the row permits, and the cells that it reads.
     fn way(&self, state: &RowState, is_new: impl Fn(usize) -> bool) -> (Way, Vec<usize>) {
         let (cells, parities) = (state.cells.len(), self.code.parities());
         let data = self.code.data_columns(cells);
@@ -40,7 +41,7 @@ impl Array {
         let is_readable =
             |cell: &usize| matches!(state.cells[*cell], CellState::Written(_) | CellState::Empty);
         let (new, others): (Vec<usize>, Vec<usize>) = (0..data).partition(|column| is_new(*column));
-        // Transfers: read-modify-write reads and writes the columns and the parity, reconstruct-write touches each cell once.
+        // Read-modify-write reads and writes the columns and the parity. Reconstruct-write transfers each cell once.
         let is_cheaper = 2 * (count + parities) <= data + parities;
         if is_cheaper && new.iter().chain(&parity).all(is_readable) {
             return (Way::Changes, [new, parity].concat());
@@ -51,7 +52,7 @@ impl Array {
         (Way::Recovery, (0..cells).collect())
     }
 
-    /// Reads what the writes of these rows need, from all members at the same time.
+    /// Reads the blocks that the writes of these rows need, from all members concurrently.
     pub(super) fn fetch_for_plans(&mut self, rows: &[(u64, NewColumns)]) {
         let mut places = vec![];
         for (row, columns) in rows {
@@ -62,7 +63,7 @@ impl Array {
         self.fetch(places);
     }
 
-    /// The new content of all cells that a write of some columns changes.
+    /// Returns the new content of all cells that a write of some columns changes.
     pub(super) fn plan(&mut self, row: u64, new: &NewColumns) -> Result<Vec<CellWrite>> {
         let state = self.row_state(row);
         let cells = state.cells.len();
@@ -75,7 +76,8 @@ impl Array {
         let record = |cell: usize, tags: [u8; MAX_DATA_COLUMNS], block: &[u8]| {
             BlockRecord::new(array, row, layout.stored_cell(cell), generation, tags, block)
         };
-        // The checksums first: they read one block after the other, as memory is read fastest, and parity finds all in the cache.
+        // Checksums are computed first: they read the blocks one after the other, which is the fastest way to read
+        // memory. The parity computation then finds all blocks in the cache.
         let mut writes = vec![];
         for (column, block) in new {
             let lost: Vec<usize> = (column * copies..(column + 1) * copies)
@@ -106,7 +108,7 @@ impl Array {
         Ok(writes)
     }
 
-    /// The new parity of a row. Parity without a member is left out.
+    /// Computes the new parity of a row. Parity blocks without a member are `None`.
     fn new_parity(
         &mut self,
         row: u64,
@@ -134,7 +136,7 @@ impl Array {
                 self.counters.defects += defects;
                 return Ok(parity);
             }
-            // A block that the state of the row does not show as damaged.
+            // The state of the row did not show that this block is damaged.
             defects += 1;
         }
         let others = if way == Way::Recovery { None } else { self.other_columns(row, state, new, data) };
@@ -160,7 +162,8 @@ impl Array {
         Ok(cells.split_off(data).into_iter().map(Some).collect())
     }
 
-    /// Parity by its old content and the changes. `None` if a block that this needs is not right.
+    /// Computes parity from its old content and the changes. Returns `None` if a block that this needs is missing or
+    /// damaged.
     fn changed_parity(
         &mut self,
         row: u64,
@@ -187,7 +190,8 @@ impl Array {
         Some(parity)
     }
 
-    /// The data columns that are not written anew, with room for those that are. `None` if one of them is not right.
+    /// Reads the data columns that are not overwritten. The overwritten columns are zeroed buffers. Returns `None` if
+    /// a column is missing or damaged.
     fn other_columns(
         &mut self,
         row: u64,

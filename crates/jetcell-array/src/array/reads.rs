@@ -1,4 +1,4 @@
-//! Reads for callers: in batches, from all members at the same time.
+//! Reads for callers, in batches, from all members concurrently.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,47 +9,49 @@ use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 use crate::integrity::{BlockRecord, CellState, RowState};
 
-/// Blocks that are read for a caller at once.
+/// Number of blocks that are read for a caller in one batch.
 const BATCH: usize = 2048;
-/// The same while members are missing: for each of them, the other blocks of its row may have to be read.
+/// Number of blocks in a batch while members are missing. For each missing block, all other blocks of its row may
+/// have to be read.
 const DEGRADED_BATCH: usize = 512;
 
-/// Blocks from which on a read is taken for a part of a longer one.
+/// Minimum number of blocks of a read that is assumed to be part of a sequential read.
 const LONG_READ: usize = 64;
 
-/// A block that a member has.
+/// A block to be read from a member.
 struct Wanted {
     place: Place,
     record: BlockRecord,
-    /// Its place in the caller's list.
+    /// Index in the caller's list.
     index: usize,
-    /// The caller has it.
+    /// Whether the caller's buffer has the content.
     is_read: bool,
 }
 
-/// Reads of blocks that a caller will ask for, which were started before.
+/// Reads that were started ahead, of blocks that a caller is expected to request.
 pub(crate) struct ReadAhead {
     reads: UnderWay,
     blocks: Vec<u64>,
     batch: Batch,
-    /// [`RecordCache::changes`](super::records::RecordCache::changes) when they were started.
+    /// Value of [`RecordCache::changes`](super::records::RecordCache::changes) when the reads were started.
     changes: u64,
 }
 
-/// How the blocks of a batch can be read, by their places in the caller's list.
+/// Plan for reading a batch of blocks, by their indices in the caller's list.
 #[derive(Default)]
 struct Batch {
     wanted: Vec<Wanted>,
     /// Blocks that were never written.
     empty: Vec<usize>,
-    /// Blocks whose row must be looked at, by row: cells with their places in the list.
+    /// Blocks that must be read individually or recovered, by row: cells with their indices in the list.
     doubtful: BTreeMap<u64, Vec<(usize, usize)>>,
 }
 
 impl Array {
-    /// Starts to read blocks of the array. It may be used before they are asked for: what has changed then is read again.
+    /// Starts to read blocks of the array. The array may be used before the blocks are requested: blocks that have
+    /// changed by then are read again.
     pub(crate) fn start_read(&mut self, blocks: &[u64]) -> ReadAhead {
-        // The reads that follow say what is wrong with an array.
+        // Errors are not reported here: the subsequent reads report them.
         let can_read = self.finish_writes_of(blocks).is_ok() && self.check_running().is_ok();
         let blocks = if can_read { blocks } else { &[] };
         self.records.trim();
@@ -68,7 +70,7 @@ impl Array {
         ReadAhead { reads, blocks: blocks.to_vec(), batch, changes: self.records.changes() }
     }
 
-    /// Reads blocks of the array, each into a buffer of its own. Some may be under way already.
+    /// Reads blocks of the array, each into its own buffer. Some of the reads may already be in flight.
     pub(super) fn read_blocks(
         &mut self,
         blocks: &[u64],
@@ -93,7 +95,7 @@ impl Array {
         self.row_states(&rows)
     }
 
-    /// Blocks that are staged are left out.
+    /// Plans the reads of a batch. Staged blocks are left out.
     fn batch(&mut self, blocks: &[u64], states: &BTreeMap<u64, RowState>) -> Batch {
         let mut batch = Batch::default();
         for (index, block) in blocks.iter().enumerate() {
@@ -165,7 +167,8 @@ impl Array {
             doubtful.entry(row).or_default().push((cell, wanted.index));
         }
         self.read_doubtful(doubtful, buffers)?;
-        // Some may have been written since the reads were planned.
+        // Staged blocks are newer than the blocks on the members. Some may have been written after the reads were
+        // planned.
         for (block, buffer) in blocks.iter().zip(buffers) {
             if let Some(staged) = self.staged.get(block) {
                 buffer.copy_from_slice(staged);
@@ -174,7 +177,7 @@ impl Array {
         Ok(())
     }
 
-    /// Reads what the batch did not bring, row by row.
+    /// Reads the blocks that the batch did not supply, row by row.
     fn read_doubtful(
         &mut self,
         doubtful: BTreeMap<u64, Vec<(usize, usize)>>,

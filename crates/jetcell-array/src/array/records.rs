@@ -1,4 +1,4 @@
-//! Records of zones in memory.
+//! Cache of the records of zones.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -14,28 +14,31 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RECORD, RecordSlot};
 use crate::member::{Device, Extents};
 
-/// Record blocks that are kept.
+/// Maximum number of cached record blocks.
 const CAPACITY: usize = 4096;
 
-/// Reads ahead of records that are kept, at most: of several sequences, each of which may have ended.
+/// Maximum number of reads ahead of records that are retained. They belong to several sequential writers, any of
+/// which may have stopped.
 const MOST_AHEAD: usize = 8;
 
-/// Record blocks by device and zone. Newer than the members only while an operation writes them.
+/// Record blocks by device and zone. A cached block differs from the block on its member only while an operation
+/// writes it.
 #[derive(Default)]
 pub(crate) struct RecordCache {
     blocks: BTreeMap<(usize, u64), IoBuffer>,
-    /// In the order in which they were read.
+    /// Keys in the order in which the blocks were read.
     order: VecDeque<(usize, u64)>,
-    /// Zones whose records are being written: the members do not have them yet.
+    /// Zones whose records are being written, so the members do not have them yet.
     held: BTreeSet<u64>,
-    /// Records of zones that are being read before they are needed, in the order of the reads. All that changes records in memory has them
-    /// there first, so these are dropped when others of these zones come, or are forgotten.
+    /// Reads ahead of records, in the order in which they were started. An operation loads records into the cache
+    /// before it changes them. Therefore, a read ahead is dropped when records of its zones are inserted or
+    /// forgotten.
     ahead: Vec<(Range<u64>, UnderWay)>,
-    /// How often records were changed or forgotten.
+    /// Number of times that records were changed or forgotten.
     changes: u64,
-    /// Rows that count as never written, whatever members say.
+    /// Rows that are treated as never written, regardless of the records on the members.
     hidden: Extents,
-    /// Also of zones whose records are not in memory.
+    /// Generations of zones, including zones whose records are not cached.
     generations: ZoneGenerations,
 }
 
@@ -44,18 +47,18 @@ impl RecordCache {
         self.blocks.contains_key(&(device, zone))
     }
 
-    /// The records of a zone, if they are in memory.
+    /// Returns the records of a zone if they are cached.
     pub fn block(&self, device: usize, zone: u64) -> Option<&[u8]> {
         self.blocks.get(&(device, zone)).map(|block| &block[..])
     }
 
-    /// The records that are being read, of all reads that have one of these zones.
+    /// Removes and returns all reads ahead that include one of these zones.
     fn take_ahead(&mut self, zones: &BTreeSet<u64>) -> Vec<UnderWay> {
         let needed = self.ahead.extract_if(.., |(ahead, _)| zones.range(ahead.clone()).next().is_some());
         needed.map(|(_, reads)| reads).collect()
     }
 
-    /// Makes rows count as never written. No records may be in memory yet.
+    /// Treats rows as never written from now on. No records may be cached yet.
     pub fn hide(&mut self, rows: Extents) {
         self.hidden = rows;
     }
@@ -75,19 +78,20 @@ impl RecordCache {
         self.ahead.retain(|(ahead, _)| !ahead.contains(&zone));
     }
 
-    /// How often records were changed or forgotten. While it stays the same, what follows from records does, too.
+    /// Returns the number of times that records were changed or forgotten. While it is unchanged, everything derived
+    /// from records remains valid.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// A block that is in memory, to change it.
+    /// Returns a cached block for modification.
     pub fn block_mut(&mut self, key: (usize, u64)) -> Option<&mut [u8]> {
         self.changes += 1;
         self.generations.remove(key.1);
         self.blocks.get_mut(&key).map(|block| &mut block[..])
     }
 
-    /// Records of a zone that are about to be written. They are in memory from now on.
+    /// Replaces the records of a zone by those that are about to be written. They are cached from now on.
     pub fn replace(&mut self, key: (usize, u64), records: &[u8]) {
         match self.block_mut(key) {
             Some(block) => block.copy_from_slice(records),
@@ -95,40 +99,40 @@ impl RecordCache {
         }
     }
 
-    /// The generation of the next write of a zone, all rows together. `None`: it follows from the records.
+    /// Returns the generation of the next write of a whole zone, or `None` if it must be derived from the records.
     pub fn next_generation(&self, zone: u64) -> Option<u64> {
         self.generations.next(zone)
     }
 
-    /// Remembers that the records of a zone, which were replaced just now, have all the same generation.
+    /// Remembers that all records of a zone, which were just replaced, have the same generation.
     pub fn set_generation(&mut self, zone: u64, generation: u64) {
         self.generations.insert(zone, generation);
     }
 
-    /// A device is added, so that records are in more places.
+    /// Forgets all generations, because a device was added and there are records on more devices.
     pub fn forget_generations(&mut self) {
         self.generations.clear();
     }
 
-    /// Makes the records of zones the last ones that are forgotten.
+    /// Makes the records of zones the last ones in the order of eviction.
     fn keep_longest(&mut self, zones: &Range<u64>) {
         let (kept, others) = self.order.drain(..).partition(|(_, zone)| zones.contains(zone));
         self.order = others;
         self.order.extend::<VecDeque<_>>(kept);
     }
 
-    /// Keeps the records of zones until they are released.
+    /// Pins the records of zones until they are released.
     pub fn hold(&mut self, zones: &BTreeSet<u64>) {
         self.held.extend(zones);
     }
 
-    /// The members have the records of these zones.
+    /// Unpins the records of zones, which are now on the members.
     pub fn release(&mut self, zones: &BTreeSet<u64>) {
         self.held.retain(|zone| !zones.contains(zone));
     }
 
-    /// Forgets the oldest blocks that are not held. Called between operations, as an operation may have changed blocks that it still has
-    /// to write.
+    /// Evicts the oldest blocks that are not pinned. It is called between operations only, because an operation may
+    /// have changed blocks that it has not written yet.
     pub fn trim(&mut self) {
         for _ in 0..self.order.len() {
             if self.blocks.len() <= CAPACITY {
@@ -143,7 +147,7 @@ impl RecordCache {
         }
     }
 
-    /// Forgets the records of a device.
+    /// Removes the records of a device from the cache.
     pub fn forget(&mut self, device: usize) {
         self.changes += 1;
         self.generations.clear();
@@ -152,7 +156,7 @@ impl RecordCache {
         self.order.retain(|key| key.0 != device);
     }
 
-    /// Forgets the records of a zone, so that they are read again.
+    /// Removes the records of a zone from the cache. They are read again when they are needed.
     pub fn forget_zone(&mut self, zone: u64) {
         self.changes += 1;
         self.generations.remove(zone);
@@ -163,7 +167,8 @@ impl RecordCache {
 }
 
 impl Array {
-    /// Reads the records of all slots for these rows, as far as they are not in memory. What cannot be read is found later.
+    /// Reads the records of all slots for these rows, unless they are cached. Read errors are ignored here and
+    /// detected later.
     pub(crate) fn load_records_of_rows(&mut self, rows: impl Iterator<Item = u64>) {
         let zones: BTreeSet<u64> = rows.map(|row| row / ZONE_ROWS).collect();
         let ahead = self.records.take_ahead(&zones);
@@ -172,13 +177,14 @@ impl Array {
         self.insert_records(missing);
     }
 
-    /// Starts to read the records of zones that will be needed next. Those that are in memory stay there until then: a writer who begins
-    /// again needs next what was read longest ago.
+    /// Starts to read the records of zones that will be needed next. Cached records of these zones are retained until
+    /// then: a writer that starts again at the beginning needs the records next that were read longest ago.
     pub(super) fn read_records_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |_, _| true);
     }
 
-    /// The same for zones that will be written whole: their records are not needed if their generation is known.
+    /// Starts to read the records of zones that will be written whole, except for zones whose generation is known:
+    /// their records are not needed.
     pub(super) fn read_generations_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |records, zone| records.next_generation(zone).is_none());
     }
@@ -190,7 +196,8 @@ impl Array {
         self.records.keep_longest(&zones);
         let devices = self.devices_with_records();
         let mut missing = zones.start..zones.end.min(self.config.layout.zones());
-        // A writer that needs the first zone of a read waits for all of it, so zones that are known are no part of it.
+        // A writer that needs the first zone of a read waits for the entire read, so known zones at the beginning are
+        // left out.
         let is_missing =
             |array: &Array, zone| is_needed(&array.records, zone) && !array.is_known(&devices, zone);
         while !missing.is_empty() && !is_missing(self, missing.start) {
@@ -209,13 +216,13 @@ impl Array {
         (0..self.config.slots.len()).flat_map(|slot| self.targets(slot)).collect()
     }
 
-    /// Whether the records of a zone are in memory, and say that none of its rows was ever written.
+    /// Returns true if the records of a zone are cached and show that its rows were never written.
     pub(super) fn is_zone_new(&self, zone: u64) -> bool {
         let is_new = |device| self.records.block(device, zone).is_some_and(|block| *block == [0; BLOCK]);
         self.devices_with_records().into_iter().all(is_new)
     }
 
-    /// Whether the records of a zone are in memory, or are being read ahead.
+    /// Returns true if the records of a zone are cached or are being read ahead.
     fn is_known(&self, devices: &BTreeSet<usize>, zone: u64) -> bool {
         self.records.ahead.iter().any(|(ahead, _)| ahead.contains(&zone))
             || devices.iter().all(|device| self.records.has(*device, zone))
@@ -242,7 +249,7 @@ impl Array {
         }
     }
 
-    /// Reads the records of a zone, unless they are in memory.
+    /// Reads the records of a zone, unless they are cached.
     fn load_records(&mut self, device: usize, zone: u64) -> Result<()> {
         let key = (device, zone);
         if !self.records.blocks.contains_key(&key) {
@@ -253,7 +260,7 @@ impl Array {
         Ok(())
     }
 
-    /// The record of a cell on a device.
+    /// Returns the record of a cell on a device.
     pub(crate) fn record(&mut self, device: usize, row: u64, cell: usize) -> RecordSlot {
         let zone = row / ZONE_ROWS;
         if self.load_records(device, zone).is_err() {
@@ -265,15 +272,15 @@ impl Array {
         BlockRecord::decode(bytes, self.config.array, row, self.config.layout.stored_cell(cell))
     }
 
-    /// Changes the record of a cell on a device, in memory; see [`Array::write_records`].
+    /// Changes the cached record of a cell on a device. [`Array::write_records`] writes it.
     pub(crate) fn put_record(&mut self, device: usize, row: u64, record: RecordSlot) -> Result<()> {
         let zone = row / ZONE_ROWS;
         if let Err(error) = self.load_records(device, zone) {
             if self.code.tolerance() == 0 {
-                // The other records of the zone exist only there.
+                // No other member has the other records of the zone.
                 return Err(error);
             }
-            // What could not be read is damaged from now on; the other members have what it takes to recover it.
+            // Unreadable records are marked as damaged. The other members have enough information to recover them.
             let mut block = IoBuffer::zeroed(BLOCK);
             block.fill(0xFF);
             self.records.insert((device, zone), block);
@@ -288,7 +295,7 @@ impl Array {
         Ok(())
     }
 
-    /// The records of a zone as they must be on a device.
+    /// Returns the records of a zone for a device, as they must be on the member.
     pub(crate) fn record_block(&mut self, device: usize, zone: u64) -> Result<&[u8]> {
         self.load_records(device, zone)?;
         Ok(&self.records.blocks[&(device, zone)])
@@ -306,7 +313,7 @@ impl Array {
 
 #[cfg(test)]
 impl Array {
-    /// Generations that are remembered fit the records that the members have.
+    /// Checks that remembered generations match the records on the members.
     pub(crate) fn check_generations(&mut self) {
         self.finish_rows().unwrap();
         let zones: Vec<u64> = self.records.generations.zones().collect();
@@ -323,7 +330,7 @@ impl Array {
 
 #[cfg(test)]
 impl RecordCache {
-    /// Takes the records of a zone out of memory, because others need the room.
+    /// Removes the records of a zone from the cache, like an eviction.
     pub fn evict(&mut self, zone: u64) {
         self.blocks.retain(|key, _| key.1 != zone);
         self.order.retain(|key| key.1 != zone);
@@ -359,7 +366,7 @@ mod tests {
         (zones..2 * zones).for_each(|zone| cache.insert((0, zone), IoBuffer::zeroed(BLOCK)));
         cache.trim();
         assert_eq!((cache.blocks.len(), is_kept(&cache)), (CAPACITY, [false, false, true, false, false]));
-        // Held ones alone may be too many.
+        // Pinned records alone may exceed the capacity.
         cache.hold(&(0..2 * zones).collect());
         (0..CAPACITY as u64).for_each(|zone| cache.insert((1, zone), IoBuffer::zeroed(BLOCK)));
         cache.trim();

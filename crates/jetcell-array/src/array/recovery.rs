@@ -1,9 +1,10 @@
-//! After a crash: the commits in the journal are finished, or forgotten.
+//! Recovery after a crash: the commits in the journal are completed or discarded.
 //!
-//! A commit whose images are all in the journal is written in place again. If some are missing, either the power failed before
-//! the journal was durable, or a member lost what it had acknowledged. In both cases the missing images follow from the others, as
-//! far as the level bears it: the journal is completed first, and then the commit is written in place. If they do not follow, the
-//! commit was never acknowledged and nothing of it is in place; it is forgotten.
+//! A commit whose images are all in the journal is written in place again. If images are missing, either the power
+//! failed before the journal was durable, or a member lost data that it had acknowledged. In both cases the missing
+//! images are recovered from the others, if the level tolerates the loss. The journal is completed first, and then
+//! the commit is written in place. If the images cannot be recovered, the commit was never acknowledged and no part
+//! of it is in place. The commit is then discarded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,37 +18,37 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
 use crate::member::{Image, JournalEntry, MemberId};
 
-/// An image that a device lacked.
+/// A recovered image that a device lacked: device, journal entry and block.
 type Recovered = (usize, JournalEntry, IoBuffer);
 
-/// What the devices have of one commit.
+/// The parts of a commit that were found on the devices.
 #[derive(Default)]
 struct Found {
-    /// Members that have the header, and all members that the commit writes to.
+    /// Members that have the header. `participants` are all members to which the commit writes.
     headers: BTreeSet<MemberId>,
     participants: Vec<MemberId>,
     /// Intact images by device and row.
     images: BTreeMap<(usize, u64), (JournalEntry, IoBuffer)>,
-    /// The cells that the commit writes of each row, and the generation of that write.
+    /// Mask of the cells that the commit writes in each row, and the generation of that write.
     rows: BTreeMap<u64, (u64, u64)>,
 }
 
 impl Found {
-    /// Whether the commit writes a cell.
+    /// Returns true if the commit writes a cell.
     fn writes(&self, row: u64, cell: usize) -> bool {
         self.rows.get(&row).is_some_and(|(cells, _)| cells >> cell & 1 == 1)
     }
 }
 
 impl Array {
-    /// Finishes the last two commits. Earlier ones are in place and durable, because each commit syncs its journal together with
-    /// the blocks of the commit before.
+    /// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its
+    /// journal together with the blocks of the previous commit.
     pub(super) fn replay_journal(&mut self) -> Result<()> {
         let mut commits = self.journalled_commits();
         let Some((number, mut last)) = commits.pop_last() else { return Ok(()) };
         let mut before = commits.remove(&(number - 1));
-        // Blocks of the last commit may be in place already. So it is decided about that one first; then rows of the commit before are
-        // completed as they are after both.
+        // Blocks of the last commit may already be in place, so the last commit is decided first. Rows of the
+        // previous commit are then brought to their state after both commits.
         let images = self.missing_images(&last, before.as_ref(), Some(&last));
         if let Some(images) = images {
             self.complete(number, &mut last, images)?;
@@ -90,7 +91,7 @@ impl Array {
         commits
     }
 
-    /// Journals the recovered images of a commit, so that it is complete whatever happens next.
+    /// Journals the recovered images of a commit. The commit is then complete even if startup is interrupted.
     fn complete(&mut self, sequence: u64, found: &mut Found, recovered: Vec<Recovered>) -> Result<()> {
         let incomplete: BTreeSet<usize> = recovered.iter().map(|(device, ..)| *device).collect();
         for (device, entry, block) in recovered {
@@ -110,21 +111,21 @@ impl Array {
         self.sync_members()
     }
 
-    /// The images that members lack of a commit. `None` if they cannot be recovered.
+    /// Returns the images of a commit that members lack, or `None` if they cannot be recovered.
     fn missing_images(
         &mut self,
         found: &Found,
         earlier: Option<&Found>,
         later: Option<&Found>,
     ) -> Option<Vec<Recovered>> {
-        // The level bears the loss of all slots without a header, or rows of the commit may be unknown here. A member that failed
-        // during the commit may have had the only other entries of a row.
+        // The level must tolerate the loss of all slots without a header. Otherwise some rows of the commit may be
+        // unknown: a member that failed during the commit may have had the only other entries of a row.
         let silent = |slot: &usize| {
             let config = &self.config.slots[*slot];
             let is_concerned =
                 self.device_of(config.member).is_none() || found.participants.contains(&config.member);
             let has_header = |member| self.device_of(member).is_some() && found.headers.contains(&member);
-            // A commit leaves parity of rows out that are not rebuilt: other members alone have entries of them.
+            // A commit omits parity of rows that are not rebuilt yet. Only other members have entries for these rows.
             let lacks_rows = self.code.parities() > 0
                 && self.device_of(config.member).is_none()
                 && config.rebuilt.len() < self.config.layout.zones();
@@ -155,7 +156,7 @@ impl Array {
         let mut lacking = vec![];
         for cell in (0..count).filter(|cell| found.writes(row, *cell) && !is_covered(*cell)) {
             let devices = self.sources(self.config.layout.slot(row, cell), row);
-            // Members that came later were rebuilt with what the commit wrote.
+            // Members that were added later were rebuilt with the content of the commit.
             let is_lacking = |device: &usize| {
                 found.participants.contains(&self.devices[*device].member)
                     && !found.images.contains_key(&(*device, row))
@@ -165,12 +166,13 @@ impl Array {
         if lacking.is_empty() {
             return Some(vec![]);
         }
-        // The row as it is after both commits. Cells that neither writes are in place.
+        // The state of the row after both commits. Cells that neither commit writes are in place.
         let state = self.row_state(row);
         let writer =
             |cell: usize| [later, earlier].into_iter().flatten().find(|commit| commit.writes(row, cell));
         let columns = self.code.data_columns(count);
-        // In place, parity of several commits may be mixed, so that none of it says what members that are missing have.
+        // In place, parity blocks of several commits may be mixed. Their tags do not show which content missing
+        // members have.
         let tags_of = |parity: usize| {
             let mut devices = self.targets(self.config.layout.slot(row, parity));
             let (entry, _) = devices.find_map(|device| writer(parity)?.images.get(&(device, row)))?;
@@ -211,7 +213,7 @@ impl Array {
         Some(lacking.into_iter().map(image).collect())
     }
 
-    /// The content of a cell that a commit wrote: its image, or what a member has that came later.
+    /// Returns the content of a cell that a commit wrote: the image, or the block on a member that was added later.
     fn written_cell(&mut self, row: u64, cell: usize, writer: &Found, state: &RowState) -> Option<IoBuffer> {
         let devices: Vec<usize> = self.sources(self.config.layout.slot(row, cell), row).collect();
         let image = devices.iter().find_map(|device| writer.images.get(&(*device, row)));
@@ -242,7 +244,8 @@ mod tests {
     use crate::Level;
     use crate::test_array::TestArray;
 
-    /// Of a row whose parity is on a member that is being rebuilt, the journal of one other member is the only one that has anything.
+    /// If the parity of a row is on a member that is being rebuilt, only one other member has a journal entry for
+    /// that row.
     #[test]
     fn a_commit_that_was_cut_is_all_or_nothing_while_a_member_is_rebuilt() {
         for (level, members) in [(Level::Raid5, 4), (Level::Raid6, 5), (Level::RaidDp { prime: 17 }, 6)] {
@@ -257,7 +260,7 @@ mod tests {
                 }
                 tested.members.drain(..lost);
                 for round in 0..4 {
-                    // One block of each of some rows.
+                    // One block in each of several rows.
                     let layout = *tested.array().layout();
                     let block =
                         |row: u64| layout.block_at(row, (row + seed) as usize % layout.data_columns());

@@ -1,4 +1,4 @@
-//! Writes of free rows, and of commits in place, that have not ended.
+//! Writes in flight: writes of free rows, and in-place writes of commits.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,41 +9,42 @@ use super::zone_write::{FreeRow, ZoneWrite};
 use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 
-/// Bytes of writes that may be under way.
+/// Maximum number of bytes in flight.
 const MOST_UNDER_WAY: usize = 48 << 20;
 
-/// Threads that compute parity, at most.
+/// Maximum number of threads that compute parity.
 const MOST_WORKERS: usize = 2;
 
 /// A zone whose parity is computed before it is written.
 struct Computed {
     zone: u64,
-    /// The device of each slot when this began.
+    /// Device of each slot when the computation began.
     devices: Vec<usize>,
     by: ComputedBy,
 }
 
 enum ComputedBy {
-    /// The worker with this number.
+    /// The worker with this number computes the parity.
     Worker(usize),
-    /// The caller, which is done.
+    /// The caller has already computed the parity.
     Caller(ZoneWrite, Vec<FreeRow>),
 }
 
-/// A write of rows of some zones.
+/// A write of rows in some zones.
 struct RowWrite {
     zones: BTreeSet<u64>,
-    /// Of a commit, so that all may read these rows. Nothing but their writer refers to free rows.
+    /// Whether the write belongs to a commit, whose rows any caller may read. Free rows, in contrast, are known to
+    /// their writer only.
     is_commit: bool,
     transfers: UnderWay,
 }
 
-/// Writes that have not ended, in the order in which they were started.
+/// Writes that have not completed, in the order in which they were started.
 #[derive(Default)]
 pub(super) struct RowWrites {
     writes: VecDeque<RowWrite>,
     bytes: usize,
-    /// Behind the others. Each worker has one zone at most.
+    /// Zones that come after `writes` in the order. Each worker has at most one of them.
     computed: VecDeque<Computed>,
     workers: Vec<ZoneWorker>,
 }
@@ -53,13 +54,13 @@ impl RowWrites {
         self.writes.is_empty() && self.computed.is_empty()
     }
 
-    /// Whether one of these zones is being written.
+    /// Returns true if one of these zones is being written.
     fn has_any(&self, zones: &BTreeSet<u64>) -> bool {
         self.computed.iter().any(|computed| zones.contains(&computed.zone))
             || self.writes.iter().any(|write| !write.zones.is_disjoint(zones))
     }
 
-    /// Waits for all transfers, whatever becomes of them. What was not started is lost.
+    /// Waits for all transfers, regardless of their result. Zones that were not started are lost.
     pub fn wait(&mut self) {
         self.writes.drain(..).for_each(|write| drop(write.transfers.wait()));
     }
@@ -69,7 +70,7 @@ impl Array {
     /// Waits for all writes of rows.
     ///
     /// # Errors
-    /// The array failed. No write is under way then.
+    /// The array failed. No write is in flight then.
     pub(crate) fn finish_rows(&mut self) -> Result<()> {
         let mut result = Ok(());
         while !self.row_writes.is_empty() {
@@ -78,10 +79,10 @@ impl Array {
         result
     }
 
-    /// Waits for the writes of rows after which these blocks can be read.
+    /// Waits for the writes of rows in the zones of these blocks. The blocks can then be read.
     ///
     /// # Errors
-    /// The array failed. No write is under way then.
+    /// The array failed. No write is in flight then.
     pub(crate) fn finish_rows_of(&mut self, blocks: &[u64]) -> Result<()> {
         if self.row_writes.is_empty() {
             return Ok(());
@@ -91,7 +92,7 @@ impl Array {
         self.finish_rows_in(&zones)
     }
 
-    /// Waits for commits after which these blocks can be read.
+    /// Waits for the commits that write zones of these blocks. The blocks can then be read.
     pub(super) fn finish_commits_of(&mut self, blocks: &[u64]) -> Result<()> {
         let zone = |block: &u64| self.config.layout.locate(*block).0 / ZONE_ROWS;
         let has_any = |write: &RowWrite| {
@@ -110,12 +111,12 @@ impl Array {
         Ok(())
     }
 
-    /// Remembers a write of free rows of these zones until it ends.
+    /// Tracks a write of free rows in these zones until it completes.
     pub(super) fn add_under_way(&mut self, zones: BTreeSet<u64>, transfers: UnderWay) -> Result<()> {
         self.add(RowWrite { zones, is_commit: false, transfers })
     }
 
-    /// Remembers the write of a commit in place until it ends.
+    /// Tracks the in-place write of a commit until it completes.
     pub(super) fn add_commit_under_way(&mut self, zones: BTreeSet<u64>, transfers: UnderWay) -> Result<()> {
         self.add(RowWrite { zones, is_commit: true, transfers })
     }
@@ -139,7 +140,8 @@ impl Array {
         self.finish_in_place(transfers)
     }
 
-    /// Starts to compute the parity of a zone from its rows. It is written when some more have come as far, or when it is waited for.
+    /// Starts to compute the parity of a zone from its rows. The zone is written when several later zones have
+    /// reached this stage, or when an operation waits for it.
     ///
     /// # Errors
     /// The array failed.
@@ -165,11 +167,12 @@ impl Array {
         Ok(())
     }
 
-    /// A worker that has no zone, after the first zone was started if all have one. `None`: the system starts no thread.
+    /// Returns an idle worker. If all workers are busy, the write of the oldest zone is started first. Returns `None`
+    /// if the system cannot start a thread.
     fn free_worker(&mut self) -> Result<Option<usize>> {
         let RowWrites { computed, workers, .. } = &mut self.row_writes;
         if workers.len() < self.threads.min(MOST_WORKERS) {
-            // Without the thread, it takes longer.
+            // If no thread can be started, the caller computes the parity, which takes longer.
             workers.extend(ZoneWorker::start());
         }
         if computed.len() >= workers.len() {
@@ -184,7 +187,7 @@ impl Array {
         Ok((0..workers.len()).find(is_free))
     }
 
-    /// Starts to write all zones whose parity was computed. From then on, the records in memory tell what was written.
+    /// Starts to write all zones whose parity was computed. The cached records then reflect these writes.
     pub(super) fn start_computed(&mut self) -> Result<()> {
         while !self.row_writes.computed.is_empty() {
             self.start_first_computed()?;
@@ -203,7 +206,7 @@ impl Array {
         let write = if self.sole_devices().as_ref() == Some(&devices) {
             self.start_filled(&devices, vec![write])
         } else {
-            // A member failed or was replaced meanwhile.
+            // A member failed or was replaced while the parity was computed.
             self.start_in_any_state(&rows)?
         };
         self.keep_blocks(rows);
@@ -228,7 +231,7 @@ mod tests {
         zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS
     }
 
-    /// Blocks of a zone.
+    /// Returns the blocks of a zone.
     fn blocks(tested: &mut TestArray, zone: u64) -> Vec<u64> {
         let layout = *tested.array().layout();
         rows(zone)
@@ -236,7 +239,7 @@ mod tests {
             .collect()
     }
 
-    /// A zone whose blocks have their numbers as values.
+    /// Returns a zone in which the value of each block is its number.
     fn full_zone(tested: &mut TestArray, zone: u64) -> OpenZone {
         let blocks = blocks(tested, zone);
         let mut open = tested.array().open_zone(rows(zone).collect()).unwrap();
@@ -303,7 +306,7 @@ mod tests {
     fn what_is_staged_after_a_zone_is_not_replaced_by_it() {
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 4);
         start_zone(&mut tested, 1);
-        // With a member that is being rebuilt, the zone takes the way of other writes.
+        // While a member is being rebuilt, the zone is written by the general method.
         let file = tested.new_file();
         tested.array().replace(1, &file, false).unwrap();
         let block = blocks(&mut tested, 1)[5];
@@ -311,14 +314,14 @@ mod tests {
         assert_eq!(tested.value(block).unwrap(), 77);
     }
 
-    /// Writes a zone, whose records others may have put out of memory. Returns the reads of members that it took.
+    /// Writes a zone whose records were evicted. Returns the number of member reads that this takes.
     fn reads_of_write(tested: &mut TestArray, zone: u64) -> u64 {
         tested.array().records.evict(zone);
         let reads = |tested: &mut TestArray| tested.array().counters().members.total().reads;
         let before = reads(tested);
         start_zone(tested, zone);
         tested.array().start_computed().unwrap();
-        // Until the members have the new records, nothing may read the old ones.
+        // Until the members have the new records, the old ones must not be read.
         let has_records = |device| tested.array.as_ref().unwrap().records.has(device, zone);
         assert!((0..MEMBERS).all(has_records));
         tested.array().finish_rows().unwrap();
@@ -328,12 +331,12 @@ mod tests {
     #[test]
     fn a_zone_is_written_again_without_its_old_records() {
         let members = MEMBERS as u64;
-        // Records of later zones are read ahead.
+        // Zone 1 is the last zone. Otherwise, records of later zones would be read ahead and counted.
         let mut tested = TestArray::with_zones(Level::Raid6, MEMBERS, 1, 2);
         let block = blocks(&mut tested, 1)[5];
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
         tested.array().check_generations();
-        // Another row of the zone has a later generation then.
+        // One row of the zone now has a later generation than the others.
         tested.write(&[(block, 77)].into()).unwrap();
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
         tested.array().check_generations();

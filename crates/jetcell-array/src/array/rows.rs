@@ -1,4 +1,4 @@
-//! Blocks of one row: read, verified, recovered and repaired.
+//! Blocks of one row: reading, verification, recovery and repair.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use crate::geometry::{BLOCK, Code, ZONE_ROWS};
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 
-/// Cells of a row with their right content.
+/// Cells of a row with their correct content.
 pub(crate) struct WholeRow {
-    /// By number. Those that were not needed are zeros.
+    /// Content by cell number. Cells that were not needed are zeros.
     pub cells: Vec<IoBuffer>,
     /// Cells that had to be recovered.
     pub recovered: Vec<usize>,
 }
 
 impl Array {
-    /// What the records say about a row.
+    /// Returns the state of a row according to its records.
     pub(crate) fn row_state(&mut self, row: u64) -> RowState {
         let cells = self.config.layout.slots;
         let mut records = Vec::with_capacity(cells);
@@ -34,7 +34,8 @@ impl Array {
         RowState::new(&self.code, &records)
     }
 
-    /// The same for several rows. Where each slot has one member, the records of a zone are looked up once.
+    /// Returns the states of several rows. If each slot has exactly one member, the records of a zone are looked up
+    /// once.
     pub(super) fn row_states(&mut self, rows: &BTreeSet<u64>) -> BTreeMap<u64, RowState> {
         let Some(devices) = self.sole_devices() else {
             return rows.iter().map(|row| (*row, self.row_state(*row))).collect();
@@ -48,7 +49,7 @@ impl Array {
             let blocks: Option<Vec<&[u8]>> =
                 devices.iter().map(|device| self.records.block(*device, zone)).collect();
             let Some(blocks) = blocks else {
-                // Read, or found to be unreadable, one by one.
+                // The records are read row by row, and unreadable ones are detected there.
                 states.extend(of_zone.into_iter().map(|row| (row, self.row_state(row))));
                 continue;
             };
@@ -57,7 +58,7 @@ impl Array {
         states
     }
 
-    /// The right content of a cell, if a member has it.
+    /// Returns the correct content of a cell, if a member has it.
     pub(crate) fn read_cell(&mut self, row: u64, cell: usize, state: &RowState) -> Option<IoBuffer> {
         let mut block = IoBuffer::zeroed(BLOCK);
         let record = match &state.cells[cell] {
@@ -90,13 +91,14 @@ impl Array {
         None
     }
 
-    /// A device that has the block of this record.
+    /// Returns a device that has the block with this record.
     pub(super) fn source_with(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
         let slot = self.config.layout.slot(row, cell);
         self.sources(slot, row).find(|device| self.record(*device, row, cell) == RecordSlot::Written(record))
     }
 
-    /// The cells that follow from each other and that these cells of a row belong to: their copies, or all cells.
+    /// Returns the group of cells that can be recovered from each other and that includes the given cells: all copies
+    /// of their columns, or all cells of the row.
     pub(crate) fn cells_with(&self, wanted: &[usize]) -> Vec<usize> {
         match &self.code {
             Code::Mirror { copies } => {
@@ -107,7 +109,8 @@ impl Array {
         }
     }
 
-    /// All cells that these cells follow from, recovered where necessary and verified as far as anything is left to verify with.
+    /// Reads the group of cells to which the given cells belong, and recovers missing ones. Recovered cells are
+    /// verified with their records and with the remaining redundancy, if there is any.
     pub(crate) fn whole_row(&mut self, row: u64, state: &RowState, wanted: &[usize]) -> Result<WholeRow> {
         let mut cells: Vec<IoBuffer> = state.cells.iter().map(|_| IoBuffer::zeroed(0)).collect();
         let mut recovered = vec![];
@@ -124,7 +127,8 @@ impl Array {
         if !self.code.recovers(&recovered) {
             return Err(self.unrecoverable(row, &recovered));
         }
-        // A write leaves a record on more members than may be lost: without any, the row was never written, and all of it is zeros.
+        // A write leaves a record on more members than may be lost. If there is no record at all, the row was never
+        // written, and its blocks are zeros.
         if state.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing)) {
             return Ok(WholeRow { cells, recovered });
         }
@@ -141,7 +145,7 @@ impl Array {
         Ok(WholeRow { cells, recovered })
     }
 
-    /// Whether redundancy and data of a row agree.
+    /// Checks whether the redundancy and the data of a row agree.
     pub(crate) fn examine(&self, cells: &[IoBuffer]) -> Consistency {
         let cells: Vec<&[u8]> = cells.iter().map(|cell| &cell[..]).collect();
         self.code.examine(&self.kernel, &cells)
@@ -159,14 +163,14 @@ impl Array {
         ArrayError::Unrecoverable { row, damaged: cells.iter().map(name).collect() }
     }
 
-    /// The cell that a data column is read from. Mirrors take turns, chunk by chunk.
+    /// Returns the cell from which a data column is read. The copies of a mirror alternate, chunk by chunk.
     pub(super) fn preferred_cell(&self, row: u64, column: usize) -> usize {
         let copies = self.code.copies();
         let turn = (row / u64::from(self.config.layout.chunk)) as usize;
         column * copies + turn % copies
     }
 
-    /// Counts the recovered cells that members have, but not as they were written.
+    /// Counts the recovered cells that are present on a member, but damaged or stale. Returns that number.
     pub(super) fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
         let is_defect = |cell: &&usize| state.cells[**cell] != CellState::Missing;
         let count = recovered.iter().filter(is_defect).count() as u64;
@@ -174,7 +178,8 @@ impl Array {
         count
     }
 
-    /// Reads cells of a row one by one, each into its buffer. What no member has is recovered, and written back.
+    /// Reads cells of a row individually, each into its own buffer. Cells that no member has are recovered and
+    /// written back.
     pub(super) fn read_cells(&mut self, row: u64, wanted: Vec<(usize, &mut [u8])>) -> Result<()> {
         self.records.trim();
         let state = self.row_state(row);
@@ -198,12 +203,12 @@ impl Array {
         self.repair(row, &state, &whole)
     }
 
-    /// Writes the recovered cells of a row back to the members that should have them.
+    /// Writes the recovered cells of a row back to the members of their slots.
     pub(crate) fn repair(&mut self, row: u64, state: &RowState, whole: &WholeRow) -> Result<()> {
         if self.mode == Mode::ReadOnly {
             return Ok(());
         }
-        // They may write the records of the same zone.
+        // Writes in flight may write the records of the same zone.
         self.finish_rows()?;
         for &cell in &whole.recovered {
             let record = self.right_record(row, cell, state, &whole.cells[cell]);
@@ -218,7 +223,7 @@ impl Array {
         if self.is_config_changed { self.save_config() } else { Ok(()) }
     }
 
-    /// Writes a block in place and its record into memory.
+    /// Writes a block in place, and its record into the cache.
     pub(crate) fn write_cell(
         &mut self,
         device: usize,
@@ -234,7 +239,7 @@ impl Array {
         self.put_record(device, row, record)
     }
 
-    /// The record that a cell must have, with what the other cells say about it.
+    /// Returns the record that a cell must have, based on its own record or those of the other cells.
     pub(crate) fn right_record(&self, row: u64, cell: usize, state: &RowState, block: &[u8]) -> RecordSlot {
         if let CellState::Written(record) = &state.cells[cell] {
             return RecordSlot::Written(*record);
@@ -264,7 +269,7 @@ impl Array {
     }
 }
 
-/// The record of two devices of a slot that is more recent.
+/// Returns the more recent of the two records for a slot.
 fn newer(one: Option<RecordSlot>, other: RecordSlot) -> Option<RecordSlot> {
     let rank = |slot: &RecordSlot| match slot {
         RecordSlot::Damaged => (0, 0),

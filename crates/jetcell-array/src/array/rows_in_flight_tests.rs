@@ -1,4 +1,5 @@
-//! Rows whose writes take long. Reads, other writes, scrubs and the end of the array wait for them.
+//! Tests with rows whose writes take long. Reads, other writes, scrubs and dropping the array must wait for these
+//! writes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,10 +14,10 @@ use super::*;
 use crate::Level;
 use crate::test_array::{TestArray, UNIT};
 
-/// How late writes begin: after what the tests do meanwhile, also on a busy machine.
+/// Delay of writes. A test completes its other steps within this time, even on a busy machine.
 const LATE: Duration = Duration::from_millis(300);
 
-/// A file system whose submitted writes of rows begin late. Those of superblocks and the journal do not.
+/// A file system that delays submitted writes of rows. Writes of superblocks and of the journal are not delayed.
 struct Late(Arc<dyn Vfs>);
 
 struct LateFile(Arc<dyn File>);
@@ -58,7 +59,7 @@ fn late() -> TestArray {
     tested
 }
 
-/// An array of new rows that are under way.
+/// Returns an array with new rows in flight.
 fn under_way() -> TestArray {
     let mut tested = late();
     let run: BTreeMap<u64, u64> = (0..60).map(|block| (block, block + 1)).collect();
@@ -67,13 +68,13 @@ fn under_way() -> TestArray {
     tested
 }
 
-/// The members' bytes from the first record on.
+/// Returns the content of each member from the first record on.
 fn rows_of(disk: &SimVfs, members: &[PathBuf]) -> Vec<Vec<u8>> {
     let first = TestArray::records_offset(0) as usize;
     members.iter().map(|member| disk.contents(member).unwrap()[first..].to_vec()).collect()
 }
 
-/// An array with a commit that was acknowledged and is being written in place.
+/// Returns an array with a commit that was acknowledged and is being written in place.
 fn commit_under_way() -> TestArray {
     let mut tested = late();
     let before = rows_of(&tested.disk, &tested.members);
@@ -91,7 +92,7 @@ const LOSE_ALL: CrashOptions = CrashOptions {
     tear_rename: 0.0,
 };
 
-/// The power fails while writes may be under way.
+/// Checks that the array survives a power failure while writes are in flight.
 fn assert_survives_cut(tested: &mut TestArray) {
     tested.disk = tested.disk.crash(1, LOSE_ALL);
     tested.faults = Arc::new(FaultVfs::new(Arc::new(tested.disk.clone())));
@@ -125,7 +126,7 @@ fn writes_that_end_after_a_sync_are_durable_after_the_next_one() {
 fn a_commit_is_acknowledged_before_it_is_in_place() {
     let mut tested = commit_under_way();
     assert_survives_cut(&mut tested);
-    // All that changes rows, or reads them, waits for it.
+    // All operations that change or read the rows wait for the commit.
     let mut tested = commit_under_way();
     tested.check();
     let counters = tested.array().counters();
@@ -137,7 +138,7 @@ fn a_commit_is_acknowledged_before_it_is_in_place() {
     assert!(tested.array().scrub().unwrap().is_clean());
     let mut tested = commit_under_way();
     assert_rebuilds(&mut tested);
-    // Two commits later, nothing needs the journal of the first one.
+    // After two more commits, the journal of the first commit is no longer needed.
     let mut tested = commit_under_way();
     tested.write(&[(100, 5)].into()).unwrap();
     tested.write(&[(101, 6)].into()).unwrap();
@@ -199,7 +200,7 @@ fn an_array_that_is_dropped_writes_nothing_afterwards() {
     let before = contents(&tested);
     thread::sleep(2 * LATE);
     assert!(contents(&tested) == before);
-    // What was not flushed is lost.
+    // Writes that were not flushed are lost.
     tested.assemble(false).unwrap();
     tested.settle();
     assert!(tested.rows_cleared > 0 && tested.array().scrub().unwrap().is_clean());

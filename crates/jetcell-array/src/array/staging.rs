@@ -1,4 +1,4 @@
-//! Writes of callers: staged, and committed by a flush or when much is staged.
+//! Writes of callers. They are staged, and committed by a flush or when many blocks are staged.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,14 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::shared_block::Written;
 
 impl Array {
-    /// Writes whole blocks from block `first` on: staged until [`Array::flush`], or written when much is staged.
+    /// Writes whole blocks, starting at block `first`. They are staged until [`Array::flush`], or until many blocks
+    /// are staged.
     pub fn write(&mut self, first: u64, data: &[u8]) -> Result<()> {
         self.write_content(first, &Written::Bytes(data))
     }
 
-    /// The same with a buffer that the array may exchange for another one of its length and capacity, with any content.
+    /// Writes whole blocks from a buffer. The array may replace the buffer by another one of the same length and
+    /// capacity, with arbitrary content.
     pub(crate) fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
         self.check_range(first, buffer.len())?;
         let zone = self.filling.as_mut().map(|filling| &mut filling.zone);
@@ -50,12 +52,12 @@ impl Array {
         Ok(())
     }
 
-    /// Most blocks that are staged: as whole rows, they fill the journal.
+    /// Returns the maximum number of staged blocks. If they form whole rows, this number of blocks fills the journal.
     fn most_staged(&self) -> usize {
         self.config.journal_images as usize * self.config.layout.data_columns()
     }
 
-    /// Writes what is staged, at least half of it.
+    /// Writes at least half of the staged blocks.
     fn make_room(&mut self) -> Result<()> {
         self.start_new_rows()?;
         if self.staged.len() <= self.most_staged() / 2 {
@@ -64,12 +66,14 @@ impl Array {
         let layout = self.config.layout;
         let rows = self.staged.keys().map(|block| layout.locate(*block).0);
         let end = rows.clone().max().map_or(0, |last| (last + 1) / ZONE_ROWS * ZONE_ROWS);
-        // A stream goes on in the last zone, whose next commit would wait for this one.
+        // A sequential writer continues in the last zone. If this zone were committed now, its next commit would have
+        // to wait.
         let goes_on = rows.filter(|row| *row >= end).count();
         self.commit_staged(if goes_on < self.most_staged() / 2 { end } else { u64::MAX })
     }
 
-    /// Commits all staged writes; they survive a crash when this returns. On an error, writes that are not committed stay staged.
+    /// Commits all staged writes. They survive a crash when this returns. After an error, writes that were not
+    /// committed remain staged.
     pub fn flush(&mut self) -> Result<()> {
         self.end_filling();
         if self.staged.is_empty() && !self.has_new_rows() {
@@ -80,7 +84,7 @@ impl Array {
         self.commit_staged(u64::MAX)
     }
 
-    /// Commits what is staged of rows before `end`.
+    /// Commits the staged blocks of rows before `end`.
     fn commit_staged(&mut self, end: u64) -> Result<()> {
         let layout = self.config.layout;
         let mut rows: BTreeMap<u64, NewColumns> = BTreeMap::new();
@@ -125,7 +129,7 @@ mod tests {
             tested.array().journal_new_rows();
             let layout = *tested.array().layout();
             let row_blocks = |row| (0..layout.data_columns()).map(move |column| layout.block_at(row, column));
-            // One row more than the journal holds.
+            // One row more than the journal can contain.
             let rows = first..first + u64::from(JOURNAL) + 1;
             let batch = rows.clone().flat_map(row_blocks).map(|block| (block, block + 1)).collect();
             tested.stage(&batch).unwrap();

@@ -1,4 +1,4 @@
-//! What can be said about an array from outside.
+//! State of an array, its slots and its members, for callers.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,27 @@ use super::{Array, Filling, Mode};
 use crate::geometry::Level;
 use crate::member::MemberId;
 
-/// How well an array is.
+/// Health of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArrayState {
-    /// All slots have their member.
+    /// Every slot has its member.
     Optimal,
-    /// This many slots have lost theirs.
+    /// This many slots have lost their members.
     Degraded(usize),
-    /// More members failed than the level bears.
+    /// More members failed than the level tolerates.
     Stopped,
 }
 
-/// What a slot has.
+/// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotState {
-    /// A member with all blocks.
+    /// The slot has a member with all blocks.
     Present,
-    /// Such a member, which is being copied to another one.
+    /// The slot has a member with all blocks, which is being copied to another member.
     Copying,
-    /// No member with all blocks; one is being rebuilt.
+    /// The slot has no member with all blocks, but one is being rebuilt.
     Rebuilding,
-    /// No member.
+    /// The slot has no member.
     Missing,
 }
 
@@ -41,40 +41,40 @@ impl SlotState {
     }
 }
 
-/// A slot of the array.
+/// A slot of an array, its members, and the progress of a rebuild or copy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SlotStatus {
-    /// Its state.
+    /// State of the slot.
     pub state: SlotState,
     /// The member with all blocks.
     pub member: Option<PathBuf>,
-    /// The member that is being rebuilt or copied to.
+    /// The member that is being rebuilt, or to which the slot is being copied.
     pub replacement: Option<PathBuf>,
-    /// The share of zones that the replacement has, between 0 and 1.
+    /// Fraction of zones that the replacement has, between 0 and 1.
     pub progress: f64,
 }
 
-/// The state of an array.
+/// State of an array and its slots.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Status {
-    /// The level.
+    /// RAID level of the array.
     pub level: Level,
-    /// How well it is.
+    /// Health of the array.
     pub state: ArrayState,
-    /// Bytes of the array.
+    /// Capacity of the array in bytes.
     pub bytes: u64,
-    /// Its slots.
+    /// Slots of the array.
     pub slots: Vec<SlotStatus>,
-    /// Spares.
+    /// Spares of the array.
     pub spares: Vec<PathBuf>,
     /// Members that failed since the array was assembled.
     pub failed: Vec<PathBuf>,
-    /// Blocks that are staged and not committed.
+    /// Number of blocks that are staged and not committed.
     pub staged_blocks: usize,
 }
 
 impl Array {
-    /// The state of the array and its slots.
+    /// Returns the state of the array and its slots.
     pub fn status(&self) -> Status {
         let path = |member: MemberId| self.device_of(member).map(|device| self.devices[device].path());
         let zones = self.config.layout.zones();

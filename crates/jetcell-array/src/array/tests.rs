@@ -40,7 +40,7 @@ fn every_level_keeps_what_is_written_and_survives_any_losses_that_it_bears() {
     }
 }
 
-/// The same array on a copy of the disk, shut down, with some members missing.
+/// Shuts the array down and returns an array on a copy of the disk, with some members missing.
 fn copy_without(tested: &mut TestArray, lost: &[usize]) -> TestArray {
     if let Some(array) = tested.array.take() {
         array.close().unwrap();
@@ -99,7 +99,7 @@ fn a_power_cut_with_the_loss_of_members_leaves_all_of_a_commit_or_none() {
     }
 }
 
-/// Changes the bytes of the block of a row on a member, below the array.
+/// Overwrites bytes of a member, bypassing the array.
 fn damage(tested: &TestArray, member: usize, offset: u64, bytes: &[u8]) {
     tested.disk.corrupt(&tested.members[member], offset, bytes).unwrap();
 }
@@ -143,7 +143,7 @@ fn writes_that_a_member_loses_are_found() {
                 let batch = tested.random_batch();
                 tested.write(&batch).unwrap();
             }
-            // As after a reset of the machine: no record is in memory.
+            // The machine was reset: no records are in memory.
             tested.array = None;
             tested.disk = tested.disk.clone_disk();
             tested.faults = Arc::new(jetcell_vfs::FaultVfs::new(Arc::new(tested.disk.clone())));
@@ -165,7 +165,7 @@ fn a_member_that_fails_while_the_array_runs_is_taken_out() {
                 let batch = tested.random_batch();
                 result = tested.write(&batch);
                 if result.is_err() {
-                    // What is staged stays visible.
+                    // Staged writes remain visible.
                     batch.iter().for_each(|(block, value)| tested.model[*block as usize] = *value);
                     break;
                 }
@@ -247,17 +247,17 @@ fn assembly_refuses_foreign_stale_and_too_few_members_and_dirty_degraded_arrays(
     let batch = tested.random_batch();
     tested.write(&batch).unwrap();
     let all = tested.members.clone();
-    // Dirty: the array was not shut down.
+    // The array was not shut down.
     tested.array = None;
     tested.members.remove(3);
     assert_eq!(refusal(tested.assemble(false)), Refusal::DirtyDegraded { missing: 1 });
     tested.assemble(true).unwrap();
     tested.check();
-    // After another crash, no member is missing that the array does not know of.
+    // After another crash, the array already knows that the fourth member is missing.
     tested.array = None;
     tested.assemble(false).unwrap();
     tested.check();
-    // The fourth member has missed these starts.
+    // The array was started without the fourth member, so this member is stale.
     tested.array.take().unwrap().close().unwrap();
     tested.members = all.clone();
     assert_eq!(refusal(tested.assemble(false)), Refusal::Stale(all[3].clone()));
@@ -321,7 +321,8 @@ fn blocks_beyond_the_end_and_parts_of_blocks_are_refused() {
 #[test]
 fn the_cheapest_way_to_new_parity_is_taken() {
     let mut tested = TestArray::new(Level::Raid6, 7, 3);
-    // Five data columns, two parity: one column costs 6 transfers against 7, two cost 8 against 7.
+    // There are five data columns and two parity blocks. Read-modify-write of one column costs 6 transfers and of two
+    // columns 8, whereas reconstruct-write costs 7.
     let block_of = |tested: &mut TestArray, column| tested.array().layout().block_at(0, column);
     for (columns, expected) in [(5, (1, 0, 0)), (1, (1, 1, 0)), (2, (1, 1, 1)), (4, (1, 1, 2))] {
         let batch = (0..columns).map(|column| (block_of(&mut tested, column), column as u64 + 1)).collect();
@@ -343,7 +344,7 @@ fn a_commit_survives_a_member_that_lost_its_journal_and_a_power_cut() {
                 tested.write(&batch).unwrap();
             }
             let liar = tested.members[seed as usize % members].clone();
-            // The first write of a commit to a member is its journal.
+            // The first write of a commit to each member is the journal.
             tested.disk.lose_writes(liar.to_str().unwrap(), 1);
             let batch = tested.random_batch();
             tested.write(&batch).unwrap();
@@ -455,7 +456,8 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
         let written = |way: Way| {
             let mut tested = TestArray::with_zones(level, members, 3, 4);
             let layout = *tested.array().layout();
-            // All rows of the zone that is written whole have the same generation before, or one way would give all of them the highest.
+            // All rows of the zone that is written whole have the same generation before. Otherwise, one of the
+            // methods would assign the highest generation to all of them.
             let old = (128..192).map(|row| layout.block_at(row, 1)).chain([layout.block_at(3, 0)]);
             tested.write(&old.map(|block| (block, 9)).collect()).unwrap();
             let rows: Vec<FreeRow> = (2..5)
@@ -514,7 +516,7 @@ fn what_changes_the_array_waits_for_rows_under_way() {
     let columns = tested.array().layout().data_columns();
     let row = |row, value| (row, (0..columns).map(|_| SharedBlock::copied(&content(value))).collect());
     tested.array().start_free_rows(&[row(1, 5), row(2, 6)]).unwrap();
-    // The records of these rows are in the same block.
+    // The records of rows 1 to 3 are in the same block.
     let layout = *tested.array().layout();
     tested.write(&[(layout.block_at(3, 0), 7)].into()).unwrap();
     for (row, value) in [(1, 5), (2, 6), (3, 7)] {
@@ -525,7 +527,8 @@ fn what_changes_the_array_waits_for_rows_under_way() {
     assert!(tested.array().scrub().unwrap().is_clean());
 }
 
-/// The records of the zone behind a long read are read ahead, and what changes there meanwhile counts.
+/// Checks that the records of the zone after a long read are read ahead, and that later changes in this zone are
+/// respected.
 #[test]
 fn records_that_are_read_ahead_are_used_unless_the_zone_changes() {
     for (level, members) in [(Level::Raid6, 5), (Level::Raid10 { copies: 2 }, 4)] {
@@ -554,7 +557,7 @@ fn records_that_are_read_ahead_are_used_unless_the_zone_changes() {
         assert_eq!(read(&mut tested, 0, true), 2 * each, "{level}: the next zone as well");
         assert_eq!(read(&mut tested, 1, false), 0, "{level}");
         assert_eq!(read(&mut tested, 1, true), each, "{level}: the next zone");
-        // The write needs the records itself.
+        // The write needs the records and loads them.
         tested.write(&[(blocks(2)[7], 77)].into()).unwrap();
         assert_eq!(read(&mut tested, 2, false), 0, "{level}");
         assert_eq!(tested.array().counters().stale_blocks + tested.array().counters().checksum_errors, 0);

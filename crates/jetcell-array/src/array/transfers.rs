@@ -1,4 +1,4 @@
-//! Transfers of several members at the same time, in as few and as long pieces as possible.
+//! Concurrent transfers of several members, in as few and as long pieces as possible.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,41 +10,41 @@ use super::Array;
 use super::buffers::Buffers;
 use crate::error::Result;
 
-/// Longest piece in bytes.
+/// Maximum length of a piece in bytes.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// A piece of a member.
+/// A contiguous range of a member, with a buffer for its content.
 pub(crate) struct Piece {
     pub device: usize,
     pub offset: u64,
     pub buffer: IoBuffer,
 }
 
-/// Transfers that were started. The array must not be used before they have ended for anything that they change.
+/// Transfers in flight. Before they complete, the array must not be used for anything that depends on their changes.
 pub(crate) struct UnderWay {
-    /// Bytes of all pieces.
+    /// Total length of all pieces in bytes.
     pub(super) bytes: usize,
-    /// Device, offset and bytes of each piece.
+    /// Device, offset and length in bytes of each piece.
     places: Vec<(usize, u64, usize)>,
     finished: Receiver<(usize, io::Result<()>, IoBuffer)>,
 }
 
 impl UnderWay {
-    /// Waits for the next of them that ends. `None`: all have ended.
+    /// Waits for the next transfer to complete. Returns `None` if all transfers have completed.
     pub(super) fn next(&mut self) -> Option<(Piece, io::Result<()>)> {
         let (index, result, buffer) = self.finished.recv().ok()?;
         let (device, offset, _) = self.places[index];
         Some((Piece { device, offset, buffer }, result))
     }
 
-    /// Whether a piece has the block at this place. Pieces must be in order of device and offset.
+    /// Returns true if a piece contains the block at this location. Pieces must be in order of device and offset.
     pub(super) fn covers(&self, place: (usize, u64)) -> bool {
         let after = self.places.partition_point(|(device, offset, _)| (*device, *offset) <= place);
         let before = after.checked_sub(1).map(|at| self.places[at]);
         before.is_some_and(|(device, offset, bytes)| device == place.0 && place.1 < offset + bytes as u64)
     }
 
-    /// Waits for all of them. Results are in the order of the pieces.
+    /// Waits for all transfers. The results are in the order of the pieces.
     pub(super) fn wait(self) -> Vec<(Piece, io::Result<()>)> {
         let mut results: Vec<Option<(Piece, io::Result<()>)>> = self.places.iter().map(|_| None).collect();
         for (index, result, buffer) in self.finished {
@@ -55,7 +55,7 @@ impl UnderWay {
     }
 }
 
-/// Joins writes of a device that touch each other.
+/// Joins adjacent writes of a device.
 pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
     writes.sort_by_key(|(offset, _)| *offset);
     let mut pieces = vec![];
@@ -81,12 +81,12 @@ pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64,
 }
 
 impl Array {
-    /// Joins writes of a device that touch each other.
+    /// Joins adjacent writes of a device.
     pub(crate) fn joined(&mut self, device: usize, writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
         joined(&mut self.buffers, device, writes)
     }
 
-    /// Starts transfers of all devices at the same time.
+    /// Starts transfers of all devices concurrently.
     pub(super) fn start_transfers(
         &mut self,
         kind: TransferKind,
@@ -104,7 +104,7 @@ impl Array {
             places.push((device, offset, buffer.len()));
             let sender = sender.clone();
             let done = move |result, buffer| {
-                // The receiver waits for all of them.
+                // If the receiver was dropped, the result is not needed.
                 let _ = sender.send((index, result, buffer));
             };
             let transfer = jetcell_vfs::Transfer { kind, offset, buffer, reason, done: Box::new(done) };
@@ -117,12 +117,12 @@ impl Array {
         UnderWay { bytes, places, finished }
     }
 
-    /// Starts writes of pieces, which [`Array::finish_writes`] must end.
+    /// Starts writes of pieces. The caller must pass the result to [`Array::finish_writes`].
     pub(crate) fn start_writes(&mut self, pieces: Vec<Piece>, reason: IoReason) -> UnderWay {
         self.start_transfers(TransferKind::Write, pieces, reason)
     }
 
-    /// Waits for writes. Devices that fail are taken out.
+    /// Waits for writes. Devices whose writes failed are removed from the array.
     pub(crate) fn finish_writes(&mut self, writes: UnderWay) -> Result<()> {
         for (piece, result) in writes.wait() {
             self.buffers.keep(piece.buffer);
@@ -133,7 +133,7 @@ impl Array {
         Ok(())
     }
 
-    /// Writes pieces to their devices. Devices that fail are taken out.
+    /// Writes pieces to their devices. Devices whose writes failed are removed from the array.
     pub(super) fn write_pieces(&mut self, pieces: Vec<Piece>, reason: IoReason) -> Result<()> {
         let writes = self.start_writes(pieces, reason);
         self.finish_writes(writes)

@@ -1,4 +1,5 @@
-//! A thread that brings data to the transfers of zones, and computes their parity and records, while their writer fills the next one.
+//! A thread that copies data into the transfers of zones, and computes parity and records. In the same time, the
+//! writer can supply the next zone.
 
 use std::io;
 
@@ -13,13 +14,15 @@ struct Job {
     rows: Vec<FreeRow>,
 }
 
-/// Ends when it is dropped.
+/// A worker thread, which ends when this value is dropped.
 pub(super) struct ZoneWorker {
     jobs: Sender<Job>,
     filled: Receiver<(ZoneWrite, Vec<FreeRow>)>,
 }
 
 impl ZoneWorker {
+    /// Starts the thread.
+    ///
     /// # Errors
     /// The thread cannot be started.
     pub fn start() -> io::Result<ZoneWorker> {
@@ -37,18 +40,18 @@ impl ZoneWorker {
         Ok(ZoneWorker { jobs, filled })
     }
 
-    /// Starts to fill a write, which [`ZoneWorker::next_filled`] returns after those that were given before.
+    /// Starts to fill a write. [`ZoneWorker::next_filled`] returns the writes in the order of these calls.
     ///
     /// # Panics
-    /// Computing an earlier one panicked.
+    /// The computation of an earlier write panicked.
     pub fn fill(&self, write: ZoneWrite, coding: Coding, rows: Vec<FreeRow>) {
         self.jobs.send(Job { write, coding, rows }).expect("the thread lives as long as this");
     }
 
-    /// Waits for the next write. Returns its rows, too.
+    /// Waits for the next filled write. Returns the write and its rows.
     ///
     /// # Panics
-    /// Computing it panicked.
+    /// The computation of the write panicked.
     pub fn next_filled(&self) -> (ZoneWrite, Vec<FreeRow>) {
         self.filled.recv().expect("the thread lives as long as this")
     }

@@ -1,4 +1,4 @@
-//! Whole rows of a zone, put straight into the transfers of the members.
+//! Writes of whole rows of a zone. The rows are copied directly into the buffers of the member transfers.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::shared_block::SharedBlock;
 /// A row that nothing refers to, and its new content by column.
 pub(crate) type FreeRow = (u64, Vec<SharedBlock>);
 
-/// What records and parity follow from, besides the rows.
+/// Parameters from which the records and the parity of rows are computed.
 pub(super) struct Coding {
     array: u128,
     layout: Layout,
@@ -25,24 +25,25 @@ pub(super) struct Coding {
     kernel: Kernel,
 }
 
-/// A write of rows of a zone. The buffers of a slot have the blocks of its member.
+/// A write of rows in one zone. The buffers of a slot contain the blocks for its member.
 pub(super) struct ZoneWrite {
-    /// In ascending order.
+    /// Rows in ascending order.
     rows: Vec<u64>,
-    /// Blocks of the zone that are written, as runs: the records are block 0, the first row is block 1.
+    /// Runs of blocks of the zone that are written. The records are block 0, and the first row is block 1.
     runs: Vec<Range<usize>>,
-    /// By slot, a buffer for each run. The first buffer begins with the records.
+    /// Buffers by slot, one for each run. The first buffer of a slot begins with the records.
     buffers: Vec<Vec<IoBuffer>>,
-    /// The generation of all rows, of a zone that is written whole. `None`: it follows from the old records, or each row has its own.
+    /// Generation of all rows, if the zone is written whole. `None` if it must be derived from the old records, or if
+    /// each row has its own generation.
     generation: Option<u64>,
 }
 
-/// The block of a row in its zone.
+/// Returns the number of a row's block in its zone.
 fn block_in_zone(row: u64) -> usize {
     1 + (row % ZONE_ROWS) as usize
 }
 
-/// Runs of the blocks that are written with these rows.
+/// Returns the runs of blocks that are written with these rows.
 fn runs(rows: &[u64]) -> Vec<Range<usize>> {
     let records = 0..1;
     let mut runs = vec![records];
@@ -55,13 +56,13 @@ fn runs(rows: &[u64]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Whether these rows of a zone are all of them.
+/// Returns true if these rows of a zone are all rows of the zone.
 pub(super) fn is_whole(rows: &[u64]) -> bool {
     rows.len() as u64 == ZONE_ROWS
 }
 
 impl Coding {
-    /// The state of a row, from the records of its zone by slot.
+    /// Returns the state of a row. `records` are the records of its zone by slot.
     pub(super) fn row_state(&self, row: u64, records: &[&[u8]]) -> RowState {
         let Coding { array, layout, code, .. } = self;
         let record = |cell| {
@@ -75,17 +76,18 @@ impl Coding {
 }
 
 impl ZoneWrite {
-    /// The zone of the rows.
+    /// Returns the zone of the rows.
     pub(super) fn zone(&self) -> u64 {
         self.rows[0] / ZONE_ROWS
     }
 
-    /// Rows that are written, in ascending order.
+    /// Returns the rows that are written, in ascending order.
     pub(super) fn rows(&self) -> &[u64] {
         &self.rows
     }
 
-    /// The buffer of each slot that has a row, and where it has it.
+    /// Returns the index of the buffer that contains a row, and the range of the row in this buffer. Both are the
+    /// same for all slots.
     fn place(&self, row: u64) -> (usize, Range<usize>) {
         let block = block_in_zone(row);
         let run = self.runs.iter().position(|run| run.contains(&block)).expect("each row is in a run");
@@ -93,7 +95,8 @@ impl ZoneWrite {
         (run, at..at + BLOCK)
     }
 
-    /// Brings the data of the rows, which are those of the write, to the buffers, and computes parity and records.
+    /// Copies the data of the rows into the buffers, and computes parity and records. The rows must be those of the
+    /// write.
     pub(super) fn fill(&mut self, coding: &Coding, rows: &[FreeRow]) {
         let generations = self.generations(coding);
         for ((row, columns), generation) in rows.iter().zip(generations) {
@@ -103,7 +106,7 @@ impl ZoneWrite {
         }
     }
 
-    /// The generation of each row.
+    /// Returns the generation of each row.
     fn generations(&mut self, coding: &Coding) -> Vec<u64> {
         if let Some(generation) = self.generation {
             return vec![generation; self.rows.len()];
@@ -117,7 +120,7 @@ impl ZoneWrite {
         states.iter().map(of_row).collect()
     }
 
-    /// The blocks of a row, by cell.
+    /// Returns the blocks of a row by cell.
     fn cells(&mut self, layout: &Layout, row: u64) -> Vec<&mut [u8]> {
         let (run, bytes) = self.place(row);
         let of_slot = self.buffers.iter_mut().map(|of_slot| &mut of_slot[run][bytes.clone()]);
@@ -126,13 +129,13 @@ impl ZoneWrite {
         (0..layout.slots).map(block).collect()
     }
 
-    /// Copies the data of a row. Returns the checksums.
+    /// Copies the data of a row. Returns the checksums of the blocks.
     fn copy_row(&mut self, coding: &Coding, row: u64, columns: &[SharedBlock]) -> Vec<u64> {
-        // Looked up at once: then the cache misses of their headers overlap.
+        // All blocks are dereferenced first, which lets the cache misses for their headers overlap.
         let columns: Vec<&[u8]> = columns.iter().map(|content| &content[..]).collect();
         let copy = |(block, content): (&mut [u8], &[u8])| {
             block.copy_from_slice(content);
-            // Of the copy, which the processor's cache has.
+            // The checksum is computed on the copy, which is in the processor's cache.
             BlockRecord::checksum_of(block)
         };
         self.cells(&coding.layout, row).into_iter().zip(columns).map(copy).collect()
@@ -147,7 +150,7 @@ impl ZoneWrite {
         parity.iter().map(|block| BlockRecord::checksum_of(block)).collect()
     }
 
-    /// Puts the records of a row, whose blocks have these checksums, among those of the zone.
+    /// Stores the records of a row, whose blocks have these checksums, in the records of the zone.
     fn put_row_records(&mut self, coding: &Coding, row: u64, generation: u64, checksums: &[u64]) {
         let Coding { array, layout, .. } = coding;
         let columns = layout.data_columns();
@@ -163,7 +166,7 @@ impl ZoneWrite {
     }
 }
 
-/// Fills writes of zones, each with its rows, with so many threads.
+/// Fills writes of zones, each with its rows, on `threads` threads.
 pub(super) fn fill_all(writes: &mut [(ZoneWrite, &[FreeRow])], coding: &Coding, threads: usize) {
     let fill = &|writes: &mut [(ZoneWrite, &[FreeRow])]| {
         writes.iter_mut().for_each(|(write, rows)| write.fill(coding, rows));
@@ -183,7 +186,8 @@ impl Array {
         Coding { array: self.config.array, layout: self.config.layout, code: self.code, kernel: self.kernel }
     }
 
-    /// The device of each slot. `None`: one has no device, or several, or cells have copies.
+    /// Returns the device of each slot. Returns `None` if a slot has no device or several devices, or if cells have
+    /// copies.
     pub(super) fn sole_devices(&self) -> Option<Vec<usize>> {
         let sole = |slot| {
             let mut devices = self.targets(slot);
@@ -192,7 +196,7 @@ impl Array {
         (0..self.config.layout.slots).map(sole).collect::<Option<_>>().filter(|_| self.code.copies() == 1)
     }
 
-    /// A write of rows of one zone, in ascending order, with buffers that may hold anything.
+    /// Returns a write of rows of one zone, in ascending order. The content of its buffers is arbitrary.
     pub(super) fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
         let runs = runs(&rows);
         let mut of_slot = |_| runs.iter().map(|run| self.buffers.take(run.len() * BLOCK)).collect();
@@ -202,8 +206,8 @@ impl Array {
         ZoneWrite { rows, runs, buffers, generation }
     }
 
-    /// Puts the records of the zone, as they are, into a write by these devices, unless it replaces all of them. `None`: they cannot be
-    /// read.
+    /// Copies the current records of the zone into a write to these devices, unless the write replaces all of them.
+    /// Returns `None` if they cannot be read.
     pub(super) fn put_records(&mut self, devices: &[usize], write: &mut ZoneWrite) -> Option<()> {
         if write.generation.is_some() {
             return Some(());
@@ -215,7 +219,8 @@ impl Array {
         Some(())
     }
 
-    /// The transfers of a write that was filled. Its records are those of the array from now on.
+    /// Returns the transfers of a filled write. The records of the write are the current records of the zone from now
+    /// on.
     pub(super) fn pieces_of_zone(&mut self, devices: &[usize], write: ZoneWrite) -> Vec<Piece> {
         let zone = write.zone();
         let (mut pieces, generation) = (vec![], write.generation);

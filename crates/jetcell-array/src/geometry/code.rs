@@ -1,8 +1,8 @@
-//! Which cells of a row follow from which: one interface for mirrors and for parity.
+//! Redundancy of a row, with one interface for mirrors and parity.
 
 use crate::kernels::{Consistency, Kernel, ReedSolomon, RowDiagonal};
 
-/// The redundancy of a row.
+/// Redundancy code of a row: which cells can be computed from which other cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Code {
     /// Every data column has this many copies; with one copy, there is no redundancy.
@@ -14,7 +14,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// Parity cells of a row.
+    /// Returns the number of parity cells in a row.
     pub fn parities(&self) -> usize {
         match self {
             Code::Mirror { .. } => 0,
@@ -23,17 +23,17 @@ impl Code {
         }
     }
 
-    /// Cells of a data column.
+    /// Returns the number of cells of a data column.
     pub fn copies(&self) -> usize {
         if let Code::Mirror { copies } = self { *copies } else { 1 }
     }
 
-    /// Data columns of a row with this many cells.
+    /// Returns the number of data columns in a row with this many cells.
     pub fn data_columns(&self, cells: usize) -> usize {
         (cells - self.parities()) / self.copies()
     }
 
-    /// Losses of any cells that can be recovered.
+    /// Returns the number of lost cells that can be recovered regardless of their position.
     pub fn tolerance(&self) -> usize {
         match self {
             Code::Mirror { copies } => copies - 1,
@@ -41,7 +41,7 @@ impl Code {
         }
     }
 
-    /// Whether the cells in `lost` can be recovered.
+    /// Returns true if the cells in `lost` can be recovered.
     pub fn recovers(&self, lost: &[usize]) -> bool {
         match self {
             Code::Mirror { copies } => lost.iter().all(|cell| {
@@ -52,7 +52,7 @@ impl Code {
         }
     }
 
-    /// Computes parity from all data columns. Mirrors have none.
+    /// Computes parity from all data columns. Mirrors have no parity.
     pub fn encode(&self, kernel: &Kernel, data: &[&[u8]], parity: &mut [&mut [u8]]) {
         match (self, parity) {
             (Code::Mirror { .. }, _) => {}
@@ -62,7 +62,7 @@ impl Code {
         }
     }
 
-    /// Computes the cells in `lost`, which [`Code::recovers`], from the others.
+    /// Computes the cells in `lost` from the others. [`Code::recovers`] must be true for them.
     pub fn recover(&self, kernel: &Kernel, cells: &mut [&mut [u8]], lost: &[usize]) {
         match self {
             Code::Mirror { copies } => {
@@ -80,7 +80,7 @@ impl Code {
         }
     }
 
-    /// Brings parity up to date after a change of one data column by `delta`.
+    /// Updates parity after one data column changed by `delta`.
     pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
         match self {
             Code::Mirror { .. } => {}
@@ -89,7 +89,7 @@ impl Code {
         }
     }
 
-    /// Whether the redundancy agrees with the data.
+    /// Checks whether the redundancy agrees with the data.
     pub fn examine(&self, kernel: &Kernel, cells: &[&[u8]]) -> Consistency {
         match self {
             Code::Mirror { copies } => {

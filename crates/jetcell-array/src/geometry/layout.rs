@@ -1,26 +1,26 @@
-//! The way from a block of the array to a row, a cell and a slot.
+//! Maps blocks of an array to rows, cells and slots.
 
 use super::{BLOCK, Code, Level, ZONE_ROWS};
 
-/// The number of the first parity cell in its record.
+/// Number of the first parity cell, as stored in its record.
 const STORED_PARITY: u16 = 0x8000;
 
-/// Where each block of an array is.
+/// Mapping of the blocks of an array to rows, cells and slots.
 ///
-/// The slots that the array was created with share chunks of consecutive blocks in turn. Parity rotates over these slots (left
-/// symmetric), except for RAID-DP. A slot that was added later is a further data column of all rows: its blocks follow those of
-/// the array before, and no block moves.
+/// Chunks of consecutive blocks are distributed in turn over the slots with which the array was created. Parity
+/// rotates over these slots (left symmetric), except for RAID-DP. A slot that was added later is an additional data
+/// column in all rows: its blocks come after the existing blocks of the array, and no block moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// The level.
+    /// RAID level of the array.
     pub level: Level,
-    /// Consecutive blocks on one slot.
+    /// Number of consecutive blocks on one slot.
     pub chunk: u32,
-    /// Rows of the array, a multiple of the zone.
+    /// Number of rows in the array, a multiple of [`ZONE_ROWS`].
     pub rows: u64,
-    /// Slots at the creation.
+    /// Number of slots with which the array was created.
     pub base_slots: usize,
-    /// Slots now.
+    /// Current number of slots.
     pub slots: usize,
 }
 
@@ -29,7 +29,7 @@ impl Layout {
         self.level.code(self.base_slots)
     }
 
-    /// Data columns of a row.
+    /// Returns the number of data columns in a row.
     pub fn data_columns(&self) -> usize {
         self.code().data_columns(self.slots)
     }
@@ -38,22 +38,22 @@ impl Layout {
         self.code().data_columns(self.base_slots)
     }
 
-    /// Blocks of the array.
+    /// Returns the number of blocks in the array.
     pub fn blocks(&self) -> u64 {
         self.rows * self.data_columns() as u64
     }
 
-    /// Bytes of the array.
+    /// Returns the capacity of the array in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks() * BLOCK as u64
     }
 
-    /// Zones of each member.
+    /// Returns the number of zones on each member.
     pub fn zones(&self) -> u64 {
         self.rows / ZONE_ROWS
     }
 
-    /// Row and data column of a block.
+    /// Returns the row and data column of a block.
     pub fn locate(&self, block: u64) -> (u64, usize) {
         let (base, chunk) = (self.base_columns() as u64, u64::from(self.chunk));
         if block >= self.rows * base {
@@ -64,7 +64,7 @@ impl Layout {
         (chunks / base * chunk + within, (chunks % base) as usize)
     }
 
-    /// The block at a row and a data column.
+    /// Returns the block at a row and data column.
     pub fn block_at(&self, row: u64, column: usize) -> u64 {
         let (base, chunk) = (self.base_columns() as u64, u64::from(self.chunk));
         let column = column as u64;
@@ -74,7 +74,7 @@ impl Layout {
         (row / chunk * base + column) * chunk + row % chunk
     }
 
-    /// The slot of a cell.
+    /// Returns the slot of a cell.
     pub fn slot(&self, row: u64, cell: usize) -> usize {
         let (code, base) = (self.code(), self.base_columns());
         let parities = code.parities();
@@ -85,7 +85,7 @@ impl Layout {
         if (base..columns).contains(&cell) {
             return self.base_slots + cell - base;
         }
-        // Place among the slots of the creation when nothing is rotated.
+        // Position among the original slots before rotation.
         let place = if cell < base { cell } else { base + cell - columns };
         if matches!(code, Code::Diagonal(_)) {
             return place;
@@ -96,13 +96,14 @@ impl Layout {
         (first_parity + behind) % self.base_slots
     }
 
-    /// The number of a cell in its record. Other than the number of the cell, it stays the same when columns are added.
+    /// Returns the number of a cell as stored in its record. Unlike the cell number, it does not change when columns
+    /// are added.
     pub(crate) fn stored_cell(&self, cell: usize) -> u16 {
         let first_parity = self.data_columns() * self.code().copies();
         if cell < first_parity { cell as u16 } else { STORED_PARITY + (cell - first_parity) as u16 }
     }
 
-    /// The cell that a slot has in a row.
+    /// Returns the cell that a slot has in a row.
     pub fn cell(&self, row: u64, slot: usize) -> usize {
         (0..self.slots).find(|cell| self.slot(row, *cell) == slot).expect("each slot has one cell of a row")
     }
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn raid_6_rotates_like_linux_left_symmetric() {
         let layout = Layout { level: Level::Raid6, chunk: 1, rows: 64, base_slots: 4, slots: 4 };
-        // Slots of D0 D1 P Q in the first rows.
+        // Slots of D0, D1, P and Q in a row.
         let slots = |row| [0, 1, 2, 3].map(|cell| layout.slot(row, cell));
         assert_eq!([slots(0), slots(1), slots(2)], [[1, 2, 3, 0], [0, 1, 2, 3], [3, 0, 1, 2]]);
     }

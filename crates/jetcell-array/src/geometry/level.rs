@@ -1,4 +1,4 @@
-//! RAID levels: how many members they need, and how many losses they bear.
+//! RAID levels: the number of members that they need, and the number of losses that they tolerate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 use super::{Code, MAX_DATA_COLUMNS, MAX_SLOTS};
 use crate::kernels::{ReedSolomon, RowDiagonal};
 
-/// How an array protects its data.
+/// RAID level, which determines how an array protects its data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Level {
     /// Stripes without protection.
     Raid0,
-    /// Every member holds the same data.
+    /// Copies of the data on every member.
     Mirror,
     /// Stripes over mirrors of two or three copies.
     Raid10 {
-        /// Copies of each block.
+        /// Number of copies of each block.
         copies: usize,
     },
     /// One rotated parity block.
@@ -26,13 +26,13 @@ pub enum Level {
     TripleParity,
     /// Row-diagonal parity on two fixed members.
     RaidDp {
-        /// The prime p, 17 or 257: at most p - 1 data members.
+        /// Prime p, 17 or 257. There are at most p - 1 data members.
         prime: usize,
     },
 }
 
 impl Level {
-    /// Every level, with the usual parameters.
+    /// All levels, with their usual parameters.
     pub const ALL: [Level; 9] = [
         Level::Raid0,
         Level::Mirror,
@@ -45,7 +45,7 @@ impl Level {
         Level::RaidDp { prime: 257 },
     ];
 
-    /// The code of a row with this many slots.
+    /// Returns the redundancy code of a row with this many slots.
     pub(crate) fn code(&self, slots: usize) -> Code {
         match self {
             Level::Raid0 => Code::Mirror { copies: 1 },
@@ -58,7 +58,7 @@ impl Level {
         }
     }
 
-    /// The numbers of members that the level can have.
+    /// Returns the numbers of members that the level supports.
     pub fn member_counts(&self) -> impl Iterator<Item = usize> + use<> {
         let level = *self;
         let most_data = match level {
@@ -77,12 +77,13 @@ impl Level {
         })
     }
 
-    /// Losses of any members that the level bears, with this many slots.
+    /// Returns the number of lost members that the level tolerates regardless of their position, with this many
+    /// slots.
     pub fn tolerance(&self, slots: usize) -> usize {
         self.code(slots).tolerance()
     }
 
-    /// The level as it is stored: kind and parameter.
+    /// Returns the level as it is stored: kind and parameter.
     pub(crate) fn stored(&self) -> (u16, u16) {
         match self {
             Level::Raid0 => (0, 0),

@@ -1,7 +1,8 @@
-//! Where a block of the array is, and which blocks of a row follow from which.
+//! Geometry of an array: the locations of its blocks, and the redundancy between the blocks of a row.
 //!
-//! A row has one block of each slot (a slot is the place of a member). Its blocks are numbered as cells: the data columns, then
-//! the parity blocks; with mirrors, the copies of the first column, of the second, and so on.
+//! A row has one block on each slot; a slot is the position of a member in the array. The blocks of a row are
+//! numbered as cells: first the data columns, then the parity blocks. With mirrors, the cells are the copies of the
+//! first column, then those of the second column, and so on.
 
 mod code;
 mod layout;
@@ -12,14 +13,14 @@ pub use level::Level;
 
 pub(crate) use code::Code;
 
-/// Bytes of a block, the unit of reads, writes and checksums.
+/// Size of a block in bytes. A block is the unit of reads, writes and checksums.
 pub const BLOCK: usize = 4096;
-/// Rows of a zone, whose blocks have their records together in one block.
+/// Number of rows in a zone. The records of a zone's blocks on a member are stored together in one block.
 pub const ZONE_ROWS: u64 = 64;
-/// Most slots of an array.
+/// Maximum number of slots in an array.
 pub const MAX_SLOTS: usize = 32;
-/// Generations and commits are numbered from 1 to less than this. A greater number was not written by an array, and an addition
-/// to it could overflow.
+/// Exclusive upper bound for the numbers of generations and commits, which start at 1. A larger number was not
+/// written by an array, and adding to it could overflow.
 pub(crate) const MAX_NUMBER: u64 = 1 << 62;
-/// Most data columns of a row, because parity records keep one byte for each.
+/// Maximum number of data columns in a row. Parity records have one byte for each column.
 pub const MAX_DATA_COLUMNS: usize = 28;

@@ -1,4 +1,4 @@
-//! What is known about each block beside its content: checksum, place, and the generation of its last write.
+//! Metadata of each block that detects damage: checksum, location, and the generation of its last write.
 
 mod record;
 mod row_state;

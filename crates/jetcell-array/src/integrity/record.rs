@@ -1,4 +1,4 @@
-//! The record of a block: 64 bytes, in the first block of its zone.
+//! Record of a block: 64 bytes in the first block of the block's zone.
 
 use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -6,10 +6,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::geometry::{MAX_DATA_COLUMNS, MAX_NUMBER};
 
-/// Bytes of a record. A sector holds whole records, so that a torn write keeps or replaces each as a whole.
+/// Size of a record in bytes. A sector contains whole records, so a torn write replaces each record completely or not
+/// at all.
 pub(crate) const RECORD: usize = 64;
 
-/// What was written to a block last. 64 zeros stand for a block that was never written, which reads as zeros.
+/// Description of the last write to a block. A record of 64 zeros means that the block was never written and reads as
+/// zeros.
 ///
 /// ```text
 /// offset  bytes
@@ -35,14 +37,14 @@ pub(crate) struct BlockRecord {
     seal: U32,
 }
 
-/// What a record's place holds.
+/// Content of the location of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordSlot {
     /// The block was never written.
     Empty,
     /// The block was written.
     Written(BlockRecord),
-    /// Not a record of this block.
+    /// The bytes are not a record of this block.
     Damaged,
 }
 
@@ -59,7 +61,7 @@ impl BlockRecord {
         BlockRecord::with_checksum(array, row, cell, generation, tags, checksum)
     }
 
-    /// The record of a block with this checksum.
+    /// Creates the record of a block that has this checksum.
     pub fn with_checksum(
         array: u128,
         row: u64,
@@ -90,12 +92,12 @@ impl BlockRecord {
         U32::new(XxHash3_64::oneshot(&self.as_bytes()[..RECORD - size_of::<U32>()]) as u32)
     }
 
-    /// Whether a block has the content that was written.
+    /// Returns true if a block has the content that was written.
     pub fn matches(&self, block: &[u8]) -> bool {
         self.checksum.get() == BlockRecord::checksum_of(block)
     }
 
-    /// Decodes the record at a place where only that of this cell belongs.
+    /// Decodes the record at the location that belongs to this cell.
     pub fn decode(bytes: &[u8; RECORD], array: u128, row: u64, cell: u16) -> RecordSlot {
         if bytes.iter().all(|byte| *byte == 0) {
             return RecordSlot::Empty;

@@ -1,8 +1,9 @@
-//! Which blocks of a row are current, from the records of all its cells.
+//! Determines which blocks of a row are current, from the records of all its cells.
 //!
-//! Each write of a row gets a generation above all earlier ones of the row, and is part of the records of the cells that it
-//! writes: the data columns that change and all parity cells. Parity records also name the generation of every data column. So
-//! a write that a member acknowledged and lost leaves a record that contradicts the others:
+//! Each write of a row gets a generation above all earlier generations of the row. The generation is stored in the
+//! records of the cells that the write covers: the changed data columns and all parity cells. Parity records also
+//! contain the generation of every data column. Therefore, if a member acknowledged a write and lost it, its record
+//! contradicts the others:
 //! - a parity cell whose generation is not the highest of the row is stale;
 //! - a data cell whose generation is not the one that a current parity cell names is stale;
 //! - a copy whose generation is not the highest of its column is stale.
@@ -11,32 +12,32 @@ use crate::geometry::{Code, MAX_DATA_COLUMNS};
 
 use super::{BlockRecord, RecordSlot};
 
-/// What is known about one cell of a row.
+/// State of one cell of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CellState {
-    /// No member has it.
+    /// No member has the cell.
     Missing,
-    /// Its record is damaged, or older than the last write.
+    /// The record of the cell is damaged, or older than the last write.
     Stale,
-    /// Never written: zeros.
+    /// The cell was never written, and reads as zeros.
     Empty,
-    /// Written; the block must match the record.
+    /// The cell was written. The block must match the record.
     Written(BlockRecord),
 }
 
-/// The state of a row.
+/// State of a row and its cells.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RowState {
-    /// The highest generation; 0 if no write is known.
+    /// Highest generation of the row; 0 if no write is known.
     pub generation: u64,
-    /// The state of each cell.
+    /// State of each cell.
     pub cells: Vec<CellState>,
-    /// The low byte of the generation of each data column.
+    /// Low byte of the generation of each data column.
     pub tags: [u8; MAX_DATA_COLUMNS],
 }
 
 impl RowState {
-    /// Decides about every cell. `None` stands for a cell that no member has.
+    /// Determines the state of every cell. `None` stands for a cell that no member has.
     pub fn new(code: &Code, records: &[Option<RecordSlot>]) -> RowState {
         let columns = code.data_columns(records.len());
         let generation = |record: &Option<RecordSlot>| match record {
@@ -62,11 +63,11 @@ impl RowState {
             _ => None,
         });
         for (column, record) in records[..columns].iter().enumerate() {
-            // Without current parity, each data cell is believed: it cannot be recovered anyway.
+            // Without current parity, each data cell is accepted: it could not be recovered anyway.
             let tag = named.map_or(generation(record) as u8, |tags| tags[column]);
             state.tags[column] = tag;
             let cell = match cell_state(record, |found| found as u8 == tag) {
-                // Nothing was ever written, whatever became of the record.
+                // The column was never written, regardless of its record.
                 CellState::Stale | CellState::Missing if tag == 0 && named.is_some() => CellState::Empty,
                 cell => cell,
             };
@@ -76,26 +77,28 @@ impl RowState {
         state
     }
 
-    /// The generation of the next write of the row. Its low byte is not 0, and not that of a cell before the write.
+    /// Returns the generation of the next write of the row. Its low byte is not 0, and differs from the low bytes of
+    /// all cells before the write.
     pub fn next_generation(&self) -> u64 {
         let has_bytes = "fewer columns than bytes";
         (self.generation + 1..).find(|generation| self.allows(*generation)).expect(has_bytes)
     }
 
-    /// The same for a write of several rows. `None`: the cells of the rows have all bytes.
+    /// Returns a generation for a write of several rows, with the properties of [`RowState::next_generation`] for
+    /// each of them. Returns `None` if the cells of the rows use all values of the low byte.
     pub fn common_generation(rows: &[RowState]) -> Option<u64> {
         let highest = rows.iter().map(|row| row.generation).max()?;
         (highest + 1..=highest + 256).find(|generation| rows.iter().all(|row| row.allows(*generation)))
     }
 
-    /// Whether the next write of the row may have this generation.
+    /// Returns true if the next write of the row may have this generation.
     pub fn allows(&self, generation: u64) -> bool {
         let byte = generation as u8;
         let is_new = byte != 0 && !self.tags.contains(&byte) && byte != self.generation as u8;
         generation > self.generation && is_new
     }
 
-    /// The generation that a data column was written in, by its low byte.
+    /// Returns the generation in which a data column was written, reconstructed from its low byte.
     pub fn generation_of(&self, column: usize) -> u64 {
         let tag = self.tags[column];
         let back = (self.generation as u8).wrapping_sub(tag);
@@ -103,7 +106,8 @@ impl RowState {
     }
 }
 
-/// The generation of the next write of a row all of whose cells have the same one. See [`RowState::next_generation`].
+/// Returns the generation of the next write of a row whose cells all have the same generation. See
+/// [`RowState::next_generation`].
 pub(crate) fn generation_after(generation: u64) -> u64 {
     if (generation + 1) as u8 == 0 { generation + 2 } else { generation + 1 }
 }
@@ -143,7 +147,7 @@ mod tests {
         let good =
             [written(0, 3, &[]), written(1, 2, &[]), empty, written(3, 3, &tags), written(4, 3, &tags)];
         assert_eq!(stale(code, &good), [0usize; 0]);
-        // What the cells held before the last write, which wrote column 0.
+        // Records of the cells before the last write, which wrote column 0.
         let before = [written(0, 1, &[]), None, None, written(3, 2, &[1, 2, 0]), written(4, 2, &[1, 2, 0])];
         for cell in [0, 3, 4] {
             let mut records = good;

@@ -1,22 +1,24 @@
-//! Sums of the rows and of the diagonals of columns in one pass over their memory.
+//! Computes the sums of the rows and of the diagonals of columns in one pass over memory.
 
 use super::lanes::{Lanes, Loop};
 
-/// Bytes of a symbol: that of a block of 4096 bytes with p = 17. Whole symbols are read at once, because a processor follows runs of
-/// 256 bytes in many blocks, and not single lines.
+/// Size of a symbol in bytes: a block of 4096 bytes with p = 17 has such symbols. Whole symbols are read at a time,
+/// because the processor prefetches runs of 256 bytes from many blocks, but not single cache lines.
 const SYMBOL: usize = 256;
-/// Symbols of a block, at most.
+/// Maximum number of symbols in a block.
 const SYMBOLS: usize = 16;
-/// Columns that are summed together. Where registers are few, they are read twice, and the second time must find them in the first-level
-/// cache: blocks that begin at multiples of 4096 bytes meet in the same sets of it, which have room for eight lines.
+/// Number of columns that are summed together. Where registers are few, the columns are read twice, and the second
+/// read must hit the L1 cache. Blocks that begin at multiples of 4096 bytes map to the same cache sets, each of which
+/// has room for eight lines.
 const COLUMNS: usize = 7;
 
 type Symbol = [u8; SYMBOL];
 
-/// What a column without content has.
+/// Content of an empty column.
 static ZEROS: [Symbol; SYMBOLS] = [[0; SYMBOL]; SYMBOLS];
 
-/// For symbols of 256 bytes. Columns may be empty; their places are their indexes.
+/// Input and output of the loop for symbols of 256 bytes. Columns may be empty. The position of a column in the row
+/// is its index.
 pub(super) struct SumsOfSymbols<'a> {
     rows: &'a mut [Symbol],
     diagonals: &'a mut [Symbol],
@@ -24,7 +26,7 @@ pub(super) struct SumsOfSymbols<'a> {
 }
 
 impl<'a> SumsOfSymbols<'a> {
-    /// `None` if symbols have another size. The blocks have p - 1 symbols.
+    /// Returns `None` if symbols have another size. The blocks have p - 1 symbols.
     pub fn new(
         columns: &'a [&'a [u8]],
         rows: &'a mut [u8],
@@ -36,8 +38,8 @@ impl<'a> SumsOfSymbols<'a> {
         fits.then_some(SumsOfSymbols { rows, diagonals, columns })
     }
 
-    /// Adds the columns group by group. W and FEW: sums of diagonals in registers, for a group of more than FEW columns and for a smaller
-    /// one, which is filled up with zeros.
+    /// Adds the columns group by group. A group of more than `FEW` columns has the sums of `W` diagonals in
+    /// registers. A smaller group has `FEW` sums in registers, and is padded with columns of zeros.
     #[inline(always)]
     fn sum<L: Lanes, const V: usize, const U: usize, const W: usize, const FEW: usize>(self, lanes: L) {
         let SumsOfSymbols { rows, diagonals, columns } = self;
@@ -59,21 +61,23 @@ impl<'a> SumsOfSymbols<'a> {
     }
 }
 
-/// Columns next to each other.
+/// Adjacent columns of a row.
 struct Group<'g, 'c> {
-    /// Place of the first column.
+    /// Position of the first column in the row.
     first: usize,
-    /// With zeros behind the columns that there are.
+    /// The columns, followed by columns of zeros.
     columns: &'g [&'c [Symbol]; COLUMNS],
     count: usize,
 }
 
 impl Group<'_, '_> {
-    /// Adds the columns to the sums; the first group finds none. Row by row, and after each row the diagonal that this row of the first
-    /// column lies on, and earlier rows of the next ones. The sums of W diagonals are in registers, to which the first W columns are added
-    /// as they are read; of the columns behind these, a symbol is read again for its diagonal.
+    /// Adds the columns to the sums. The first group does not read previous sums. Each step adds one row. Then it
+    /// stores the diagonal on which the row's symbol of the first column lies; the other symbols of this diagonal are
+    /// in earlier rows of the following columns. The sums of `W` diagonals are in registers, and the first `W`
+    /// columns are added to them as they are read. For each of the other columns, a symbol is read again to add it to
+    /// its diagonal.
     ///
-    /// A symbol has V vectors, of which U are read from each column in turn.
+    /// A symbol has `V` vectors, of which `U` are read from each column in turn.
     #[inline(always)]
     fn add<L: Lanes, const V: usize, const U: usize, const W: usize, const FIRST: bool>(
         self,
@@ -85,7 +89,7 @@ impl Group<'_, '_> {
         let (early, late) =
             self.columns[..self.count.max(W)].split_first_chunk::<W>().expect("W columns at least");
         let count = rows.len();
-        // Of this diagonal and the next ones.
+        // Sums of the current diagonal and the following ones.
         let mut sums = [[lanes.zero(); V]; W];
         for step in 0..count + W + late.len() - 1 {
             if let Some(row) = rows.get_mut(step) {
@@ -151,7 +155,7 @@ impl Loop for SumsOfSymbols<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {
-            // 28 of 32 registers for diagonals, and 8 of 16.
+            // The diagonals use 28 of 32 registers with 64-byte vectors, and 8 of 16 with 32-byte vectors.
             64 => self.sum::<L, 4, 1, COLUMNS, 4>(lanes),
             32 => self.sum::<L, 8, 8, 1, 1>(lanes),
             _ => unreachable!("vectors have 32 or 64 bytes"),

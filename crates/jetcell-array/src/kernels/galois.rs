@@ -1,9 +1,10 @@
-//! Arithmetic of GF(2^8) with the polynomial 0x11D and the generator 2, as in the RAID 6 of Linux.
+//! Arithmetic in GF(2^8) with the polynomial 0x11D and the generator 2, as in the RAID 6 of Linux.
 
 const POLYNOMIAL: u16 = 0x11D;
 
 struct Tables {
-    /// Powers of the generator, twice, so that sums of two logarithms need no reduction.
+    /// Powers of the generator. The sequence is stored twice, so the sum of two logarithms is a valid index without
+    /// reduction.
     power: [u8; 510],
     logarithm: [u8; 256],
 }
@@ -25,7 +26,7 @@ static TABLES: Tables = {
     tables
 };
 
-/// The generator to the power of `exponent`.
+/// Returns the generator raised to the power of `exponent`.
 pub(super) const fn power(exponent: usize) -> u8 {
     TABLES.power[exponent % 255]
 }
@@ -37,17 +38,17 @@ pub(super) const fn multiply(one: u8, other: u8) -> u8 {
     TABLES.power[logarithm(one) + logarithm(other)]
 }
 
-/// The exponent of a value that is not zero.
+/// Returns the exponent of a value that is not zero.
 pub(super) const fn logarithm(value: u8) -> usize {
     TABLES.logarithm[value as usize] as usize
 }
 
-/// The inverse of a value that is not zero.
+/// Returns the inverse of a value that is not zero.
 pub(super) const fn invert(value: u8) -> u8 {
     power(255 - logarithm(value))
 }
 
-/// Products of each factor with 0 to 15 and with 0x00, 0x10 to 0xF0.
+/// Products of each factor with 0 to 15, and with 0x00, 0x10, ... 0xF0.
 static PRODUCTS: [([u8; 16], [u8; 16]); 256] = {
     let mut products = [([0; 16], [0; 16]); 256];
     let mut index = 0;
@@ -60,12 +61,12 @@ static PRODUCTS: [([u8; 16], [u8; 16]); 256] = {
     products
 };
 
-/// The products of a factor with 0 to 15 and with 0x00, 0x10 to 0xF0.
+/// Returns the products of a factor with 0 to 15, and with 0x00, 0x10, ... 0xF0.
 pub(super) fn nibble_products(factor: u8) -> ([u8; 16], [u8; 16]) {
     PRODUCTS[usize::from(factor)]
 }
 
-/// The inverse of a square matrix of at most three rows. `None` if it has none.
+/// Returns the inverse of a square matrix with at most three rows, or `None` if the matrix is singular.
 pub(super) fn invert_matrix<const N: usize>(mut matrix: [[u8; N]; N]) -> Option<[[u8; N]; N]> {
     let mut inverse: [[u8; N]; N] =
         std::array::from_fn(|row| std::array::from_fn(|column| u8::from(row == column)));
@@ -93,7 +94,7 @@ pub(super) fn invert_matrix<const N: usize>(mut matrix: [[u8; N]; N]) -> Option<
 mod tests {
     use super::*;
 
-    /// Multiplication bit by bit, without tables.
+    /// Multiplies bit by bit, without tables.
     fn slow_product(one: u8, other: u8) -> u8 {
         (0..8).fold(0, |sum, bit| {
             let mut term = u16::from(one);

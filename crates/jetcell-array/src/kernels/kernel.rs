@@ -1,4 +1,4 @@
-//! The inner loops over whole blocks, for each instruction set, and the choice between them.
+//! Inner loops over whole blocks for each instruction set, and the selection of the fastest one.
 
 use std::array::from_fn;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{BLOCK, RUN};
 /// Instructions that the inner loops can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InstructionSet {
-    /// 64-bit words; any processor.
+    /// 64-bit words, for any processor.
     Portable,
     /// Vectors of 32 bytes.
     Avx2,
@@ -33,11 +33,11 @@ enum Token {
     Avx512(pulp::x86::V4),
 }
 
-/// The inner loops of parity, with instructions that this processor has.
+/// The inner loops of parity for one instruction set that this processor supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(Token);
 
-/// Gives a loop its instruction set, as the entry that the compiler may inline it into.
+/// Passes an instruction set to a loop. This is the entry point into which the compiler can inline the loop.
 #[cfg(target_arch = "x86_64")]
 struct Entry<L, O>(L, O);
 
@@ -51,7 +51,7 @@ impl<L: Lanes, O: Loop> pulp::NullaryFnOnce for Entry<L, O> {
 }
 
 impl Kernel {
-    /// Every kernel that this processor can run, with the widest vectors first.
+    /// Returns all kernels that this processor supports, the one with the widest vectors first.
     pub fn available() -> Vec<Kernel> {
         let mut kernels = vec![];
         #[cfg(target_arch = "x86_64")]
@@ -63,27 +63,27 @@ impl Kernel {
         kernels
     }
 
-    /// The kernel that is fastest on this machine now, by a measurement of a few tenths of a millisecond. With a clock that
-    /// stands still, the one with the widest vectors.
+    /// Returns the kernel that is currently the fastest on this machine, by a measurement that takes a few tenths of
+    /// a millisecond. If the clock does not advance, the kernel with the widest vectors is returned.
     pub fn fastest(clock: &dyn Clock) -> Kernel {
         let time = |kernel: &Kernel| (0..3).map(|_| kernel.trial(clock)).min().unwrap_or(Duration::MAX);
         let mut kernels = Kernel::available().into_iter().map(|kernel| (time(&kernel), kernel));
         let first = kernels.next().expect("the portable kernel is always there");
-        // Only a kernel that is faster by an eighth replaces one with wider vectors: less is noise.
+        // A kernel must be faster by an eighth to replace a kernel with wider vectors: smaller differences are noise.
         let better = |best: (Duration, Kernel), other: (Duration, Kernel)| {
             if other.0 * 9 / 8 < best.0 { other } else { best }
         };
         kernels.fold(first, better).1
     }
 
-    /// The fastest kernel, which the first call in the process measures.
+    /// Returns the fastest kernel. The first call in a process measures the kernels.
     pub(crate) fn of_this_machine(clock: &dyn Clock) -> Kernel {
         static FASTEST: OnceLock<Kernel> = OnceLock::new();
         *FASTEST.get_or_init(|| Kernel::fastest(clock))
     }
 
-    /// Time for P and Q of 14 columns, eight times. The blocks are where those of an array are: in buffers for transfers, at multiples of
-    /// their length, so that they meet in the same sets of the first-level cache.
+    /// Measures the time to compute P and Q of 14 columns eight times. The blocks are placed as in an array: in
+    /// transfer buffers, at multiples of their length. They therefore map to the same sets of the L1 cache.
     fn trial(&self, clock: &dyn Clock) -> Duration {
         const COLUMNS: usize = 14;
         let mut memory = IoBuffer::zeroed((COLUMNS + 2) * BLOCK);
@@ -98,7 +98,7 @@ impl Kernel {
         clock.monotonic().saturating_sub(start)
     }
 
-    /// The instructions that this kernel uses.
+    /// Returns the instruction set of this kernel.
     pub fn instruction_set(&self) -> InstructionSet {
         match self.0 {
             Token::Portable(_) => InstructionSet::Portable,
@@ -119,14 +119,15 @@ impl Kernel {
         }
     }
 
-    /// Adds the sources, of the same length or empty, to the target: `target ^= source` for each.
+    /// Adds the sources to the target: `target ^= source` for each. The sources have the length of the target, or are
+    /// empty.
     pub fn xor_into(&self, target: &mut [u8], sources: &[&[u8]]) {
         check_lengths(target.len(), sources);
         self.run(XorInto { target, sources });
     }
 
-    /// Adds columns to the sums of their diagonals: symbol r of column c to sum (r + c) mod p, except to the last one, which is not
-    /// stored. Returns false, and adds nothing, if symbols are too short for this kernel.
+    /// Adds columns to the sums of their diagonals: symbol r of column c is added to sum (r + c) mod p. The last sum
+    /// is not stored and is omitted. Returns false without adding anything if symbols are too short for this kernel.
     pub(super) fn add_diagonals(&self, sums: &mut [u8], prime: usize, columns: &[(usize, &[u8])]) -> bool {
         let symbol = sums.len() / (prime - 1);
         if symbol == 0 || !symbol.is_multiple_of(self.step()) {
@@ -138,8 +139,9 @@ impl Kernel {
         true
     }
 
-    /// Computes row parity and diagonal parity of columns, whose places are their indexes. Returns false, and changes nothing, if there is no
-    /// loop for symbols of this size, or the processor has too few registers for it.
+    /// Computes row parity and diagonal parity of columns. The position of a column in the row is its index. Returns
+    /// false without changing anything if there is no loop for symbols of this size, or if the processor has too few
+    /// registers for it.
     pub(super) fn row_diagonal(
         &self,
         columns: &[&[u8]],
@@ -162,13 +164,13 @@ impl Kernel {
         check_lengths(rows.len(), columns);
         let Some(sums) = SumsOfSymbols::new(columns, rows, diagonals, prime) else { return false };
         self.run(sums);
-        // Row parity is column p - 1.
+        // For the diagonals, row parity is column p - 1.
         let symbol = rows.len() / (prime - 1);
         self.xor_into(&mut diagonals[..rows.len() - symbol], &[&rows[symbol..]]);
         true
     }
 
-    /// Bytes that the unrolled loops handle at once.
+    /// Returns the number of bytes that an unrolled loop processes per iteration.
     fn step(&self) -> usize {
         match self.0 {
             Token::Portable(_) => UNROLLED * Portable::WIDTH,
@@ -179,7 +181,7 @@ impl Kernel {
         }
     }
 
-    /// Adds a multiple of the source in GF(2^8) to the target.
+    /// Adds the product of the source and a factor in GF(2^8) to the target.
     pub fn add_product(&self, target: &mut [u8], factor: u8, source: &[u8]) {
         if source.is_empty() || factor == 0 {
             return;
@@ -191,10 +193,10 @@ impl Kernel {
         self.run(AddProduct { target, factor, source });
     }
 
-    /// The sums of `source[c] * 2^(k c)` over the columns c, for each output k.
+    /// Computes the sums of `source[c] * 2^(k c)` over the columns c, for each output k.
     ///
     /// # Panics
-    /// With no or more than three outputs, or with blocks of different length.
+    /// There are no outputs or more than three, or the blocks differ in length.
     pub fn syndromes(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) {
         for output in &*outputs {
             check_lengths(output.len(), sources);
@@ -219,7 +221,7 @@ impl Kernel {
     }
 }
 
-/// The loops below rely on it.
+/// Checks that each source has this length or is empty. The loops below rely on it.
 fn check_lengths(len: usize, sources: &[&[u8]]) {
     assert!(
         sources.iter().all(|source| source.is_empty() || source.len() == len),
@@ -227,7 +229,7 @@ fn check_lengths(len: usize, sources: &[&[u8]]) {
     );
 }
 
-/// Vectors that a loop has in registers at once.
+/// Number of vectors that a loop has in registers at the same time.
 const UNROLLED: usize = 4;
 
 struct XorInto<'a> {
@@ -272,7 +274,7 @@ struct AddDiagonals<'a> {
 }
 
 impl Loop for AddDiagonals<'_> {
-    /// Diagonal by diagonal, so that a sum stays in registers.
+    /// Processes one diagonal at a time, to keep its sum in registers.
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         let AddDiagonals { sums, prime, symbol, columns } = self;
@@ -330,7 +332,8 @@ struct Syndromes<'a, const N: usize> {
 }
 
 impl<const N: usize> Syndromes<'_, N> {
-    /// Horner's rule, from the last column to the first: each output needs one or two doublings per column. U: vectors of a run.
+    /// Uses Horner's rule, from the last column to the first: each output needs one or two doublings per column. `U`
+    /// is the number of vectors in a run.
     #[inline(always)]
     fn sum<L: Lanes, const U: usize>(self, lanes: L) {
         let Syndromes { sources, mut outputs } = self;

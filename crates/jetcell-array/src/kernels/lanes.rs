@@ -1,38 +1,41 @@
-//! Vectors of bytes with the few operations that parity needs: one type for each instruction set.
+//! Byte vectors with the few operations that parity computations need. There is one type for each instruction set.
 
 use std::array::from_fn;
 
-/// Bytes of the words by which vectors are shifted.
+/// Size in bytes of the words by which vectors are shifted.
 pub(super) const WORD: usize = 16;
 
-/// A vector of bytes, and what can be done with it. Safe to have only where the processor has the instructions.
+/// Operations on vectors of bytes. A value exists only if the processor supports the instructions, which makes the
+/// operations safe.
 pub(super) trait Lanes: Copy {
-    /// A vector.
+    /// A vector of [`Lanes::WIDTH`] bytes.
     type Vector: Copy;
     /// A constant factor of GF(2^8), prepared for [`Lanes::multiply`].
     type Factor: Copy;
-    /// Bytes of a vector.
+    /// Size of a vector in bytes.
     const WIDTH: usize;
 
     fn zero(self) -> Self::Vector;
     /// Loads the first `WIDTH` bytes.
     fn load(self, from: &[u8]) -> Self::Vector;
-    /// Stores to the first `WIDTH` bytes.
+    /// Stores into the first `WIDTH` bytes.
     fn store(self, vector: Self::Vector, to: &mut [u8]);
     fn xor(self, one: Self::Vector, other: Self::Vector) -> Self::Vector;
-    /// What is added to a sum that is doubled, so that [`Lanes::double`] takes fewer instructions.
+    /// Returns the offset that is added to a sum before it is doubled. With the offset, [`Lanes::double`] takes fewer
+    /// instructions.
     fn offset(self) -> Self::Vector;
-    /// Each byte times 2 in GF(2^8). Both the vector and the result have the offset added.
+    /// Multiplies each byte by 2 in GF(2^8). Both the argument and the result include the offset.
     fn double(self, vector: Self::Vector) -> Self::Vector;
-    /// The vector shifted by so many words, with the last words of the vector before it in front: one word at least, and not all.
+    /// Shifts a vector by a number of words, and fills the front with the last words of `before`. The shift is at
+    /// least one word, and less than the whole vector.
     fn behind(self, vector: Self::Vector, before: Self::Vector, words: usize) -> Self::Vector;
-    /// Prepares a factor from its products with 0 to 15 and with 0x00, 0x10 to 0xF0.
+    /// Prepares a factor from its products with 0 to 15, and with 0x00, 0x10, ... 0xF0.
     fn factor(self, low: [u8; 16], high: [u8; 16]) -> Self::Factor;
-    /// Each byte times the factor.
+    /// Multiplies each byte by the factor.
     fn multiply(self, factor: Self::Factor, vector: Self::Vector) -> Self::Vector;
 }
 
-/// An inner loop that is compiled for every instruction set.
+/// An inner loop, which is compiled for every instruction set.
 pub(super) trait Loop {
     fn run<L: Lanes>(self, lanes: L);
 }
@@ -41,7 +44,7 @@ pub(super) trait Loop {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Portable;
 
-/// 64-bit words of a portable vector.
+/// Number of 64-bit words in a portable vector.
 const WORDS: usize = 4;
 
 const EACH_BYTE: u64 = 0x0101_0101_0101_0101;
@@ -53,7 +56,7 @@ fn double_word(word: u64) -> u64 {
 
 impl Lanes for Portable {
     type Vector = [u64; WORDS];
-    /// The products with 1, 2, 4 to 128, each in all bytes of a word.
+    /// Products with 1, 2, 4, ... 128, each repeated in all bytes of a word.
     type Factor = [u64; 8];
     const WIDTH: usize = 8 * WORDS;
 
@@ -107,7 +110,7 @@ impl Lanes for Portable {
     fn multiply(self, factor: Self::Factor, vector: Self::Vector) -> Self::Vector {
         vector.map(|word| {
             (0..8).fold(0, |sum, bit| {
-                // 0xFF in each byte that has the bit.
+                // The mask is 0xFF in each byte in which the bit is set.
                 let mask = ((word >> bit) & EACH_BYTE) * 0xFF;
                 sum ^ (factor[bit] & mask)
             })
@@ -126,9 +129,10 @@ mod x86 {
     use crate::kernels::galois;
 
     const POLYNOMIAL: u8 = 0x1D;
-    /// A shuffle gives zero for a byte with its highest bit set, and otherwise an entry of the table: here always the polynomial. So the
-    /// polynomial is added to the bytes that do not overflow, instead of the others, which is twice the byte plus the polynomial. A sum
-    /// with the offset c keeps it: 2 (x + c) + 0x1D = 2 x + c, if 3 c = 0x1D.
+    /// Offset of a sum that is doubled. A shuffle gives zero for a byte whose highest bit is set, and otherwise an
+    /// entry of the table, which here is always the polynomial. The polynomial is therefore added to the bytes that
+    /// do not overflow, instead of those that do. The result is twice the byte plus the polynomial. A sum with the
+    /// offset c preserves it: 2 (x + c) + 0x1D = 2 x + c, if 3 c = 0x1D.
     const OFFSET: u8 = galois::multiply(POLYNOMIAL, galois::invert(3));
     const LOW_NIBBLE: i8 = 0x0F;
 

@@ -1,8 +1,8 @@
-//! Parity of blocks: computed, brought up to date after a change, solved for lost blocks, and questioned when no block admits
-//! to be wrong.
+//! Parity of blocks: computing it, updating it after a change, recovering lost blocks from it, and checking it when
+//! no block is known to be damaged.
 //!
-//! Data blocks of a row have the columns 0 to n - 1, parity blocks follow. An empty slice stands for a block of zeros. Nothing
-//! here knows about members, files or checksums.
+//! Data blocks of a row have the columns 0 to n - 1, and parity blocks follow. An empty slice stands for a block of
+//! zeros. This module does not deal with members, files or checksums.
 
 mod diagonals;
 mod galois;
@@ -19,21 +19,21 @@ pub use kernel::{InstructionSet, Kernel};
 pub use reed_solomon::ReedSolomon;
 pub use row_diagonal::{RecoveryStep, RowDiagonal};
 
-/// Bytes of the blocks that have loops of their own: those of an array. They also are the distance at which addresses meet in the same sets of a
-/// first-level cache.
+/// Size in bytes of the blocks that have specialized loops, which is the block size of an array. It is also the
+/// distance at which addresses map to the same sets of an L1 cache.
 const BLOCK: usize = 4096;
 
-/// Bytes of each column that are read in turn. Runs of 128 bytes of many blocks come from memory at its full rate, those of 256 bytes at 0.8
-/// of it.
+/// Number of bytes that are read from each column in turn. Runs of 128 bytes from many blocks reach the full memory
+/// bandwidth, runs of 256 bytes only 0.8 of it.
 const RUN: usize = 128;
 
-/// What the parity of a row says about its blocks.
+/// Result of checking the parity of a row against its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Consistency {
     /// Parity and data agree.
     Consistent,
-    /// They would agree if this column had other content.
+    /// Parity and data would agree if this column had different content.
     OneColumn(usize),
-    /// They disagree, and no single column explains it.
+    /// Parity and data disagree, and no single column explains it.
     Inconsistent,
 }

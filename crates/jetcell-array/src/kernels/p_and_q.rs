@@ -1,4 +1,4 @@
-//! P and Q of whole blocks.
+//! Computes P and Q of whole blocks.
 
 use super::lanes::{Lanes, Loop};
 use super::{BLOCK, RUN};
@@ -7,7 +7,8 @@ type Block = [[u8; RUN]; BLOCK / RUN];
 
 static ZEROS: Block = [[0; RUN]; BLOCK / RUN];
 
-/// For blocks of 4096 bytes and at most [`PAndQ::MOST`] columns. Columns may be empty; their places are their indexes.
+/// Input and output of the loop for blocks of 4096 bytes and at most [`PAndQ::MOST`] columns. Columns may be empty.
+/// The position of a column in the row is its index.
 pub(super) struct PAndQ<'a> {
     columns: &'a [&'a [u8]],
     p: &'a mut Block,
@@ -15,17 +16,17 @@ pub(super) struct PAndQ<'a> {
 }
 
 impl<'a> PAndQ<'a> {
-    /// Columns, at most.
+    /// Maximum number of columns.
     pub const MOST: usize = 16;
 
-    /// `None` for blocks of another length, and for no or too many columns.
+    /// Returns `None` if the blocks have another length, or if there are no columns or too many.
     pub fn new(columns: &'a [&'a [u8]], p: &'a mut [u8], q: &'a mut [u8]) -> Option<Self> {
         let fits = p.len() == BLOCK && (1..=PAndQ::MOST).contains(&columns.len());
         let (p, q) = (p.as_chunks_mut().0.try_into().ok()?, q.as_chunks_mut().0.try_into().ok()?);
         fits.then_some(PAndQ { columns, p, q })
     }
 
-    /// U: vectors of a run.
+    /// Computes the sums. `U` is the number of vectors in a run.
     #[inline(always)]
     fn sum<L: Lanes, const U: usize>(self, lanes: L) {
         let PAndQ { columns, p, q } = self;
@@ -43,8 +44,8 @@ impl<'a> PAndQ<'a> {
     }
 }
 
-/// Computes P and Q of at most N columns by Horner's rule, from the last one to the first. Compiled for each N, because counters and bounds of so
-/// short a loop would take a quarter of the time.
+/// Computes P and Q of at most `N` columns by Horner's rule, from the last column to the first. The function is
+/// compiled for each `N`, because counters and bounds checks would take a quarter of the time in such a short loop.
 #[inline(always)]
 fn put<L: Lanes, const U: usize, const N: usize>(lanes: L, columns: &[&[u8]], p: &mut Block, q: &mut Block) {
     let mut blocks = [&ZEROS; N];

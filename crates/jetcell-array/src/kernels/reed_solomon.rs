@@ -3,27 +3,27 @@
 use super::galois::{invert_matrix, logarithm, power};
 use super::{Consistency, Kernel};
 
-/// Most parity blocks of a row.
+/// Maximum number of parity blocks in a row.
 const MAX_PARITIES: usize = 3;
 
-/// A code whose parity block k is the sum of `data[c] * 2^(k c)`, for k from 0 on. With one parity block it is that of RAID 5,
-/// with two that of RAID 6, with three that of RAID-Z3.
+/// A code in which parity block k is the sum of `data[c] * 2^(k c)`, for k = 0, 1, 2. With one parity block it is the
+/// code of RAID 5, with two that of RAID 6, and with three that of RAID-Z3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReedSolomon {
     parities: usize,
 }
 
 impl ReedSolomon {
-    /// Most data blocks of a row: with more, two columns would have the same factor.
+    /// Maximum number of data blocks in a row. With more blocks, two columns would have the same factor.
     pub const MAX_DATA: usize = 255;
 
-    /// A code with one, two or three parity blocks.
+    /// Creates a code with one, two or three parity blocks.
     pub const fn new(parities: usize) -> ReedSolomon {
         assert!(parities >= 1 && parities <= MAX_PARITIES, "one to three parity blocks");
         ReedSolomon { parities }
     }
 
-    /// Parity blocks of a row.
+    /// Returns the number of parity blocks in a row.
     pub const fn parities(&self) -> usize {
         self.parities
     }
@@ -34,18 +34,18 @@ impl ReedSolomon {
         kernel.syndromes(data, parity);
     }
 
-    /// Brings the parity blocks up to date after a change of one data block; `delta` is its old content XOR its new one. Parity
-    /// blocks that are empty are left out.
+    /// Updates the parity blocks after a change of one data block. `delta` is the old content XOR the new content.
+    /// Empty parity blocks are left out.
     pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
         for (row, parity) in parity.iter_mut().enumerate().filter(|(_, parity)| !parity.is_empty()) {
             kernel.add_product(parity, power(row * column), delta);
         }
     }
 
-    /// Computes the columns in `lost` from the others. `columns` has the data blocks, then the parity blocks.
+    /// Computes the columns in `lost` from the others. `columns` contains the data blocks, then the parity blocks.
     ///
     /// # Panics
-    /// If more columns are lost than there are parity blocks.
+    /// More columns are lost than there are parity blocks.
     pub fn recover(&self, kernel: &Kernel, columns: &mut [&mut [u8]], lost: &[usize]) {
         assert!(lost.len() <= self.parities, "more losses than parity blocks");
         let data = columns.len() - self.parities;
@@ -72,7 +72,8 @@ impl ReedSolomon {
         }
     }
 
-    /// Solves as many equations, those of the parity blocks `rows`, as there are unknown data blocks.
+    /// Computes lost data blocks by solving a system of equations: one equation for each lost block, given by the
+    /// parity blocks `rows`.
     fn recover_data<const N: usize>(
         &self,
         kernel: &Kernel,
@@ -105,7 +106,8 @@ impl ReedSolomon {
         }
     }
 
-    /// Whether parity and data agree, and if not, which single column would explain it. One parity block cannot tell.
+    /// Checks whether parity and data agree and, if they do not, which single column would explain it. With one
+    /// parity block, the column cannot be determined.
     pub fn examine(&self, kernel: &Kernel, columns: &[&[u8]]) -> Consistency {
         let (data, parity) = columns.split_at(columns.len() - self.parities);
         let mut sums = vec![vec![0; parity[0].len()]; self.parities];
@@ -122,7 +124,7 @@ impl ReedSolomon {
             _ if bad.len() < self.parities || self.parities == 1 => return Consistency::Inconsistent,
             _ => {}
         }
-        // One wrong data column c gives sums[k] = error * 2^(k c) for all k, with the same c in every byte.
+        // A single wrong data column c results in sums[k] = error * 2^(k c) for all k, with the same c in every byte.
         let mut column = None;
         for (at, &error) in sums[0].iter().enumerate() {
             let factors = sums.windows(2).map(|pair| (pair[0][at], pair[1][at]));

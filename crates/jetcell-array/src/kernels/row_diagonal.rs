@@ -1,12 +1,13 @@
-//! Row-diagonal parity (Corbett and others, FAST 2004): two parity blocks with XOR alone.
+//! Row-diagonal parity (Corbett et al., FAST 2004): two parity blocks that are computed with XOR only.
 //!
-//! A block is a column of p - 1 symbols, for a prime p. Column c < p - 1 is data, column p - 1 row parity; data columns that a
-//! group does not have are zeros. Symbol r of column c lies on diagonal (r + c) mod p. The last column has the sums of the
-//! diagonals 0 to p - 2, row parity included; the sum of diagonal p - 1 is not stored.
+//! A block is a column of p - 1 symbols, for a prime p. Columns 0 to p - 2 are data, and column p - 1 is row parity.
+//! Data columns that an array does not have are zeros. Symbol r of column c is on diagonal (r + c) mod p. The last
+//! column contains the sums of the diagonals 0 to p - 2, including row parity. The sum of diagonal p - 1 is not
+//! stored.
 
 use super::{Consistency, Kernel};
 
-/// Columns that are added to both sums before the next ones are read.
+/// Number of columns that are added to both sums before the next columns are read.
 const GROUP: usize = 6;
 
 /// A code with row parity and diagonal parity.
@@ -15,29 +16,30 @@ pub struct RowDiagonal {
     prime: usize,
 }
 
-/// One step of the recovery of two columns: first one symbol from its diagonal, then one from its row.
+/// One step in the recovery of two columns. It recovers one symbol from its diagonal, and then another one from its
+/// row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecoveryStep {
-    /// The diagonal that has only one unknown symbol left.
+    /// Diagonal that has only one unknown symbol left.
     pub diagonal: usize,
-    /// The row of both symbols.
+    /// Row of both symbols.
     pub row: usize,
-    /// The column of the symbol that follows from the diagonal.
+    /// Column of the symbol that is recovered from the diagonal.
     pub from_diagonal: usize,
-    /// The column of the symbol that follows from the row.
+    /// Column of the symbol that is recovered from the row.
     pub from_row: usize,
 }
 
-/// The columns that a group has, with their places.
+/// Returns the columns that are not empty, with their positions.
 fn with_content<'d>(data: &[&'d [u8]]) -> Vec<(usize, &'d [u8])> {
     data.iter().copied().enumerate().filter(|(_, content)| !content.is_empty()).collect()
 }
 
 impl RowDiagonal {
-    /// A code for the prime p, with at most p - 1 data columns.
+    /// Creates a code for the prime p, with at most p - 1 data columns.
     ///
     /// # Panics
-    /// If `prime` is not an odd prime.
+    /// `prime` is not an odd prime.
     pub const fn new(prime: usize) -> RowDiagonal {
         let mut divisor = 2;
         while divisor * divisor <= prime {
@@ -48,7 +50,7 @@ impl RowDiagonal {
         RowDiagonal { prime }
     }
 
-    /// The prime p.
+    /// Returns the prime p.
     pub const fn prime(&self) -> usize {
         self.prime
     }
@@ -58,15 +60,16 @@ impl RowDiagonal {
         block / (self.prime - 1)
     }
 
-    /// The parts of a diagonal block onto which a column falls, with the parts of the column. At most two, because the diagonals
-    /// of a column wrap around once. The symbol on the diagonal that is not stored is left out.
+    /// Returns the parts of a diagonal block to which a column contributes, with the corresponding parts of the
+    /// column. There are at most two, because the diagonals of a column wrap around once. The symbol on the diagonal
+    /// that is not stored is left out.
     fn projections(&self, column: usize, block: usize) -> [(usize, usize, usize); 2] {
         let symbol = self.symbol(block);
         let turn = (self.prime - 1 - column) * symbol;
         if column == 0 {
             return [(0, 0, block), (0, 0, 0)];
         }
-        // Start in the diagonal block, start in the column, length.
+        // Start in the diagonal block, start in the column, and length.
         [(column * symbol, 0, turn), (0, turn + symbol, block - turn - symbol)]
     }
 
@@ -79,7 +82,7 @@ impl RowDiagonal {
         }
     }
 
-    /// Adds columns, with their places, to the sums of the diagonals.
+    /// Adds columns, given with their positions, to the sums of the diagonals.
     fn add_columns(&self, kernel: &Kernel, diagonals: &mut [u8], columns: &[(usize, &[u8])]) {
         if !kernel.add_diagonals(diagonals, self.prime, columns) {
             for (place, content) in columns {
@@ -88,10 +91,10 @@ impl RowDiagonal {
         }
     }
 
-    /// Adds the data columns to the sums of the rows, if wanted, and of the diagonals.
+    /// Adds the data columns to the sums of the diagonals and, if `rows` is given, of the rows.
     fn add_all(&self, kernel: &Kernel, mut rows: Option<&mut [u8]>, diagonals: &mut [u8], data: &[&[u8]]) {
         let columns = with_content(data);
-        // The second use of a group of columns finds them in the first-level cache.
+        // When a group of columns is read for the second time, it is in the L1 cache.
         for group in columns.chunks(GROUP) {
             if let Some(rows) = &mut rows {
                 let sources: Vec<&[u8]> = group.iter().map(|(_, content)| *content).collect();
@@ -112,14 +115,15 @@ impl RowDiagonal {
         }
     }
 
-    /// What the columns, with row parity behind the data, leave in the rows and, with diagonal parity, on the diagonals.
+    /// Returns the remainders of the rows and of the diagonals, which are zero if parity and data agree. `columns`
+    /// contains the data columns and then row parity.
     fn remainders(&self, kernel: &Kernel, columns: &[&[u8]], diagonal_parity: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let (row_parity, data) = columns.split_last().expect("row parity");
         let mut rows = vec![0; diagonal_parity.len()];
         let mut diagonals = rows.clone();
         self.encode(kernel, data, &mut rows, &mut diagonals);
         kernel.xor_into(&mut rows, &[row_parity]);
-        // The diagonals have the row parity that follows from the data, instead of the one that is there.
+        // The diagonals include the row parity that was computed from the data, instead of the actual row parity.
         let symbol = self.symbol(rows.len());
         let (sums, last) = diagonals.split_at_mut(rows.len() - symbol);
         let (parity, last_parity) = diagonal_parity.split_at(sums.len());
@@ -128,8 +132,8 @@ impl RowDiagonal {
         (rows, diagonals)
     }
 
-    /// Brings the parity blocks up to date after a change of one data block; `delta` is its old content XOR its new one. Parity
-    /// blocks that are empty are left out.
+    /// Updates the parity blocks after a change of one data block. `delta` is the old content XOR the new content.
+    /// Empty parity blocks are left out.
     pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
         let [row_parity, diagonal_parity] = parity else { panic!("two parity blocks") };
         if !row_parity.is_empty() {
@@ -137,17 +141,17 @@ impl RowDiagonal {
         }
         if !diagonal_parity.is_empty() {
             self.add_to_diagonals(kernel, diagonal_parity, column, delta);
-            // The row parity changes by the same delta, and lies on diagonals as well.
+            // Row parity changes by the same delta, and is part of the diagonals as well.
             self.add_to_diagonals(kernel, diagonal_parity, self.prime - 1, delta);
         }
     }
 
-    /// The steps in which two lost columns follow from the others. Row parity is column p - 1; `first < second < p`. A step
-    /// needs nothing that a later step finds.
+    /// Returns the steps that recover two lost columns from the others. Row parity is column p - 1, and `first <
+    /// second < p`. Each step depends on earlier steps only.
     pub fn recovery_steps(&self, first: usize, second: usize) -> impl Iterator<Item = RecoveryStep> + use<> {
         let prime = self.prime;
         let chain = move |one: usize, other: usize| {
-            // The diagonal that the other column does not touch.
+            // The diagonal on which the other column has no symbol.
             let start = (other + prime - 1) % prime;
             let next = move |diagonal: &usize| Some((diagonal + prime - one + other) % prime);
             let diagonals =
@@ -162,10 +166,11 @@ impl RowDiagonal {
         chain(first, second).chain(chain(second, first))
     }
 
-    /// Computes the columns in `lost` from the others. `columns` has the data blocks, then row parity, then diagonal parity.
+    /// Computes the columns in `lost` from the others. `columns` contains the data blocks, then row parity, then
+    /// diagonal parity.
     ///
     /// # Panics
-    /// If more than two columns are lost.
+    /// More than two columns are lost.
     pub fn recover(&self, kernel: &Kernel, columns: &mut [&mut [u8]], lost: &[usize]) {
         let data = columns.len() - 2;
         let (row_parity, diagonal_parity) = (data, data + 1);
@@ -198,7 +203,7 @@ impl RowDiagonal {
         let place = |column: usize| if column == data { self.prime - 1 } else { column };
         let one = std::mem::take(&mut columns[first]);
         let other = std::mem::take(&mut columns[second]);
-        // What the known symbols leave for the unknown ones, in each row and on each diagonal.
+        // Sums of the unknown symbols in each row and on each diagonal, computed from the known symbols.
         let known: Vec<&[u8]> = columns[..=data].iter().map(|column| &**column).collect();
         let (rows, diagonals) = self.remainders(kernel, &known, columns[data + 1]);
         let symbol = self.symbol(one.len());
@@ -210,7 +215,7 @@ impl RowDiagonal {
                 (&mut *other, &mut *one)
             };
             by_diagonal[cell(step.row)].copy_from_slice(&diagonals[cell(step.diagonal)]);
-            // The second column's symbol on this diagonal was found by the step before, or does not exist.
+            // The other lost column's symbol on this diagonal was recovered in the previous step, or does not exist.
             let met = (step.diagonal + self.prime - step.from_row) % self.prime;
             if met != self.prime - 1 {
                 kernel.xor_into(&mut by_diagonal[cell(step.row)], &[&by_row[cell(met)]]);
@@ -222,7 +227,7 @@ impl RowDiagonal {
         columns[second] = other;
     }
 
-    /// Whether parity and data agree, and if not, which single column would explain it.
+    /// Checks whether parity and data agree and, if they do not, which single column would explain it.
     pub fn examine(&self, kernel: &Kernel, columns: &[&[u8]]) -> Consistency {
         let data = columns.len() - 2;
         let (rows, diagonals) = self.remainders(kernel, &columns[..=data], columns[data + 1]);
@@ -232,7 +237,7 @@ impl RowDiagonal {
             (true, false) => return Consistency::OneColumn(data + 1),
             _ => {}
         }
-        // One wrong column gives the same sums in the rows and, turned by its number, on the diagonals.
+        // A single wrong column leaves the same remainder in the rows and, shifted by its position, on the diagonals.
         let explains = |column: &usize| {
             let place = if *column == data { self.prime - 1 } else { *column };
             let mut left = diagonals.clone();

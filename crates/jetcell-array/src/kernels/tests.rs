@@ -17,7 +17,7 @@ fn hex(value: &Value) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// The byte source that the fixture describes.
+/// Generates the byte sequence that the fixture describes.
 fn generated(seed: u32, len: usize) -> Vec<u8> {
     let states =
         std::iter::successors(Some(seed), |x| Some(x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223)));
@@ -53,7 +53,7 @@ fn slices(columns: &[Vec<u8>]) -> Vec<&[u8]> {
     columns.iter().map(|column| &column[..]).collect()
 }
 
-/// The columns after those in `lost` were overwritten with rubbish and recovered.
+/// Overwrites the columns in `lost` with arbitrary bytes, recovers them, and returns all columns.
 fn recovered(columns: &[Vec<u8>], lost: &[usize], recover: impl FnOnce(&mut [&mut [u8]])) -> Vec<Vec<u8>> {
     let mut columns = columns.to_vec();
     lost.iter().for_each(|column| columns[*column].fill(0xE5));
@@ -147,7 +147,7 @@ fn pairs(columns: usize) -> impl Iterator<Item = [usize; 2]> {
     (0..columns).flat_map(move |one| (one + 1..columns).map(move |other| [one, other]))
 }
 
-/// A code under test, with as many columns as it is to be tested with.
+/// A code under test.
 #[derive(Clone, Copy, Debug)]
 enum Code {
     Sums(ReedSolomon),
@@ -194,13 +194,13 @@ impl Code {
     }
 }
 
-/// A code, its data columns, and a block length that leaves a rest behind the vectors.
+/// Generates a code and its data columns. The length of a block need not be a multiple of the vector length.
 fn rows() -> impl Strategy<Value = (Code, Vec<Vec<u8>>)> {
-    // Blocks of any length, and those of arrays.
+    // Blocks of any length, and blocks of the length that arrays use.
     let sums = (1usize..=3, 1usize..20, prop_oneof![1usize..700, Just(4096)])
         .prop_map(|(m, n, len)| (Code::Sums(ReedSolomon::new(m)), n, len));
     let diagonal = (
-        // Symbols for each of the loops: of any size, of 256 bytes, and of 16.
+        // Symbol sizes for each of the loops: arbitrary sizes, 256 bytes, and 16 bytes.
         prop::sample::select(vec![
             (5, 4, 4),
             (17, 16, 16 * 9),
@@ -232,7 +232,7 @@ fn all_kernels_agree_for_any_number_of_columns() {
     for (code, most) in codes {
         for columns in (1..=most.min(34)).chain([most]) {
             let mut data = data[..columns].to_vec();
-            // One column without content, unless it is the only one.
+            // One of the columns is empty, unless it is the only one.
             if columns > 1 {
                 data[columns / 2].clear();
             }
@@ -339,7 +339,7 @@ proptest! {
 
     #[test]
     fn wrong_columns_beyond_the_parity_are_not_explained_by_parity_alone((code, data) in rows(), seed in any::<u32>()) {
-        // With wide errors, two wrong data columns look like one only by chance.
+        // With errors of many bytes, two wrong data columns look like a single wrong column only by chance.
         prop_assume!(code.parities() > 1 && data.len() > 2 && data[0].len() > 128);
         let kernel = Kernel::available()[0];
         let mut columns = code.encode(&kernel, &data);

@@ -1,19 +1,23 @@
-//! Row and diagonal parity of blocks whose symbols are words of 16 bytes: p = 257.
+//! Computes row and diagonal parity of blocks whose symbols are words of 16 bytes: p = 257.
 
 use super::BLOCK;
 use super::lanes::{Lanes, Loop, WORD};
 
-/// Symbols of a column with the one that is not stored.
+/// Number of symbols in a column, including the symbol that is not stored.
 const PRIME: usize = BLOCK / WORD + 1;
-/// Vectors of a run, which are read from each column in turn.
+/// Number of vectors in a run. Runs are read from each column in turn.
 const U: usize = 2;
-/// Columns of the first group of a pass, if it has two. So many lines have room in a set of the first-level cache.
+/// Number of columns in the first group of a pass that has two groups. A set of the L1 cache has room for this number
+/// of lines.
 const HALF: usize = 8;
-/// Runs by which the second group is ahead of the first one, so that their lines are in different sets, with those that a processor reads ahead.
+/// Number of runs by which the second group is ahead of the first. The cache lines of the two groups, including the
+/// lines that the processor prefetches, are therefore in different sets.
 const AHEAD: usize = 4;
 
-/// Column c is added to the diagonals as a whole, c words behind its place. Row parity is column p - 1, and lies one word before its place.
-/// Columns may be empty; their places are their indexes. SPLIT: a pass over more than eight columns has two groups.
+/// Input and output of the loop for symbols of 16 bytes. Column c is added to the diagonals as a whole, at an offset
+/// of c words. Row parity is column p - 1, which results in an offset of minus one word. Columns may be empty. The
+/// position of a column in the row is its index. If `SPLIT` is set, a pass over more than eight columns has two
+/// groups.
 pub(super) struct ParityOfWords<'a, const SPLIT: bool> {
     columns: &'a [&'a [u8]],
     rows: &'a mut [u8],
@@ -21,7 +25,7 @@ pub(super) struct ParityOfWords<'a, const SPLIT: bool> {
 }
 
 impl<'a> ParityOfWords<'a, false> {
-    /// `None` for other blocks and primes, and without columns.
+    /// Returns `None` for other block sizes and primes, and if there are no columns.
     pub fn new(
         columns: &'a [&'a [u8]],
         rows: &'a mut [u8],
@@ -32,8 +36,8 @@ impl<'a> ParityOfWords<'a, false> {
         fits.then_some(ParityOfWords { columns, rows, diagonals })
     }
 
-    /// Whether all columns begin at the same place of 4096 bytes, as buffers for transfers do. Then they meet in the same sets of a first-level
-    /// cache.
+    /// Returns true if all columns have the same address modulo 4096, like buffers for transfers. They then map to
+    /// the same sets of an L1 cache.
     pub fn meets_in_sets(&self) -> bool {
         let columns = self.columns.iter().filter(|column| !column.is_empty());
         let mut places = columns.map(|column| column.as_ptr().addr() % BLOCK);
@@ -41,7 +45,8 @@ impl<'a> ParityOfWords<'a, false> {
         places.all(|place| Some(place) == first)
     }
 
-    /// Faster for columns that meet in sets. A type of its own, and so another function: in one with both, the other loop is slower by a fiftieth.
+    /// Returns the variant that is faster for columns in the same cache sets. It is a separate type, which is
+    /// compiled to a separate function. If one function contained both loops, the other loop would be 2 % slower.
     pub fn split(self) -> ParityOfWords<'a, true> {
         let ParityOfWords { columns, rows, diagonals } = self;
         ParityOfWords { columns, rows, diagonals }
@@ -49,8 +54,9 @@ impl<'a> ParityOfWords<'a, false> {
 }
 
 impl<const SPLIT: bool> ParityOfWords<'_, SPLIT> {
-    /// Adds the columns, MOST of them in a pass. R: words of a vector. SUMS: vectors over which the columns of a group spread a run. RUN: bytes of
-    /// a run; a block has RUNS of them.
+    /// Adds the columns, up to `MOST` of them in each pass. `R` is the number of words in a vector. `SUMS` is the
+    /// number of vectors over which the columns of a group spread a run. `RUN` is the number of bytes in a run, and
+    /// `RUNS` is the number of runs in a block.
     #[inline(always)]
     fn compute<
         L: Lanes,
@@ -86,15 +92,15 @@ impl<const SPLIT: bool> ParityOfWords<'_, SPLIT> {
             }
         }
         if !is_only {
-            // No pass but the last one had whole rows.
+            // Row sums are complete only after the last pass, so row parity is added here.
             add_words(diagonals, &rows[WORD..]);
         }
     }
 }
 
-/// A pass over columns next to each other.
+/// A pass over adjacent columns of a row.
 struct Pass<'p, const RUN: usize, const RUNS: usize> {
-    /// Place of the first column.
+    /// Position of the first column in the row.
     first: usize,
     columns: &'p [&'p [u8]],
     rows: &'p mut [[u8; RUN]; RUNS],
@@ -102,8 +108,8 @@ struct Pass<'p, const RUN: usize, const RUNS: usize> {
 }
 
 impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
-    /// Adds at most N + M columns, which are not fewer in the first of several passes. The first pass finds no sums. The only one knows row parity,
-    /// and adds it to the diagonals.
+    /// Adds up to `N + M` columns. The first of several passes always has the maximum number. The first pass does not
+    /// read previous sums. If there is only one pass, it computes row parity, and also adds it to the diagonals.
     #[inline(always)]
     fn add<L: Lanes, const R: usize, const SUMS: usize, const MOST: usize, const N: usize, const M: usize>(
         self,
@@ -117,8 +123,8 @@ impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
         }
     }
 
-    /// Reads the columns, the last M of them some runs ahead of the others. Compiled for each N and M, because counters and bounds of so short a
-    /// loop would take a tenth of the time.
+    /// Reads the columns. The last `M` of them are read some runs ahead of the others. The function is compiled for
+    /// each `N` and `M`, because counters and bounds checks would take a tenth of the time in such a short loop.
     #[inline(always)]
     fn read<
         L: Lanes,
@@ -139,7 +145,8 @@ impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
         let mut leading = Group::<L, R, SUMS, RUN, RUNS, M>::new(lanes, first + N, others);
         let mut end = [0; RUN];
         let nothing = Sums { of_rows: [lanes.zero(); U], of_diagonals: [lanes.zero(); U] };
-        // What the leading group has read of the next runs. Its diagonals are those of a run more: so much is the shift by HALF.
+        // Sums of the leading group for the next runs. Its diagonal sums belong to the run after that, because its
+        // columns are shifted by `HALF` words, which is the length of a run.
         let mut ahead = [nothing; AHEAD];
         let mut other = nothing;
         if M == 0 {
@@ -168,17 +175,18 @@ impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
     }
 }
 
-/// Sums of a run.
+/// Row sums and diagonal sums of a run.
 #[derive(Clone, Copy)]
 struct Sums<V> {
     of_rows: [V; U],
     of_diagonals: [V; U],
 }
 
-/// Columns that are read together, with sums of their diagonals in registers.
+/// Columns that are read together, with the sums of their diagonals in registers.
 ///
-/// Each vector is read once. It is added to the sum of those columns whose shifts differ by whole vectors, at the place where its own
-/// shift ends. The R sums of a vector are then shifted by 0 to R - 1 words, and added.
+/// Each vector is read once. Columns whose shifts differ by whole vectors share a sum. Each vector is added to this
+/// sum at the position that results from the whole vectors of its shift. The `R` sums are then shifted by 0 to `R -
+/// 1` words, and added.
 struct Group<
     'g,
     L: Lanes,
@@ -188,12 +196,12 @@ struct Group<
     const RUNS: usize,
     const N: usize,
 > {
-    /// Place of the first column.
+    /// Position of the first column in the row.
     first: usize,
     blocks: [&'g [[u8; RUN]; RUNS]; N],
-    /// The vectors of the next run and of those behind it, for each shift by words.
+    /// Sums for the next run and the vectors after it, for each shift by words.
     sums: [[L::Vector; SUMS]; R],
-    /// The last vector of the run before, for each shift by words.
+    /// Last vector of the previous run, for each shift by words.
     before: [L::Vector; R],
 }
 
@@ -212,12 +220,12 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         Group { first, blocks, sums: [[lanes.zero(); SUMS]; R], before: [lanes.zero(); R] }
     }
 
-    /// Adds a run of each column to sums, which then are complete as far as this group goes.
+    /// Adds a run of each column to the sums. The result contains all contributions of this group.
     #[inline(always)]
     fn read(&mut self, lanes: L, run: usize, sums: Sums<L::Vector>) -> Sums<L::Vector> {
         let Sums { mut of_rows, mut of_diagonals } = sums;
         for words in 0..R {
-            // Columns of one shift by words follow each other, so that few vectors wait for an addition.
+            // Columns with the same shift by words are processed together, so few vectors wait for an addition.
             for column in (words..N).step_by(R) {
                 for (part, of_rows) in of_rows.iter_mut().enumerate() {
                     let vector = lanes.load(&self.blocks[column][run][part * L::WIDTH..]);
@@ -231,10 +239,11 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         Sums { of_rows, of_diagonals }
     }
 
-    /// Adds a run of each column, and other sums, to the sums of the rows and of the diagonals. `end` is for what has no place there: the run that
-    /// begins with the symbol on the diagonal that is not stored.
+    /// Adds a run of each column, and `other`, to the sums of the rows and of the diagonals. `end` receives the run
+    /// that does not fit there: it begins with the symbol on the diagonal that is not stored.
     ///
-    /// There is no branch, because a compiler moves additions behind it, so that vectors have to wait on the stack.
+    /// The function has no branches. A compiler moves additions past a branch, and vectors would then have to be
+    /// stored on the stack.
     #[inline(always)]
     fn add<const FIRST: bool, const ONLY: bool>(
         &mut self,
@@ -276,13 +285,13 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
             lanes.store(sum, place);
         }
         if ONLY {
-            // The first word lies in the run before. That of the first run is on the diagonal that is not stored.
+            // The first word belongs to the previous run. In the first run, it is on the diagonal that is not stored.
             let place = diagonals.get_mut(run.wrapping_sub(1)).unwrap_or(end);
             add_words(&mut place[RUN - WORD..], &row[..WORD]);
         }
     }
 
-    /// Adds the next run of the sums that are shifted by so many words.
+    /// Adds the next run of the sums that are shifted by this number of words.
     #[inline(always)]
     fn take(&mut self, lanes: L, words: usize, to: &mut [L::Vector; U]) {
         let (sums, before) = (&mut self.sums[words], &mut self.before[words]);
@@ -296,7 +305,8 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         }
     }
 
-    /// Adds the sums behind the last row, and others: first the symbol on the diagonal that is not stored, then the first diagonals.
+    /// Adds the sums that extend past the last row, and `sums`. They begin with the symbol on the diagonal that is
+    /// not stored, followed by the first diagonals.
     #[inline(always)]
     fn finish(&mut self, lanes: L, mut sums: [L::Vector; U], diagonals: &mut [u8]) {
         let mut place = self.first * WORD;
@@ -318,7 +328,7 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
     }
 }
 
-/// Adds words to others, as far as there are any.
+/// Adds words to other words, up to the end of the shorter sequence.
 fn add_words(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.as_chunks_mut::<WORD>().0.iter_mut().zip(from.as_chunks().0) {
         *to = (u128::from_ne_bytes(*to) ^ u128::from_ne_bytes(*from)).to_ne_bytes();
@@ -329,7 +339,8 @@ impl<const SPLIT: bool> Loop for ParityOfWords<'_, SPLIT> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {
-            // 12 of 32 registers for sums of each of two groups, 20 for those of one, and 10 of 16.
+            // Sums use 12 of 32 registers for each of two groups, 20 of 32 for a single group, and 10 of 16 with
+            // 32-byte vectors.
             64 if SPLIT => self.compute::<L, 16, 4, 3, 128, 32>(lanes),
             64 => self.compute::<L, 16, 4, 5, 128, 32>(lanes),
             32 => self.compute::<L, 8, 2, 5, 64, 64>(lanes),

@@ -1,7 +1,7 @@
-//! The block map of a LUN: a tree whose nodes are blocks of the array and are never changed in place.
+//! Block map of a LUN: a tree whose nodes are blocks of the array and are never changed in place.
 //!
-//! A node has 256 pointers, to nodes or, at height 1, to blocks of data. A pointer names the consistency point that wrote its block,
-//! so that the map alone tells which blocks a snapshot can share.
+//! A node has 256 pointers, to nodes or, at height 1, to data blocks. Each pointer includes the consistency point
+//! that wrote its block. The map alone therefore shows which blocks a snapshot can share.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ use super::FIRST_BLOCK;
 use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 
-/// Pointers of a node.
+/// Number of pointers in a node.
 pub(super) const FAN_OUT: usize = 256;
-/// Bytes of a pointer.
+/// Size of a pointer in bytes.
 const POINTER: usize = BLOCK / FAN_OUT;
 
-/// A block of the array, and the consistency point that wrote it. Block 0 stands for none: a hole.
+/// A block of the array, and the consistency point that wrote it. Block 0 stands for a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Pointer {
     pub block: u64,
@@ -30,14 +30,14 @@ impl Pointer {
         self.block == 0
     }
 
-    /// Whether a volume of this many blocks can have it at this consistency point.
+    /// Returns true if a volume with this many blocks can have the pointer at this consistency point.
     pub fn is_possible(&self, blocks: u64, sequence: u64) -> bool {
         *self == Pointer::HOLE
             || (FIRST_BLOCK..blocks).contains(&self.block) && (1..=sequence).contains(&self.birth)
     }
 }
 
-/// Levels of nodes that a map of this many blocks needs.
+/// Returns the height of the tree for a map of this many blocks.
 pub(super) fn height(blocks: u64) -> u32 {
     let mut height = 1;
     while span(height) < blocks {
@@ -46,12 +46,12 @@ pub(super) fn height(blocks: u64) -> u32 {
     height
 }
 
-/// Blocks below a node of this height.
+/// Returns the number of blocks below a node of this height.
 fn span(height: u32) -> u64 {
     (FAN_OUT as u64).saturating_pow(height)
 }
 
-/// A node in memory.
+/// A node of a block map in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Node(Box<[Pointer; FAN_OUT]>);
 
@@ -60,7 +60,8 @@ impl Node {
         Node(Box::new([Pointer::HOLE; FAN_OUT]))
     }
 
-    /// `None` if a pointer names what a volume of this many blocks cannot have at this consistency point.
+    /// Decodes a node. Returns `None` if it has a pointer that is impossible in a volume with this many blocks at
+    /// this consistency point.
     pub fn decode(bytes: &[u8], blocks: u64, sequence: u64) -> Option<Node> {
         let mut node = Node::empty();
         for (pointer, bytes) in node.0.iter_mut().zip(bytes.chunks_exact(POINTER)) {
@@ -80,16 +81,16 @@ impl Node {
     }
 }
 
-/// Reads nodes.
+/// Source of the nodes of a block map.
 pub(super) trait Nodes {
     fn node(&mut self, block: u64) -> Result<Arc<Node>>;
 }
 
-/// Looks blocks up one after the other. Those of one node need it once.
+/// Looks up blocks one after the other. Consecutive blocks in the same leaf node read it only once.
 pub(super) struct Lookups {
     root: Pointer,
     height: u32,
-    /// The node above the last block, and which one of its height it is.
+    /// Number of the leaf node of the last block, and the node itself.
     leaf: Option<(u64, Option<Arc<Node>>)>,
 }
 
@@ -98,7 +99,7 @@ impl Lookups {
         Lookups { root, height, leaf: None }
     }
 
-    /// Where the next block of the LUN is.
+    /// Returns the pointer to a block of the LUN.
     pub fn next(&mut self, nodes: &mut impl Nodes, index: u64) -> Result<Pointer> {
         let (number, slot) = (index / FAN_OUT as u64, index as usize % FAN_OUT);
         if self.leaf.as_ref().is_none_or(|(last, _)| *last != number) {
@@ -118,7 +119,7 @@ impl Lookups {
     }
 }
 
-/// Calls `found` for each block of the range that is mapped, in order.
+/// Calls `found` for each mapped block in the range, in ascending order.
 pub(super) fn mapped(
     nodes: &mut impl Nodes,
     root: Pointer,
@@ -151,7 +152,8 @@ fn below(
     Ok(())
 }
 
-/// Calls `visit` for each block of a tree, nodes and data, above before below. Nothing is visited below a node for which it returns false.
+/// Calls `visit` for each block of a tree, both nodes and data. Nodes are visited before the blocks below them. If
+/// `visit` returns false for a node, the blocks below it are not visited.
 pub(super) fn walk(
     nodes: &mut impl Nodes,
     pointer: Pointer,
@@ -165,7 +167,8 @@ pub(super) fn walk(
     node.pointers().iter().try_for_each(|child| walk(nodes, *child, height - 1, visit))
 }
 
-/// Nodes that a change of these blocks, in ascending order, writes at most.
+/// Returns the maximum number of nodes that are written by a change of these blocks, which must be in ascending
+/// order.
 pub(super) fn most_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone) -> u64 {
     let at_height = |height| {
         let mut last = None;
@@ -177,20 +180,20 @@ pub(super) fn most_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone
     (1..=height).map(|height| at_height(height) as u64).sum()
 }
 
-/// A change of a map: what it writes and what it does not need any more.
+/// A change of a map, with the nodes that it writes and the blocks that it frees.
 pub(super) struct Rewrite<'change> {
-    /// The consistency point that writes it.
+    /// Consistency point that writes the change.
     pub birth: u64,
-    /// Blocks that are not younger stay: others may share them.
+    /// Last consistency point whose blocks may be shared. Blocks up to this point are not freed.
     pub shared_up_to: u64,
-    /// Blocks for nodes.
+    /// Blocks of the array for new nodes.
     pub addresses: &'change mut dyn Iterator<Item = u64>,
     pub nodes: Vec<(u64, Arc<Node>)>,
     pub freed: Vec<u64>,
 }
 
 impl Rewrite<'_> {
-    /// The root of the map after these changes, which are in ascending order and not empty.
+    /// Applies changes, which must be in ascending order and not empty. Returns the new root of the map.
     pub fn run(
         &mut self,
         source: &mut impl Nodes,
@@ -267,8 +270,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// A map equals an ordered map after each change, an older root still shows the older state, and exactly the young blocks that are
-        /// not in use any more are freed.
+        /// Compares a map with an ordered map after each change. Older roots must still show the older states, and
+        /// exactly the young blocks that are no longer in use must be freed.
         #[test]
         fn maps_change_without_changing_older_ones(
             rounds in prop::collection::vec(prop::collection::btree_map(0u64..70_000, any::<bool>(), 1..40), 1..6),
@@ -306,7 +309,7 @@ mod tests {
                 prop_assert!(young.iter().all(|block| found.contains(block)), "nothing young is left behind");
                 prop_assert!(found.iter().all(|block| live.contains_key(block)), "nothing in use is freed");
             }
-            // States up to the shared point and the last one are whole.
+            // The states up to the shared consistency point, and the last state, are complete.
             let last = states.len() - 1;
             for (round, (root, model)) in states.iter().enumerate() {
                 if round as u64 > shared_up_to && round != last {

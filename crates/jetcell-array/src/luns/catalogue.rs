@@ -1,4 +1,4 @@
-//! The catalogue of a volume: its LUNs, their snapshots, and where their block maps begin.
+//! Catalogue of a volume: its LUNs, their snapshots, and the roots of their block maps.
 
 use twox_hash::XxHash3_64;
 
@@ -8,44 +8,45 @@ use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, MAX_NUMBER};
 
 const MAGIC: [u8; 8] = *b"JETLUNS2";
-/// Magic of catalogues that earlier versions wrote. They lack the size of the write log.
+/// Magic of catalogues from earlier versions, which lack the size of the write log.
 const MAGIC_WITHOUT_LOG_SIZE: [u8; 8] = *b"JETLUNS1";
-/// Start of what the checksum covers.
+/// Offset at which the checksummed bytes start.
 const CHECKED: usize = 16;
-/// Place of the length.
+/// Offset of the length.
 const LENGTH: usize = 16;
-/// Longest name of a LUN or a snapshot, in bytes.
+/// Maximum length of the name of a LUN or a snapshot, in bytes.
 const LONGEST_NAME: usize = 255;
-/// Most blocks of a LUN: 4 PiB.
+/// Maximum number of blocks in a LUN: 4 PiB.
 const MOST_BLOCKS: u64 = 1 << 40;
 
 pub(super) type LunId = u32;
 
-/// The state of a LUN at a consistency point.
+/// A snapshot: the state of a LUN at a consistency point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SnapshotEntry {
     pub name: String,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: u64,
-    /// Blocks that are younger do not belong to it.
+    /// Consistency point of the snapshot. Blocks that were written later do not belong to the snapshot.
     pub sequence: u64,
     pub root: Pointer,
 }
 
-/// A LUN.
+/// A LUN and its snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LunEntry {
     pub id: LunId,
     pub name: String,
     pub blocks: u64,
     pub root: Pointer,
-    /// Blocks that are not younger may belong to other LUNs as well.
+    /// Last consistency point whose blocks may also belong to other LUNs.
     pub floor: u64,
     pub snapshots: Vec<SnapshotEntry>,
 }
 
 impl LunEntry {
-    /// Blocks that are younger belong to this LUN alone, and to its present state only.
+    /// Returns the last consistency point whose blocks may be shared. Later blocks belong only to the current state
+    /// of this LUN.
     pub fn shared_up_to(&self) -> u64 {
         self.snapshots.iter().map(|snapshot| snapshot.sequence).fold(self.floor, u64::max)
     }
@@ -55,20 +56,22 @@ impl LunEntry {
     }
 }
 
+/// The catalogue, stored as follows:
+///
 /// ```text
 /// offset  bytes
 ///      0      8  "JETLUNS2"
 ///      8      8  checksum (XXH3) from byte 16 to the end
 ///     16      8  bytes from the start to the end
-///     24      8  number of this state; the higher one of two catalogues counts
-///     32      8  number of the one that the records of the write log follow
-///     40      8  number of the one after which the file of the write log was made
+///     24      8  number of this state; of two catalogues, the one with the higher number is current
+///     32      8  number of the state that the records of the write log follow
+///     40      8  number of the state after which the file of the write log was created
 ///     48      8  1 if the volume was shut down: the write log is not needed
 ///     56      8  identity of the next LUN
-///     64      8  bytes of the write log; 0: an earlier version made the log. Catalogues with the magic "JETLUNS1" lack this number
+///     64      8  bytes of the write log; 0: an earlier version created the log. Catalogues with the magic "JETLUNS1" lack this number
 ///     72         zones in which whole rows may be written next: their number (8), each zone (8)
-///                LUNs: their number (8); of each: identity (8), name, blocks (8), root (16), floor (8), snapshots
-///                snapshots: their number (8); of each: name, created (8), consistency point (8), root (16)
+///                LUNs: their number (8); for each: identity (8), name, blocks (8), root (16), floor (8), snapshots
+///                snapshots: their number (8); for each: name, created (8), consistency point (8), root (16)
 ///                names: length (8), bytes
 /// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -78,7 +81,7 @@ pub(super) struct Catalogue {
     pub log_made: u64,
     pub is_clean: bool,
     pub next_lun: LunId,
-    /// 0: unknown, because an earlier version made the log.
+    /// Size of the write log in bytes. 0 if unknown, because an earlier version created the log.
     pub log_bytes: u64,
     pub window: Vec<u64>,
     pub luns: Vec<LunEntry>,
@@ -89,13 +92,15 @@ impl Catalogue {
         self.luns.iter().position(|lun| lun.name == name)
     }
 
+    /// Returns the index of a LUN.
+    ///
     /// # Errors
     /// There is no such LUN.
     pub fn named(&self, name: &str) -> Result<usize> {
         self.find(name).ok_or_else(|| Refusal::Parameter(format!("the volume has no LUN {name}")).into())
     }
 
-    /// All trees: of LUNs and of snapshots, with their heights.
+    /// Returns the roots of all trees, of LUNs and of snapshots, with their heights.
     pub fn trees(&self) -> impl Iterator<Item = (Pointer, u32)> + '_ {
         self.luns.iter().flat_map(|lun| {
             let roots = lun.snapshots.iter().map(|snapshot| snapshot.root);
@@ -103,7 +108,7 @@ impl Catalogue {
         })
     }
 
-    /// Whole blocks.
+    /// Encodes the catalogue, padded to whole blocks.
     ///
     /// # Errors
     /// The catalogue has no room for all snapshots.
@@ -136,7 +141,8 @@ impl Catalogue {
         Ok(bytes)
     }
 
-    /// `None` if the bytes are no catalogue, or name blocks that an array of this many blocks does not have.
+    /// Decodes a catalogue. Returns `None` if the bytes are not a catalogue, or refer to blocks that an array of this
+    /// many blocks does not have.
     pub fn decode(bytes: &[u8], blocks: u64) -> Option<Catalogue> {
         let mut head = Decoder(bytes.get(..LENGTH + 8)?);
         let (magic, sum, end) = (head.take(8)?, head.number()?, head.number()?);
@@ -187,10 +193,10 @@ impl Catalogue {
     }
 }
 
-/// Refuses names of LUNs and snapshots that cannot be used in a command or in the address of a network block device.
+/// Rejects names of LUNs and snapshots that cannot be used in a command or in the address of a network block device.
 ///
 /// # Errors
-/// The name is empty, too long, or has other characters than letters, digits, and `-`, `_`, `.`.
+/// The name is empty or too long, or has characters other than letters, digits, and `-`, `_`, `.`.
 pub fn check_name(name: &str) -> Result<()> {
     let is_good = |char: char| char.is_alphanumeric() || "-_.".contains(char);
     if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_good) {
@@ -200,7 +206,7 @@ pub fn check_name(name: &str) -> Result<()> {
     Err(Refusal::Parameter(text).into())
 }
 
-/// Refuses sizes that a LUN cannot have.
+/// Rejects sizes that a LUN cannot have.
 pub(super) fn check_blocks(blocks: u64) -> Result<()> {
     if (1..=MOST_BLOCKS).contains(&blocks) {
         return Ok(());

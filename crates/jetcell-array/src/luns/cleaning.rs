@@ -1,6 +1,7 @@
-//! Cleaning of free space: blocks of zones that are almost empty move together, so that whole rows become free.
+//! Cleaning of free space: blocks of almost empty zones are moved together, which frees whole rows.
 //!
-//! Only blocks that belong to the present state of one LUN move: a block that a snapshot shares would be needed twice.
+//! Only blocks that belong exclusively to the current state of one LUN are moved. If a block that a snapshot shares
+//! were moved, it would exist twice.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +13,23 @@ use super::{LunVolume, Pending};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 
-/// Zones that a step cleans.
+/// Number of zones that one step cleans.
 const ZONES_AT_ONCE: usize = 16;
 
-/// What a step of cleaning did.
+/// Result of one step of cleaning.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CleaningProgress {
-    /// Blocks that were moved.
+    /// Number of blocks that were moved.
     pub moved: u64,
-    /// Rows without any block in use, before and after.
+    /// Number of rows without used blocks before the step.
     pub whole_rows_before: u64,
-    /// See `whole_rows_before`.
+    /// Number of rows without used blocks after the step.
     pub whole_rows_after: u64,
 }
 
 impl LunVolume {
-    /// Empties some zones that are at most half in use, and are not free. Moves nothing if there are none, or if there is no room.
+    /// Empties some zones that are partly used, but at most half. Moves nothing if there are no such zones, or if
+    /// there is no room.
     ///
     /// # Errors
     /// The array failed.
@@ -70,7 +72,7 @@ impl LunVolume {
         Ok(progress)
     }
 
-    /// The zones that cost least to empty.
+    /// Returns the zones that are cheapest to empty.
     fn victims(&self) -> BTreeSet<u64> {
         let layout = self.array.layout();
         let size = ZONE_ROWS * layout.data_columns() as u64;

@@ -15,15 +15,16 @@ use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
 use crate::shared_block::Written;
 
-/// Blocks that are taken at once from a write. With the nodes above them, they have room in what a full volume keeps free.
+/// Number of blocks of a write that are admitted at a time. With the nodes above them, they fit into the reserve of a
+/// full volume.
 const WRITE_BATCH: u64 = 32;
-/// Blocks that are given up at once.
+/// Number of blocks that are deallocated at a time.
 const TRIM_BATCH: u64 = 1024;
 
-/// What a block of a LUN has in memory.
+/// Content of a block of a LUN in memory.
 enum Held<'volume> {
     Data(&'volume [u8]),
-    /// It was given up.
+    /// The block was deallocated.
     Hole,
 }
 
@@ -45,7 +46,7 @@ impl LunVolume {
         Ok(Lun { volume: self, id, blocks })
     }
 
-    /// The blocks of a LUN that have content, pending or on the array, in ascending order.
+    /// Returns the blocks of a LUN that have content, pending or on the array, in ascending order.
     pub(super) fn mapped_blocks(&mut self, lun: LunId, range: Range<u64>) -> Result<Vec<u64>> {
         self.finish_point()?;
         let missing = || ArrayError::Luns("the LUN was deleted".into());
@@ -65,7 +66,8 @@ impl LunVolume {
         Ok(found.into_iter().collect())
     }
 
-    /// A block of a LUN in memory: what the next consistency point writes, or the one that is under way.
+    /// Returns the content of a block of a LUN if it is in memory. It stays in memory until the next consistency
+    /// point, or the one in flight, has written it.
     fn content(&self, lun: LunId, index: u64) -> Option<Held<'_>> {
         let of_point = || self.point.as_ref()?.content(lun, index);
         match self.pending.get(&(lun, index)).or_else(of_point) {
@@ -75,7 +77,7 @@ impl LunVolume {
         }
     }
 
-    /// Makes room for a write of these blocks, by a consistency point if need be.
+    /// Makes room for a write of these blocks, with a consistency point if necessary.
     fn admit(&mut self, lun: LunId, range: Range<u64>) -> Result<()> {
         if self.is_filling(&range) {
             return Ok(());
@@ -88,16 +90,16 @@ impl LunVolume {
             self.start_point()?;
         }
         if !self.has_room(data, &range, RESERVE) {
-            // What the point replaces is free at its end.
+            // The blocks that the consistency point replaces are free when it completes.
             self.finish_point()?;
         }
         let has_room = self.has_room(data, &range, RESERVE)
-            // What is replaced is free afterwards.
+            // The replaced blocks are free afterwards.
             || self.owns(lun, &range)? && self.has_room(data, &range, 0);
         if has_room { Ok(()) } else { Err(ArrayError::Full) }
     }
 
-    /// Whether all of these blocks have content that nothing else refers to.
+    /// Returns true if all of these blocks have content to which nothing else refers.
     fn owns(&mut self, lun: LunId, range: &Range<u64>) -> Result<bool> {
         self.finish_point()?;
         let Some(entry) = self.catalogue.luns.iter().find(|entry| entry.id == lun) else { return Ok(false) };
@@ -126,7 +128,7 @@ impl Lun<'_> {
         Lookups::new(root, height)
     }
 
-    /// Where a block is on the array. `None`: it reads as zeros.
+    /// Returns the location of a block on the array, or `None` if the block reads as zeros.
     fn place(&mut self, lookups: &mut Lookups, index: u64) -> Result<Option<u64>> {
         if let Some(block) = self.volume.early_block(self.id, index) {
             return Ok(Some(block));
@@ -135,7 +137,7 @@ impl Lun<'_> {
         Ok((!pointer.is_hole()).then_some(pointer.block))
     }
 
-    /// Starts to read blocks. The volume may be used before they are asked for.
+    /// Starts to read blocks. The volume may be used before the blocks are requested.
     pub(crate) fn start_read(&mut self, blocks: &[u64]) -> Result<ReadAhead> {
         let (mut stored, mut lookups) = (vec![], self.lookups());
         for index in blocks.iter().copied() {
@@ -250,7 +252,7 @@ impl BlockStore for Lun<'_> {
         Ok(runs)
     }
 
-    /// Gives the blocks up: they take no room any more.
+    /// Deallocates the blocks, which then use no space.
     fn zero_blocks(&mut self, blocks: Range<u64>) -> Result<()> {
         self.check(&blocks)?;
         for start in blocks.clone().step_by(TRIM_BATCH as usize) {

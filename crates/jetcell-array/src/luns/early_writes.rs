@@ -1,8 +1,9 @@
-//! Early writes: blocks that go to whole rows before their consistency point begins.
+//! Write-through: blocks that are written to whole rows before their consistency point begins.
 //!
-//! A consistency point syncs the members twice. Writes without a flush need none, so when memory is full of them, their blocks are
-//! written, and only where they are is remembered. The next consistency point puts that into the block maps. After a crash nothing refers
-//! to these blocks, as to those of a consistency point that did not end.
+//! A consistency point syncs the members twice, but writes without a flush need no sync. When memory is full of such
+//! writes, their blocks are written, and only their locations are remembered. The next consistency point puts the
+//! locations into the block maps. After a crash, nothing refers to these blocks, just like the blocks of a
+//! consistency point that did not complete.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,24 +14,26 @@ use super::{LunVolume, Pending};
 use crate::error::Result;
 use crate::geometry::BLOCK;
 
-/// Pending blocks from which on they are written early: few enough that the members are never idle while more of them come.
+/// Number of pending blocks that triggers write-through. It is small enough that the members are never idle while
+/// more blocks arrive.
 pub(super) const EARLY_BATCH: u64 = (16 << 20) / BLOCK as u64;
 
-/// Blocks of the window for a run of writes without a flush: so much is written between two consistency points. A start after a crash
-/// may have to clear as much.
+/// Number of blocks in the window for a run of writes without a flush. This is the number of blocks written between
+/// two consistency points. Startup after a crash may have to clear the same number.
 pub(super) const EARLY_WINDOW: u64 = (2 << 30) / BLOCK as u64;
 
-/// Where the blocks below one node of a map are. Block 0 stands for none.
+/// Locations of the blocks below one node of a map. Block 0 stands for no block.
 type Leaf = Box<[u64; FAN_OUT]>;
 
-/// Blocks of LUNs that are on the array, and that the next consistency point has to put into the maps.
+/// Blocks of LUNs that are on the array, but not in the block maps yet. The next consistency point puts them into the
+/// maps.
 #[derive(Default)]
 pub(super) struct EarlyWrites {
-    /// By LUN, and by first block divided by the span.
+    /// Leaves by LUN and by number: the index of the first block, divided by the blocks per leaf.
     leaves: BTreeMap<(LunId, u64), Leaf>,
-    /// Blocks of LUNs in them.
+    /// Number of blocks of LUNs in the leaves.
     count: u64,
-    /// Blocks whose content was replaced before that.
+    /// Blocks of the array whose content was replaced before the next consistency point.
     replaced: Vec<u64>,
 }
 
@@ -43,13 +46,13 @@ impl EarlyWrites {
         self.count == 0 && self.replaced.is_empty()
     }
 
-    /// Where a block of a LUN is.
+    /// Returns the location of a block of a LUN.
     pub fn block(&self, lun: LunId, index: u64) -> Option<u64> {
         let (leaf, slot) = leaf_and_slot(index);
         self.leaves.get(&(lun, leaf)).map(|leaf| leaf[slot]).filter(|block| *block != 0)
     }
 
-    /// Blocks of a LUN and where they are, in ascending order.
+    /// Returns blocks of a LUN and their locations, in ascending order.
     pub fn of_lun(&self, lun: LunId, range: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
         let leaves =
             self.leaves.range((lun, leaf_and_slot(range.start).0)..=(lun, leaf_and_slot(range.end).0));
@@ -58,7 +61,7 @@ impl EarlyWrites {
         blocks.filter(move |(index, block)| *block != 0 && range.contains(index))
     }
 
-    /// A block of a LUN is there. Returns where it was.
+    /// Sets the location of a block of a LUN. Returns its previous location.
     pub fn put(&mut self, lun: LunId, index: u64, block: u64) -> Option<u64> {
         let (leaf, slot) = leaf_and_slot(index);
         let leaf = self.leaves.entry((lun, leaf)).or_insert_with(|| Box::new([0; FAN_OUT]));
@@ -67,12 +70,12 @@ impl EarlyWrites {
         (before != 0).then_some(before)
     }
 
-    /// Nothing needs this block once the next consistency point has ended.
+    /// Adds a block of the array that is unused once the next consistency point has completed.
     pub fn release(&mut self, block: u64) {
         self.replaced.push(block);
     }
 
-    /// A block of a LUN is not where it was said to be. Returns where that is.
+    /// Removes a block of a LUN. Returns its location.
     pub fn forget(&mut self, lun: LunId, index: u64) -> Option<u64> {
         let (leaf, slot) = leaf_and_slot(index);
         let before = std::mem::take(self.leaves.get_mut(&(lun, leaf))?.get_mut(slot)?);
@@ -80,20 +83,20 @@ impl EarlyWrites {
         (before != 0).then_some(before)
     }
 
-    /// A block of a LUN has newer content.
+    /// Removes a block of a LUN that has newer content. Its location becomes unused with the next consistency point.
     pub fn replace(&mut self, lun: LunId, index: u64) {
         let before = self.forget(lun, index);
         self.replaced.extend(before);
     }
 
-    /// Blocks that nothing needs once the next consistency point has ended.
+    /// Removes and returns the blocks that are unused once the next consistency point has completed.
     pub fn take_replaced(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.replaced)
     }
 }
 
 impl LunVolume {
-    /// Where a block of a LUN is that no map on the array has yet, if it is not in memory.
+    /// Returns the location of a block of a LUN that was written through and is not in a map on the array yet.
     pub(super) fn early_block(&self, lun: LunId, index: u64) -> Option<u64> {
         let of_point = || self.point.as_ref()?.early.block(lun, index);
         self.early.block(lun, index).or_else(of_point)
@@ -102,32 +105,34 @@ impl LunVolume {
     /// Waits until these blocks of the array can be read.
     ///
     /// # Errors
-    /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    /// The array failed. The volume must then be started again. No flushed write is lost.
     pub(super) fn finish_early_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
         let finished = self.array.finish_rows_of(blocks);
         self.has_failed |= finished.is_err();
         finished
     }
 
-    /// Blocks of whole rows of the window that early writes can take. What remains has room for the consistency point: otherwise it needs a
-    /// new window, which is as slow as another point.
+    /// Returns the number of blocks in whole rows of the window that write-through can use. The rest is reserved for
+    /// the consistency point. Without it, the consistency point would need a new window, which takes as long as
+    /// another consistency point.
     pub(super) fn room_for_early_writes(&self) -> u64 {
         let logged = self.log.bytes() / BLOCK as u64;
         self.space.in_window().saturating_sub(self.most_nodes() + logged)
     }
 
-    /// Whether pending blocks are scattered over the LUNs: they need many nodes, which are all in memory when the point writes them.
+    /// Returns true if the pending blocks are scattered over the LUNs. Such blocks need many nodes, which are all in
+    /// memory when the consistency point writes them.
     pub(super) fn are_scattered(&self) -> bool {
         let logged = self.log.bytes() / BLOCK as u64;
         self.pending_leaves.len() as u64 > logged.min(EARLY_BATCH)
     }
 
-    /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false, and does nothing, if some were
-    /// flushed, so that a consistency point must make room in the write log, if blocks are scattered over the LUNs, or if the window has
-    /// too few whole rows.
+    /// Starts to write pending blocks to whole rows, which makes room for more of them. In the following cases, it
+    /// does nothing and returns false: some pending blocks were flushed, so a consistency point must make room in the
+    /// write log; the blocks are scattered over the LUNs; the window has too few whole rows.
     ///
     /// # Errors
-    /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    /// The array failed. The volume must then be started again. No flushed write is lost.
     pub(super) fn start_early_writes(&mut self) -> Result<bool> {
         if self.are_scattered() || self.unlogged.len() != self.pending.len() {
             return Ok(false);
@@ -153,7 +158,7 @@ impl LunVolume {
                 }
             }
         }
-        // As before, all that is pending is not in the log.
+        // As before, the log contains no pending block.
         self.unlogged = self.pending.keys().copied().collect();
         self.pending_data -= content.len() as u64;
         self.counters.data_blocks += content.len() as u64;

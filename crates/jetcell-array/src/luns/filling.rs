@@ -1,7 +1,9 @@
-//! Runs of writes without a flush: each block goes straight to its place in a zone, which is written when it is full.
+//! The open zone for runs of writes without a flush: each block goes directly to its location in a zone, which is
+//! written when it is full.
 //!
-//! This follows on [early writes](super::early_writes), and spares the copy in memory that pending blocks are. While a zone is filled,
-//! nothing is pending. All but writes ends the filling; what is in the zone then becomes pending.
+//! An open zone follows after [write-through](super::early_writes), and avoids the copy in memory that pending blocks
+//! need. While a zone is open, no block is pending. Any operation except a write closes the zone, and its blocks
+//! become pending.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,17 +17,18 @@ use crate::array::OpenZone;
 use crate::error::Result;
 use crate::shared_block::SharedBlock;
 
-/// A zone that is being filled, with the blocks of the array that its rows have.
+/// The open zone, with the blocks of the array in its rows.
 pub(super) struct Filling {
     zone: OpenZone,
-    /// In the order in which they are used.
+    /// Blocks of the array, in the order in which they are used.
     blocks: Vec<u64>,
-    /// The blocks of LUNs that have the first of them.
+    /// Blocks of LUNs, which occupy the first of `blocks`.
     filled: Vec<(LunId, u64)>,
 }
 
 impl LunVolume {
-    /// Opens a zone for what is written next, and moves what is pending there. Does nothing if something is given up, or without room.
+    /// Opens a zone for the next writes, and moves pending blocks into it. Does nothing if a deallocation is pending,
+    /// or if there is no room.
     pub(super) fn start_filling(&mut self) -> Result<()> {
         if self.pending.values().any(|pending| matches!(pending, Pending::Hole)) || !self.open_next_zone() {
             return Ok(());
@@ -44,7 +47,7 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Returns false without room.
+    /// Opens the next zone. Returns false if there is no room.
     fn open_next_zone(&mut self) -> bool {
         let room = self.room_for_early_writes();
         let Some(allocation) = self.space.allocate_zone(room) else { return false };
@@ -57,7 +60,7 @@ impl LunVolume {
         true
     }
 
-    /// Whether a zone is filled that takes these blocks. If they do not belong there, the filling ends.
+    /// Returns true if a zone is open and can take these blocks. A zone that cannot take them is closed.
     pub(super) fn is_filling(&mut self, range: &Range<u64>) -> bool {
         if self.filling.is_none() {
             return false;
@@ -68,18 +71,18 @@ impl LunVolume {
         self.filling.is_some()
     }
 
-    /// Takes a buffer of a caller over for the zone that is filled. See [`Array::share`](crate::array::Array::share).
+    /// Takes over a buffer of a caller for the open zone. See [`Array::share`](crate::array::Array::share).
     pub(super) fn share(&mut self, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         self.array.share(&mut self.filling.as_mut()?.zone, buffer)
     }
 
-    /// Puts a block into the zone that is filled.
+    /// Puts a block into the open zone.
     ///
     /// # Errors
-    /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    /// The array failed. The volume must then be started again. No flushed write is lost.
     ///
     /// # Panics
-    /// No zone is filled.
+    /// No zone is open.
     pub(super) fn fill(&mut self, lun: LunId, index: u64, content: SharedBlock) -> Result<()> {
         let filling = self.filling.as_mut().expect("a zone is filled");
         let block = filling.blocks[filling.filled.len()];
@@ -108,21 +111,21 @@ impl LunVolume {
         Ok(())
     }
 
-    /// The content of a block of a LUN that is in the zone.
+    /// Returns the content of a block of a LUN if it is in the open zone.
     pub(super) fn filled_content(&self, lun: LunId, index: u64) -> Option<&[u8]> {
         let filling = self.filling.as_ref()?;
         let block = self.early.block(lun, index).filter(|block| filling.zone.has(*block))?;
         filling.zone.block(block).map(|content| &**content)
     }
 
-    /// Makes pending what is in the zone that is filled.
+    /// Closes the open zone. Its blocks become pending.
     pub(super) fn end_filling(&mut self) {
         let Some(Filling { zone, blocks, filled }) = self.filling.take() else { return };
         let places: BTreeMap<u64, (LunId, u64)> = blocks.iter().copied().zip(filled).collect();
         for (block, content) in zone.into_blocks() {
             let (lun, index) = places[&block];
             self.early.forget(lun, index);
-            // What is shared keeps more in memory than the block.
+            // A shared block keeps a larger buffer in memory than the block needs, so it is copied.
             let copy = self.array.copied(&content, true);
             self.put_pending(lun, index, Pending::Data(copy));
             self.unlogged.insert((lun, index));

@@ -1,7 +1,8 @@
-//! Random work on a volume of LUNs, with power cuts at any time, rebuilds, scrubs, and members that fail, are replaced, change
-//! bytes, or lose, misdirect or tear writes: what was flushed is there, snapshots never change, and the array below is sound.
+//! Runs random operations on a volume of LUNs, with power cuts at any time, rebuilds, scrubs, and members that fail,
+//! are replaced, change bytes, or lose, misdirect or tear writes. Flushed writes must survive, snapshots must never
+//! change, and the array must stay consistent.
 //!
-//! `JETCELL_LUN_HISTORIES` sets the number of histories, `JETCELL_LUN_SEED` the first seed.
+//! `JETCELL_LUN_HISTORIES` sets the number of histories, and `JETCELL_LUN_SEED` sets the first seed.
 
 mod done;
 mod log_damage;
@@ -26,7 +27,7 @@ use crate::{
 };
 
 const BLOCKS: u64 = 250;
-/// Blocks of data and maps that the work of a history needs at most.
+/// Maximum number of data and map blocks that a history needs.
 const ROOM: u64 = 3000;
 const ZONES: u64 = ROOM / (64 * 3) + 4;
 const STEPS: usize = 36;
@@ -41,9 +42,9 @@ type Values = Vec<u64>;
 
 #[derive(Clone)]
 struct LunModel {
-    /// What reads must return.
+    /// Values that reads must return.
     now: Values,
-    /// What was durable last, and the values that blocks had since.
+    /// Values at the last flush. `since` has the values that blocks received afterwards.
     durable: Values,
     since: BTreeMap<usize, Vec<u64>>,
     snapshots: BTreeMap<String, Values>,
@@ -68,17 +69,17 @@ impl LunModel {
 struct History {
     disk: SimVfs,
     faults: Arc<FaultVfs>,
-    /// Files that the array is assembled from.
+    /// Files from which the array is assembled.
     members: Vec<PathBuf>,
-    /// Files whose every access fails.
+    /// Files on which every access fails.
     dead: Vec<PathBuf>,
     files: usize,
     volume: Option<LunVolume>,
     luns: BTreeMap<String, LunModel>,
     rng: ChaCha8Rng,
-    /// Slots whose members lost data or lied since everything was last checked.
+    /// Slots whose members lost data or dropped writes since the last complete check.
     bad_slots: BTreeSet<usize>,
-    /// The power fails in this step.
+    /// Whether the power fails in this step.
     is_cut: bool,
     done: Done,
 }
@@ -168,7 +169,7 @@ impl History {
                 Ok(())
             }
             10 if !self.luns.contains_key(&name) => {
-                // Whether it is there after a cut is found out by looking.
+                // After a power cut, `adopt` determines whether the LUN exists.
                 self.volume().create_lun(&name, BLOCKS)?;
                 self.all_durable();
                 self.luns.insert(name, LunModel::new(vec![0; BLOCKS as usize]));
@@ -207,7 +208,7 @@ impl History {
         write(self.volume(), &lun, first, &data)
     }
 
-    /// A LUN is written several times, and nothing is flushed.
+    /// Writes a LUN several times without a flush.
     fn write_early(&mut self) -> Result<()> {
         let Some(lun) = self.any_lun() else { return Ok(()) };
         for _ in 0..self.rng.random_range(2..5) {
@@ -246,7 +247,7 @@ impl History {
         }
         let model = self.luns.get_mut(&lun).unwrap();
         let now = model.now.clone();
-        // If the power fails, the snapshot is there with this content, or not at all.
+        // If the power fails, the snapshot either has this content or does not exist.
         model.snapshots.insert(name.clone(), now);
         self.volume().create_snapshot(&lun, &name, 0)?;
         self.all_durable();
@@ -290,7 +291,7 @@ impl History {
         Ok(())
     }
 
-    /// A slot that may be damaged, if the level bears one more.
+    /// Returns a slot that may be damaged, if the level tolerates one more damaged slot.
     fn victim(&mut self) -> Option<usize> {
         let slots = self.array().layout().slots;
         let slot = self.rng.random_range(0..slots);
@@ -304,7 +305,7 @@ impl History {
         Some(slot)
     }
 
-    /// A member fails, changes bytes, or loses, misdirects or tears writes.
+    /// Damages a member: it fails, changes bytes, or loses, misdirects or tears writes.
     fn damage(&mut self) -> Result<()> {
         let Some(slot) = self.victim() else { return Ok(()) };
         let status = self.array().status().slots[slot].clone();
@@ -335,7 +336,7 @@ impl History {
         Ok(())
     }
 
-    /// A block that the next consistency point writes to this member goes to another place.
+    /// Moves a block that a consistency point wrote to this member to another location, as a misdirected write would.
     fn misdirect(&mut self, path: &Path) -> Result<()> {
         let first = MemberLayout::new(JOURNAL).bytes_for(0) as usize / BLOCK;
         let before = self.disk.contents(path).unwrap();
@@ -355,14 +356,14 @@ impl History {
         Ok(())
     }
 
-    /// A member is taken out, if the level bears it.
+    /// Removes a member if the level tolerates it.
     fn take_member_out(&mut self) -> Result<()> {
         let Some(slot) = self.victim() else { return Ok(()) };
         let status = self.array().status().slots[slot].clone();
         if status.member.is_some() || status.replacement.is_some() { self.array().fail(slot) } else { Ok(()) }
     }
 
-    /// An empty file of the right size, durable. `None` if the power failed.
+    /// Creates an empty, durable file of the right size. Returns `None` if the power failed.
     fn new_file(&mut self) -> Option<PathBuf> {
         let path = PathBuf::from(format!("/m/{}", self.files));
         self.files += 1;
@@ -373,7 +374,7 @@ impl History {
         Some(path)
     }
 
-    /// A bad slot gets a new member.
+    /// Adds a replacement for a bad slot.
     fn replace(&mut self) -> Result<()> {
         let lost = self.array().lost_slots();
         let bad = self.bad_slots.iter().copied().chain(lost).next();
@@ -389,7 +390,7 @@ impl History {
         self.array().replace(slot, &file, false)
     }
 
-    /// Some steps of a rebuild or a scrub.
+    /// Runs some steps of a rebuild or a scrub.
     fn maintain(&mut self) -> Result<()> {
         let is_scrub = self.rng.random_bool(0.5);
         for _ in 0..self.rng.random_range(1..ZONES) {
@@ -397,7 +398,7 @@ impl History {
                 let mut report = ScrubReport::default();
                 self.array().scrub_step(&mut report)?;
                 let is_good = report.unrecoverable.is_empty() && report.disagreements.is_empty();
-                // Without power, every read fails.
+                // After the power cut, every read fails.
                 assert!(self.is_cut || is_good, "{report:?}");
                 self.done.scrubbed += 1;
             } else {
@@ -410,7 +411,7 @@ impl History {
         Ok(())
     }
 
-    /// Lost members are replaced and rebuilt, and everything is checked: nothing is bad afterwards.
+    /// Replaces and rebuilds lost members, and checks everything. No slot is bad afterwards.
     fn heal(&mut self) -> Result<()> {
         self.restart()?;
         for slot in self.array().lost_slots() {
@@ -429,7 +430,7 @@ impl History {
         Ok(())
     }
 
-    /// The volume is shut down and starts again. Faults that wait for a write are gone.
+    /// Shuts the volume down and starts it again. Pending write faults are discarded.
     fn restart(&mut self) -> Result<()> {
         self.volume.take().unwrap().close()?;
         self.all_durable();
@@ -441,7 +442,7 @@ impl History {
         self.start()
     }
 
-    /// The power fails, and the volume starts again.
+    /// Cuts the power and starts the volume again.
     fn crash(&mut self) {
         self.done.cuts += 1;
         self.volume = None;
@@ -457,13 +458,13 @@ impl History {
         self.check();
     }
 
-    /// What the volume holds after a cut must be a state that it may have. From now on it is the one of the model.
+    /// Checks that the state after a power cut is one of the permitted states, and copies it into the model.
     fn adopt(&mut self) {
         let found = self.volume().luns().unwrap();
         let names: Vec<String> = found.iter().map(|lun| lun.name.clone()).collect();
         self.luns.retain(|name, _| names.contains(name));
         for lun in found {
-            // Made by the step that was cut: it is empty.
+            // The interrupted step created this LUN, so it is empty.
             let model =
                 self.luns.entry(lun.name.clone()).or_insert_with(|| LunModel::new(vec![0; BLOCKS as usize]));
             let names: Vec<&String> = lun.snapshots.iter().map(|snapshot| &snapshot.name).collect();
@@ -479,7 +480,7 @@ impl History {
         }
     }
 
-    /// LUNs and snapshots have the content of the model.
+    /// Checks that LUNs and snapshots have the content of the model.
     fn check(&mut self) {
         self.volume().array.check_generations();
         for (name, model) in self.luns.clone() {
@@ -492,7 +493,7 @@ impl History {
         self.volume().delete_lun("look").unwrap();
     }
 
-    /// No block that a map refers to counts as free.
+    /// Checks that no block to which a map refers is marked as free.
     fn check_space(&mut self) {
         let volume = self.volume();
         let blocks = volume.array.layout().blocks();
@@ -542,14 +543,14 @@ fn beyond_the_bounds_of_the_level_volumes_fail_and_do_not_start_and_never_give_w
                 let volume = history.volume.as_mut().unwrap();
                 let read =
                     volume.lun("a").and_then(|mut lun| lun.read_blocks(&[index as u64], &mut [&mut block]));
-                // What was written after the losses is in memory.
+                // Blocks that were written after the members failed are in memory.
                 let may_be = [*value, history.luns["a"].now[index]];
                 let is_right = may_be.iter().any(|value| block[..] == content(*value));
                 assert!(read.is_err() || is_right, "{level} block {index}");
             }
         };
         history.restart().unwrap();
-        // Members of one mirror, for RAID 10.
+        // In RAID 10, these are the members of one mirror.
         for slot in 0..=level.tolerance(count) {
             let path = history.members[slot].clone();
             history.dead.push(path.clone());

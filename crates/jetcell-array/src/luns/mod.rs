@@ -1,24 +1,28 @@
-//! LUNs on an array that never write in place: block devices with thin provisioning, snapshots and clones.
+//! LUNs on an array: block devices with thin provisioning, snapshots and clones. Their blocks are never written in
+//! place.
 //!
 //! ```text
 //! blocks 0 to 255      catalogue, written when its number is even
 //! blocks 256 to 511    catalogue, written when its number is odd
-//! behind               blocks of data and of block maps, in any order
+//! other blocks         data and block maps, in any order
 //! ```
 //!
-//! Writes are kept in memory; a flush makes them durable in the [write log](write_log). A *consistency point* writes them, and the
-//! nodes of the [block maps](block_map) above them, to blocks that nothing refers to: to [whole rows](space) where there are any, which
-//! need no journal and no old parity. Then it syncs the members, and then it writes the catalogue, which makes the new state the one that
-//! counts, all or nothing. Only after that, the blocks of the state before are free.
+//! Writes are collected in memory; a flush makes them durable in the [write log](write_log). A *consistency point*
+//! writes them to blocks to which nothing refers, together with the nodes of the [block maps](block_map) above them.
+//! If there are [whole rows](space) of such blocks, it uses these, because they need neither the journal nor old
+//! parity. Then it syncs the members. Finally, it writes the catalogue, which atomically makes the new state the
+//! current one. Only then are the blocks of the previous state free.
 //!
-//! Writes without a flush go to whole rows when there are many of them, and wait there for the next consistency point: see
-//! [early writes](early_writes) and the [filling](filling) of zones.
+//! When there are many writes without a flush, they are written to whole rows before the next consistency point: see
+//! [write-through](early_writes) and [open zones](filling).
 //!
-//! While the rows of a consistency point are being written, callers read and write on: they find what it writes in memory, and what they
-//! write belongs to the next point. A flush waits for its end.
+//! While the rows of a consistency point are being written, callers continue to read and write. Reads find the blocks
+//! of the consistency point in memory, and new writes belong to the next consistency point. A flush waits for the
+//! current consistency point to complete.
 //!
-//! Which blocks are free is not stored: it follows from the block maps, which a start reads. A block that only the present state of one
-//! LUN refers to is freed when it is replaced. All others are found by a *sweep* through all maps, after the deletion of a snapshot or a LUN.
+//! The set of free blocks is not stored. It is derived from the block maps, which are read at startup. A block to
+//! which only the current state of one LUN refers is freed when it is replaced. All other unused blocks are found by
+//! a *sweep* through all maps, after the deletion of a snapshot or a LUN.
 
 mod block_map;
 mod catalogue;
@@ -65,77 +69,78 @@ pub use self::shared::SharedLuns;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
 pub use self::start::LogOptions;
 
-/// What happened since the volume was started.
+/// Counters of a volume since it was started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct LunCounters {
-    /// Writes of callers.
+    /// Number of writes by callers.
     pub host_writes: u64,
-    /// Blocks of these writes.
+    /// Number of blocks in these writes.
     pub host_blocks: u64,
-    /// Blocks of callers that were replaced or given up in memory, before they were written. All others are written.
+    /// Number of blocks that callers wrote and that were replaced or deallocated in memory. All other blocks are
+    /// written to the array.
     pub blocks_absorbed: u64,
-    /// Consistency points.
+    /// Number of consistency points.
     pub points: u64,
-    /// Blocks of data and of maps that they wrote, or that were written before.
+    /// Number of data blocks that were written for consistency points, including write-through.
     pub data_blocks: u64,
-    /// See `data_blocks`.
+    /// Number of blocks of maps that were written for consistency points.
     pub map_blocks: u64,
-    /// Blocks that went to whole rows, without the journal.
+    /// Number of blocks that were written to whole rows, without the journal.
     pub blocks_in_whole_rows: u64,
-    /// Blocks that cleaning moved.
+    /// Number of blocks that cleaning moved.
     pub blocks_moved: u64,
 }
 
-/// A block that the next consistency point writes.
+/// Content of a block for the next consistency point.
 enum Pending {
     Data(SharedBlock),
-    /// It is given up, and reads as zeros.
+    /// The block is deallocated, and reads as zeros.
     Hole,
 }
 
-/// LUNs on an array. One thread at a time uses them.
+/// A volume of LUNs on an array. Only one thread can use it at a time.
 pub struct LunVolume {
     array: Array,
     catalogue: Catalogue,
     space: Space,
     log: WriteLog,
     maps: Maps,
-    /// What is written since the last consistency point began.
+    /// Writes since the last consistency point began.
     pending: BTreeMap<(LunId, u64), Pending>,
-    /// What is on the array and waits for the next consistency point.
+    /// Blocks that are already on the array and wait for the next consistency point.
     early: EarlyWrites,
-    /// The zone that writes go to now.
+    /// The zone to which writes go at the moment.
     filling: Option<Filling>,
-    /// The consistency point that is being written. Only reads and writes of callers leave it so; what else uses the array or the catalogue
-    /// ends it first.
+    /// The consistency point that is being written. Callers can read and write while it is in flight. All other
+    /// operations on the array or the catalogue complete it first.
     point: Option<PointUnderWay>,
-    /// Pending blocks that are not given up.
+    /// Number of pending blocks that have data.
     pending_data: u64,
     /// Pending blocks that are not in the log.
     unlogged: BTreeSet<(LunId, u64)>,
-    /// Nodes above data that are to be written: LUN and first block by their span.
+    /// Leaf nodes that the next consistency point must write: LUN and number of the leaf.
     pending_leaves: BTreeSet<(LunId, u64)>,
     counters: LunCounters,
-    /// A consistency point failed halfway: the volume must be started again.
+    /// Whether a consistency point failed. The volume must then be started again.
     has_failed: bool,
 }
 
-/// Nodes of block maps in memory.
+/// Cached nodes of block maps.
 #[derive(Default)]
 struct Maps {
     nodes: BTreeMap<u64, Arc<Node>>,
 }
 
-/// Blocks of one of the two areas of the catalogue.
+/// Number of blocks in each of the two areas of the catalogue.
 const AREA: u64 = 256;
-/// The first block that LUNs can have.
+/// First block that is available to LUNs.
 const FIRST_BLOCK: u64 = 2 * AREA;
 
-/// Nodes that are kept.
+/// Maximum number of cached nodes.
 const MOST_NODES: usize = 16384;
 
-/// The nodes of a volume: from memory, or from its array.
+/// Reads the nodes of a volume, from the cache or from its array.
 struct MapReader<'volume> {
     maps: &'volume mut Maps,
     array: &'volume mut Array,
@@ -174,30 +179,30 @@ impl LunVolume {
         MapReader { maps: &mut self.maps, array: &mut self.array, sequence: self.catalogue.sequence }
     }
 
-    /// The array below. Writes to it would destroy the volume.
+    /// Returns the underlying array. Writes to it would destroy the volume.
     pub fn array(&mut self) -> &mut Array {
-        // An error is kept: all later writes of the volume fail.
+        // The error is not lost: all later writes of the volume fail.
         let _ = self.finish_point();
         self.has_failed |= self.array.finish_rows().is_err();
         &mut self.array
     }
 
-    /// What happened since the volume was started.
+    /// Returns the counters since the volume was started.
     pub fn counters(&self) -> LunCounters {
         self.counters
     }
 
-    /// Bytes that nothing uses.
+    /// Returns the number of free bytes.
     pub fn free_bytes(&self) -> u64 {
         self.space.free() * BLOCK as u64
     }
 
-    /// Bytes of writes that the next consistency point writes.
+    /// Returns the number of bytes that the next consistency point will write.
     pub fn pending_bytes(&self) -> u64 {
         (self.pending.len() * BLOCK) as u64
     }
 
-    /// Adds members: their room is free for all LUNs at once. See [`Array::grow`].
+    /// Adds members. Their space is immediately available to all LUNs. See [`Array::grow`].
     ///
     /// # Errors
     /// The array refuses the members, or failed.
@@ -207,7 +212,7 @@ impl LunVolume {
         self.sweep()
     }
 
-    /// The same with members that were prepared. See [`Array::admit`].
+    /// Adds members that were prepared. See [`Array::admit`].
     ///
     /// # Errors
     /// The array refuses the members, or failed.
@@ -224,9 +229,9 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Makes all writes durable: in the write log, or by a consistency point if they do not fit.
+    /// Makes all writes durable: in the write log or, if they do not fit, by a consistency point.
     pub fn flush(&mut self) -> Result<()> {
-        // The log starts again when a consistency point ends: what is logged belongs to the next one.
+        // The log restarts when a consistency point completes, and new records belong to the next consistency point.
         self.finish_point()?;
         if !self.early.is_empty() {
             return self.consistency_point();
@@ -235,7 +240,7 @@ impl LunVolume {
             return Ok(());
         }
         let entries = self.unlogged_entries();
-        // The log only saves time: without it, a consistency point does the same.
+        // The log only saves time. If it fails, a consistency point also makes the writes durable.
         if matches!(self.log.append(&entries), Ok(true)) {
             self.unlogged.clear();
             return Ok(());
@@ -243,13 +248,14 @@ impl LunVolume {
         self.consistency_point()
     }
 
-    /// Writes everything to the array, and shuts it down. The write log is not needed any more.
+    /// Writes everything to the array, and shuts it down. The write log is then no longer needed.
     pub fn close(mut self) -> Result<()> {
         self.shut_log()?;
         self.array.close()
     }
 
-    /// Writes everything to the array. The write log is not needed any more, until the next state of the catalogue is written.
+    /// Writes everything to the array. The write log is then not needed until the next state of the catalogue is
+    /// written.
     fn shut_log(&mut self) -> Result<()> {
         self.consistency_point()?;
         self.catalogue.is_clean = true;

@@ -1,4 +1,4 @@
-//! Consistency points: what is pending goes to the array, and the catalogue makes it the state that counts.
+//! Consistency points write pending blocks to the array. The catalogue then makes them part of the current state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,47 +16,48 @@ use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 use crate::shared_block::SharedBlock;
 
-/// Blocks that new data leaves free, so that old data can be replaced and given up in a full volume.
+/// Number of blocks that writes of new data leave free. They permit old data to be replaced and deallocated in a full
+/// volume.
 pub(super) const RESERVE: u64 = 64;
 
 type PendingBlocks = BTreeMap<(LunId, u64), Pending>;
 
-/// Blocks of the array, and what is written to them.
+/// Blocks of the array, and their new content.
 type Content = Vec<(u64, SharedBlock)>;
 
-/// What a consistency point has decided before it writes.
+/// Decisions of a consistency point before it writes.
 struct Plan {
-    /// The new root of each LUN that changes, by its place in the catalogue.
+    /// New root of each LUN that changes, by its index in the catalogue.
     roots: Vec<(usize, Pointer)>,
     nodes: Vec<(u64, Arc<Node>)>,
     freed: Vec<u64>,
-    /// Blocks that were taken and are not needed.
+    /// Blocks that were allocated and are not needed.
     unused: Vec<u64>,
 }
 
-/// A consistency point whose whole rows are being written. Until it ends, the state before counts, and blocks that this one replaces are
-/// in use.
+/// A consistency point whose whole rows are being written. Until it completes, the previous state is current, and the
+/// blocks that are replaced are still in use.
 pub(super) struct PointUnderWay {
     pending: PendingBlocks,
-    /// What was written before it began.
+    /// Blocks that were written before the consistency point began.
     pub early: EarlyWrites,
     plan: Plan,
-    /// Blocks that are not part of whole rows.
+    /// Blocks that are not in whole rows.
     singly: Content,
-    /// Blocks of the next window.
+    /// Number of blocks in the next window.
     window: u64,
 }
 
 impl PointUnderWay {
-    /// What a block of a LUN is from this point on, if the point changes it.
+    /// Returns the content of a block of a LUN if this consistency point changes it.
     pub fn content(&self, lun: LunId, index: u64) -> Option<&Pending> {
         self.pending.get(&(lun, index))
     }
 }
 
 impl LunVolume {
-    /// Whether so many blocks of data, with nodes above these blocks of a LUN, have room in the next consistency point, which leaves
-    /// `rest` blocks free.
+    /// Returns true if the next consistency point has room for this many data blocks, and for the nodes above these
+    /// blocks of a LUN, and leaves `rest` blocks free.
     pub(super) fn has_room(&self, data: u64, indexes: &std::ops::Range<u64>, rest: u64) -> bool {
         let fan_out = super::block_map::FAN_OUT as u64;
         let leaves = indexes.end.div_ceil(fan_out) - indexes.start / fan_out;
@@ -64,26 +65,27 @@ impl LunVolume {
         self.pending_data + data + nodes + rest <= self.space.free()
     }
 
-    /// Height of the highest map.
+    /// Returns the height of the highest map.
     fn height(&self) -> u64 {
         self.catalogue.luns.iter().map(|lun| u64::from(lun.height())).max().unwrap_or(1)
     }
 
-    /// Nodes that the next consistency point writes at most.
+    /// Returns the maximum number of nodes that the next consistency point writes.
     pub(super) fn most_nodes(&self) -> u64 {
         self.pending_leaves.len() as u64 * self.height()
     }
 
-    /// Writes all that is pending. The state that counts afterwards is durable, and the write log starts again.
+    /// Writes all pending blocks. Afterwards, the current state is durable, and the write log restarts.
     ///
     /// # Errors
-    /// The array failed. The volume must be started again then; nothing that was flushed is lost.
+    /// The array failed. The volume must then be started again. No flushed write is lost.
     pub fn consistency_point(&mut self) -> Result<()> {
         self.start_point()?;
         self.finish_point()
     }
 
-    /// Starts to write all that is pending, after the point before has ended. What is written from now on belongs to the next point.
+    /// Starts to write all pending blocks, after the previous consistency point has completed. Later writes belong to
+    /// the next consistency point.
     pub(super) fn start_point(&mut self) -> Result<()> {
         self.finish_point()?;
         self.end_filling();
@@ -100,10 +102,10 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Ends the consistency point that is being written, if there is one: its state counts afterwards.
+    /// Completes the consistency point that is being written, if there is one. Its state is then the current one.
     ///
     /// # Errors
-    /// As for [`LunVolume::consistency_point`].
+    /// See [`LunVolume::consistency_point`].
     pub(super) fn finish_point(&mut self) -> Result<()> {
         self.check_running()?;
         let Some(point) = self.point.take() else { return Ok(()) };
@@ -111,7 +113,7 @@ impl LunVolume {
         self.has_failed |= finished.is_err();
         finished?;
         let PointUnderWay { pending, plan, singly, .. } = point;
-        // They share the buffers of what was pending.
+        // These blocks share the buffers of the pending blocks.
         drop(singly);
         for (block, node) in plan.nodes {
             self.maps.insert(block, node);
@@ -128,7 +130,7 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Gives pending blocks their places, and starts to write those of whole rows.
+    /// Assigns locations to pending blocks, and starts to write those in whole rows.
     fn start_writes(&mut self, pending: PendingBlocks, mut early: EarlyWrites) -> Result<PointUnderWay> {
         let data = pending.values().filter(|content| matches!(content, Pending::Data(_))).count() as u64;
         let mut needed = data;
@@ -138,7 +140,7 @@ impl LunVolume {
         let logged = self.log.bytes() / BLOCK as u64;
         let is_flushed = early.is_empty() && 2 * self.unlogged.len() as u64 <= logged.min(EARLY_BATCH);
         if let Some(window) = self.space.next_window(needed) {
-            // A start after a crash must know where whole rows may have been written, also early.
+            // Startup after a crash must know where whole rows may have been written, including write-through.
             let kept = if early.is_empty() { vec![] } else { self.catalogue.window.clone() };
             let window: BTreeSet<u64> = window.into_iter().chain(kept).collect();
             self.catalogue.window = window.into_iter().collect();
@@ -158,7 +160,7 @@ impl LunVolume {
         Ok(PointUnderWay { pending, early, plan, singly, window })
     }
 
-    /// Starts to write whole rows. Returns the other blocks.
+    /// Starts to write whole rows. Returns the blocks that are not in whole rows.
     pub(super) fn start_content(&mut self, allocation: &Allocation, content: Content) -> Result<Content> {
         let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
@@ -178,13 +180,14 @@ impl LunVolume {
         Ok(singly)
     }
 
-    /// Makes the blocks of a point durable, and then the catalogue that refers to them.
+    /// Makes the blocks of a consistency point durable, and then the catalogue that refers to them.
     fn finish_writes(&mut self, point: &PointUnderWay) -> Result<()> {
         self.array.finish_rows()?;
         for (block, bytes) in &point.singly {
             self.array.write(*block, bytes)?;
         }
-        // The catalogue must not be durable before what it refers to. A commit syncs whole rows together with its journal.
+        // The catalogue must not become durable before the blocks to which it refers. A commit syncs whole rows
+        // together with its journal.
         match point.singly.is_empty() {
             true => self.array.sync_members()?,
             false => self.array.flush()?,
@@ -193,13 +196,13 @@ impl LunVolume {
             self.catalogue.luns[*place].root = *root;
         }
         point.plan.unused.iter().for_each(|block| self.space.release(*block));
-        // Nothing takes them before the catalogue is durable. The next window may have them.
+        // These blocks are not allocated again before the catalogue is durable. The next window may include them.
         point.plan.freed.iter().for_each(|block| self.space.release(*block));
         self.catalogue.window = self.space.best_window(point.window);
         self.end_point()
     }
 
-    /// Gives pending blocks their places, and changes the maps in memory.
+    /// Assigns locations to pending blocks, and changes the maps in memory.
     fn planned(
         &mut self,
         pending: &PendingBlocks,
@@ -210,7 +213,7 @@ impl LunVolume {
         let birth = self.catalogue.sequence + 1;
         let mut plan = Plan { roots: vec![], nodes: vec![], freed: vec![], unused: vec![] };
         let mut changes: Vec<Vec<(u64, Pointer)>> = vec![];
-        // Data of all LUNs first, so that blocks that follow each other in a LUN do so on a member.
+        // The data of all LUNs comes first, so consecutive blocks of a LUN are also consecutive on a member.
         for lun in &self.catalogue.luns {
             let mut of_lun = vec![];
             for ((_, index), block) in pending.range((lun.id, 0)..=(lun.id, u64::MAX)) {
@@ -227,7 +230,7 @@ impl LunVolume {
             of_lun.extend(
                 early.of_lun(lun.id, 0..u64::MAX).map(|(index, block)| (index, Pointer { block, birth })),
             );
-            // Two ascending sequences, which a stable sort merges.
+            // A stable sort merges two ascending sequences efficiently.
             of_lun.sort_by_key(|(index, _)| *index);
             changes.push(of_lun);
         }
@@ -244,7 +247,7 @@ impl LunVolume {
         Ok(plan)
     }
 
-    /// Writes the catalogue of a state that has all that was written: the write log starts again.
+    /// Writes the catalogue of a state that includes all previous writes, and restarts the write log.
     pub(super) fn end_point(&mut self) -> Result<()> {
         self.catalogue.point = self.catalogue.sequence + 1;
         self.write_catalogue()?;
@@ -252,7 +255,7 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Writes the catalogue with the next number. What it describes counts from now on.
+    /// Writes the catalogue with the next number, which makes it the current one.
     fn write_catalogue(&mut self) -> Result<()> {
         self.catalogue.sequence += 1;
         let written = self.catalogue.encode().and_then(|bytes| {
@@ -264,7 +267,7 @@ impl LunVolume {
         written
     }
 
-    /// What the log lacks, with runs of neighbours as one entry.
+    /// Returns the pending blocks that are not in the log. Each run of adjacent blocks is one entry.
     pub(super) fn unlogged_entries(&self) -> Vec<Entry> {
         let max_blocks = self.log.max_entry_blocks().min(MAX_ENTRY_BLOCKS);
         let mut entries: Vec<Entry> = vec![];
@@ -296,12 +299,12 @@ impl LunVolume {
 /// Maximum number of blocks in an entry with data.
 const MAX_ENTRY_BLOCKS: u64 = 256;
 
-/// The blocks of a LUN that a consistency point changes, in ascending order.
+/// Returns the blocks of a LUN that a consistency point changes, in ascending order.
 fn changed_blocks(lun: LunId, pending: &PendingBlocks, early: &EarlyWrites) -> Vec<u64> {
     let indexes = pending.range((lun, 0)..=(lun, u64::MAX)).map(|((_, index), _)| *index);
     let mut indexes: Vec<u64> =
         indexes.chain(early.of_lun(lun, 0..u64::MAX).map(|(index, _)| index)).collect();
-    // Two ascending sequences, which a stable sort merges.
+    // A stable sort merges two ascending sequences efficiently.
     indexes.sort();
     indexes
 }

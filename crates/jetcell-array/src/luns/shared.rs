@@ -1,25 +1,25 @@
-//! LUNs that several volumes of files and threads use.
+//! A volume of LUNs that several file volumes and threads share.
 
 use jetcell_sync::{Arc, Mutex};
 
 use super::LunVolume;
 
-/// LUNs in use by several. Clones share them; one at a time uses them.
+/// A shared volume of LUNs. Clones refer to the same volume, and only one of them can use it at a time.
 #[derive(Clone)]
 pub struct SharedLuns(Arc<Mutex<LunVolume>>);
 
 impl SharedLuns {
-    /// Shares LUNs from now on.
+    /// Creates the first handle of a volume.
     pub fn new(luns: LunVolume) -> SharedLuns {
         SharedLuns(Arc::new(Mutex::new(luns)))
     }
 
-    /// Runs something while no other clone uses the LUNs.
+    /// Calls a function with exclusive access to the volume.
     pub fn with<T>(&self, call: impl FnOnce(&mut LunVolume) -> T) -> T {
         call(&mut self.0.lock())
     }
 
-    /// The LUNs, to close them. `None`: others use them still.
+    /// Returns the volume, which can then be closed. Returns `None` if other clones exist.
     pub fn into_inner(self) -> Option<LunVolume> {
         Arc::into_inner(self.0).map(Mutex::into_inner)
     }

@@ -1,4 +1,4 @@
-//! LUNs and their snapshots: made, listed, gone back to, cloned and deleted. Each is one consistency point.
+//! Creates, lists, rolls back, clones and deletes LUNs and snapshots. Each change is one consistency point.
 
 use super::LunVolume;
 use super::block_map::{Pointer, walk};
@@ -6,33 +6,33 @@ use super::catalogue::{LunEntry, SnapshotEntry, check_blocks, check_name};
 use crate::error::{Refusal, Result};
 use crate::geometry::BLOCK;
 
-/// A LUN.
+/// Name, size and snapshots of a LUN.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LunStatus {
-    /// Its name.
+    /// Name of the LUN.
     pub name: String,
-    /// Bytes that clients see.
+    /// Size of the LUN in bytes, as clients see it.
     pub bytes: u64,
-    /// Bytes of the array that its present state refers to, with its map, and with what it shares.
+    /// Bytes of the array to which the current state of the LUN refers, including its map and shared blocks.
     pub used_bytes: u64,
-    /// Its snapshots, oldest first.
+    /// Snapshots of the LUN, oldest first.
     pub snapshots: Vec<SnapshotStatus>,
 }
 
-/// A snapshot of a LUN.
+/// Name and creation time of a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SnapshotStatus {
-    /// Its name.
+    /// Name of the snapshot.
     pub name: String,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub created: u64,
 }
 
 impl LunVolume {
-    /// Makes a LUN that reads as zeros and takes no room.
+    /// Creates a LUN that reads as zeros and uses no space.
     ///
     /// # Errors
-    /// The name or the size is not possible, or the name is in use.
+    /// The name or the size is invalid, or the name is in use.
     pub fn create_lun(&mut self, name: &str, blocks: u64) -> Result<()> {
         check_blocks(blocks)?;
         self.add_lun(name, blocks, Pointer::HOLE, 0)
@@ -51,7 +51,7 @@ impl LunVolume {
         self.end_point()
     }
 
-    /// Deletes a LUN with its snapshots. Clones of them stay.
+    /// Deletes a LUN with its snapshots. Clones of the snapshots remain.
     ///
     /// # Errors
     /// There is no such LUN.
@@ -63,7 +63,7 @@ impl LunVolume {
         self.sweep()
     }
 
-    /// The LUNs with their snapshots.
+    /// Returns the LUNs and their snapshots.
     ///
     /// # Errors
     /// A block map cannot be read.
@@ -89,15 +89,15 @@ impl LunVolume {
         Ok(luns)
     }
 
-    /// The names and sizes, in bytes, of the LUNs.
+    /// Returns the names of the LUNs, and their sizes in bytes.
     pub fn lun_sizes(&self) -> Vec<(String, u64)> {
         self.catalogue.luns.iter().map(|lun| (lun.name.clone(), lun.blocks * BLOCK as u64)).collect()
     }
 
-    /// Keeps the present state of a LUN. It takes no room until the LUN changes.
+    /// Creates a snapshot of the current state of a LUN. The snapshot uses no space until the LUN changes.
     ///
     /// # Errors
-    /// There is no such LUN, or the name is not possible or in use.
+    /// There is no such LUN, or the name is invalid or in use.
     pub fn create_snapshot(&mut self, lun: &str, name: &str, created: u64) -> Result<()> {
         check_name(name)?;
         let place = self.catalogue.named(lun)?;
@@ -111,7 +111,7 @@ impl LunVolume {
         self.end_point()
     }
 
-    /// Forgets a snapshot. Blocks that only it referred to are free afterwards.
+    /// Deletes a snapshot. Blocks to which only this snapshot referred are then free.
     ///
     /// # Errors
     /// There is no such snapshot.
@@ -124,7 +124,8 @@ impl LunVolume {
         self.sweep()
     }
 
-    /// Makes a snapshot the present state of its LUN. What was written since is lost, unless another snapshot has it; all snapshots stay.
+    /// Makes a snapshot the current state of its LUN. Later writes are lost, unless another snapshot contains them.
+    /// All snapshots remain.
     ///
     /// # Errors
     /// There is no such snapshot.
@@ -138,17 +139,17 @@ impl LunVolume {
         self.sweep()
     }
 
-    /// Makes a LUN whose content is that of a snapshot. Both share blocks until one of them changes.
+    /// Creates a LUN with the content of a snapshot. The LUN and the snapshot share blocks until one of them changes.
     ///
     /// # Errors
-    /// There is no such snapshot, or the new name is not possible or in use.
+    /// There is no such snapshot, or the new name is invalid or in use.
     pub fn clone_snapshot(&mut self, lun: &str, name: &str, clone: &str) -> Result<()> {
         let place = self.catalogue.named(lun)?;
         let snapshot = self.snapshot(place, name)?;
         let entry = &mut self.catalogue.luns[place];
         let SnapshotEntry { sequence, root, .. } = entry.snapshots[snapshot];
         let blocks = entry.blocks;
-        // Also without the snapshot, the LUN must not free what the clone refers to.
+        // Even if the snapshot is deleted, the LUN must not free blocks to which the clone refers.
         let floor = entry.floor;
         entry.floor = floor.max(sequence);
         let cloned = self.add_lun(clone, blocks, root, sequence);

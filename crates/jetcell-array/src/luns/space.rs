@@ -1,20 +1,21 @@
-//! Which blocks of the array are in use, and which a consistency point takes.
+//! Tracks which blocks of the array are in use, and allocates blocks for consistency points.
 //!
-//! Rows without any block in use are written whole and in place, without the journal. That is safe only if a start after a crash knows
-//! which rows that may have been: they are in the *window*, zones that the catalogue names beforehand.
+//! Rows without used blocks are written whole and in place, without the journal. This is safe only if startup after a
+//! crash knows which rows may have been written this way. These rows are in the *window*: a set of zones that the
+//! catalogue lists in advance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::FIRST_BLOCK;
 use crate::geometry::{Layout, ZONE_ROWS};
 
-/// Most zones of a window.
+/// Maximum number of zones in a window.
 const MOST_ZONES: usize = 1024;
 
-/// Blocks that a consistency point takes.
+/// Blocks that are allocated for a consistency point.
 #[derive(Default, Debug)]
 pub(super) struct Allocation {
-    /// In the order in which they are to be used: first those of whole rows.
+    /// Blocks in the order in which they should be used. Those in whole rows come first.
     pub blocks: Vec<u64>,
     /// Rows that are written whole.
     pub whole_rows: BTreeSet<u64>,
@@ -23,17 +24,17 @@ pub(super) struct Allocation {
 pub(super) struct Space {
     layout: Layout,
     columns: usize,
-    /// A bit for each block: in use.
+    /// Bitmap of the blocks in use.
     used: Vec<u64>,
     used_in_row: Vec<u8>,
-    /// Rows of each zone without any block in use.
+    /// Number of rows without used blocks, for each zone.
     whole_rows: Vec<u8>,
     free: u64,
     window: BTreeSet<u64>,
 }
 
 impl Space {
-    /// Nothing but the catalogue is in use.
+    /// Creates a space in which only the catalogue is in use.
     pub fn new(layout: Layout) -> Space {
         let blocks = layout.blocks();
         let mut space = Space {
@@ -59,7 +60,7 @@ impl Space {
         self.used[(block / 64) as usize] >> (block % 64) & 1 == 1
     }
 
-    /// Marks a block as in use. Returns whether it was free.
+    /// Marks a block as used. Returns true if it was free.
     pub fn take(&mut self, block: u64) -> bool {
         if self.is_used(block) {
             return false;
@@ -88,24 +89,25 @@ impl Space {
         self.free += 1;
     }
 
-    /// Blocks in use of each row of a zone.
+    /// Returns the number of used blocks in a zone.
     pub fn used_in_zone(&self, zone: u64) -> u64 {
         let rows = (zone * ZONE_ROWS) as usize..((zone + 1) * ZONE_ROWS) as usize;
         self.used_in_row[rows].iter().map(|used| u64::from(*used)).sum()
     }
 
-    /// Rows without any block in use, in all zones.
+    /// Returns the number of rows without used blocks, in all zones.
     pub fn all_whole_rows(&self) -> u64 {
         self.whole_rows.iter().map(|rows| u64::from(*rows)).sum()
     }
 
-    /// Blocks in whole rows of the window.
+    /// Returns the number of blocks in whole rows of the window.
     pub fn in_window(&self) -> u64 {
         let rows = self.window.iter().map(|zone| u64::from(self.whole_rows[*zone as usize]));
         rows.sum::<u64>() * self.columns as u64
     }
 
-    /// Zones for the next consistency points, if the window has too few whole rows for this many blocks and others have more.
+    /// Returns a new window for the next consistency points. Returns `None` if the window has enough whole rows for
+    /// this many blocks, or if no other zone has whole rows.
     pub fn next_window(&self, blocks: u64) -> Option<Vec<u64>> {
         let has_more = |zone: &u64| self.whole_rows[*zone as usize] > 0 && !self.window.contains(zone);
         if self.in_window() >= blocks || !(0..self.whole_rows.len() as u64).any(|zone| has_more(&zone)) {
@@ -114,7 +116,7 @@ impl Space {
         Some(self.best_window(2 * blocks))
     }
 
-    /// The zones with the most whole rows.
+    /// Returns the zones with the most whole rows, enough for this many blocks.
     pub fn best_window(&self, blocks: u64) -> Vec<u64> {
         let mut zones: Vec<u64> =
             (0..self.whole_rows.len() as u64).filter(|zone| self.whole_rows[*zone as usize] > 0).collect();
@@ -128,20 +130,21 @@ impl Space {
         zones.into_iter().take_while(needed).take(MOST_ZONES).collect()
     }
 
-    /// The catalogue on the array names these zones.
+    /// Sets the window to the zones that the catalogue on the array lists.
     pub fn set_window(&mut self, zones: &[u64]) {
         let known = self.whole_rows.len() as u64;
         self.window = zones.iter().copied().filter(|zone| *zone < known).collect();
     }
 
-    /// Rows of the window that have no block in use: after a crash they may hold anything.
+    /// Returns the rows of the window without used blocks. After a crash, these rows may have any content.
     pub fn doubtful_rows(&self) -> Vec<u64> {
         let rows = self.window.iter().flat_map(|zone| zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS);
         rows.filter(|row| self.used_in_row[*row as usize] == 0).collect()
     }
 
-    /// Takes blocks: whole rows of the window first, each member's blocks one after the other; then single blocks, of the rows with
-    /// the most room in each zone. `None` if there are not so many.
+    /// Allocates blocks. Whole rows of the window come first, with the blocks of each member in sequence. Single
+    /// blocks follow, beginning in the zones with the fewest used blocks. Returns `None` if there are not enough free
+    /// blocks.
     pub fn allocate(&mut self, count: u64) -> Option<Allocation> {
         if count > self.free {
             return None;
@@ -156,7 +159,7 @@ impl Space {
         Some(allocation)
     }
 
-    /// Takes all whole rows of some zones of the window, this many blocks at most.
+    /// Allocates all whole rows of some zones of the window, with at most this many blocks.
     pub fn allocate_zones(&mut self, most: u64) -> Allocation {
         let mut allocation = Allocation::default();
         let zones: Vec<u64> = self.window.iter().copied().collect();
@@ -170,7 +173,7 @@ impl Space {
         allocation
     }
 
-    /// Takes all whole rows of one zone of the window, if they have this many blocks at most.
+    /// Allocates all whole rows of one zone of the window, if they have at most this many blocks.
     pub fn allocate_zone(&mut self, most: u64) -> Option<Allocation> {
         let zone = *self.window.iter().find(|zone| self.whole_rows[**zone as usize] > 0)?;
         let blocks = u64::from(self.whole_rows[zone as usize]) * self.columns as u64;
@@ -179,7 +182,7 @@ impl Space {
         Some(allocation)
     }
 
-    /// Takes blocks of whole rows of a zone, at most this many.
+    /// Allocates blocks in whole rows of a zone, up to this many.
     fn take_whole_rows(&mut self, zone: u64, most: u64, allocation: &mut Allocation) {
         let rows: Vec<u64> = (zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS)
             .filter(|row| self.used_in_row[*row as usize] == 0)
@@ -207,7 +210,7 @@ impl Space {
                         return;
                     }
                     let block = self.layout.block_at(row, column);
-                    // The rest of a row that is written whole is part of that write.
+                    // The remaining blocks of a row that is written whole are part of that write.
                     if !allocation.whole_rows.contains(&row) && self.take(block) {
                         allocation.blocks.push(block);
                     }
@@ -235,7 +238,7 @@ mod tests {
         assert_eq!(space.next_window(256), None);
         let taken = space.allocate(10).unwrap();
         assert_eq!(taken.whole_rows.into_iter().collect::<Vec<_>>(), [128, 129, 130]);
-        // Three rows of the first member, three of the second, and so on.
+        // Three rows of the first member, then three rows of the second, and so on.
         let block = |row, column| space.layout.block_at(row, column);
         assert_eq!(taken.blocks[..4], [block(128, 0), block(129, 0), block(130, 0), block(128, 1)]);
         assert_eq!(space.doubtful_rows().len(), 61);
@@ -282,7 +285,7 @@ mod tests {
         assert_eq!(space.used_in_zone(2), 256);
         let mut space = self::space();
         space.set_window(&[9]);
-        // All but one block is in use.
+        // All blocks except those of row 600 are in use.
         for block in FIRST_BLOCK..640 * 4 {
             if space.layout.locate(block).0 != 600 {
                 space.take(block);

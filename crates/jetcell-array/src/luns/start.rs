@@ -1,4 +1,4 @@
-//! The beginning of a volume, and its start after a shutdown or a crash.
+//! Creates a volume, and starts it after a shutdown or a crash.
 
 use std::path::PathBuf;
 
@@ -14,28 +14,29 @@ use crate::array::Array;
 use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
 
-/// The write log of a volume.
+/// Options for the write log of a volume.
 #[derive(Clone)]
 pub struct LogOptions {
-    /// Where its file is.
+    /// File system of the log.
     pub vfs: Arc<dyn Vfs>,
-    /// The file.
+    /// Path of the log.
     pub path: PathBuf,
-    /// Its size when it is made, in bytes. The log of a volume keeps its size. Consistency points are at most this far apart, unless
-    /// nothing is flushed.
+    /// Size of a new log in bytes. The log of an existing volume keeps its size. It limits the amount of writes
+    /// between two consistency points, unless nothing is flushed.
     pub bytes: u64,
-    /// Start although the log is lost or damaged: writes after the last consistency point are lost, although they were acknowledged.
+    /// Whether to start although the log is lost or damaged. Writes after the last consistency point are then lost,
+    /// although they were acknowledged.
     pub forget: bool,
 }
 
 impl LogOptions {
-    /// A log of 64 MiB, which must be whole.
+    /// Returns options for a log of 64 MiB, which must be intact.
     pub fn new(vfs: Arc<dyn Vfs>, path: PathBuf) -> LogOptions {
         LogOptions { vfs, path, bytes: 64 << 20, forget: false }
     }
 }
 
-/// The catalogue that counts.
+/// Returns the current catalogue.
 fn newest_catalogue(array: &mut Array) -> Result<Option<Catalogue>> {
     let blocks = array.layout().blocks();
     let mut newest: Option<Catalogue> = None;
@@ -50,26 +51,27 @@ fn newest_catalogue(array: &mut Array) -> Result<Option<Catalogue>> {
     Ok(newest)
 }
 
-/// The blocks that maps refer to, and the window.
+/// Returns the space with the blocks to which the maps refer, and with the window.
 fn space_of(array: &mut Array, maps: &mut Maps, catalogue: &Catalogue) -> Result<Space> {
     let mut space = Space::new(*array.layout());
     let mut reader = MapReader { maps, array, sequence: catalogue.sequence };
     for (root, height) in catalogue.trees() {
-        // Below a node that is known already, all blocks are known.
+        // If a node has already been visited, all blocks below it have been visited, too.
         walk(&mut reader, root, height, &mut |block| space.take(block))?;
     }
     space.set_window(&catalogue.window);
     Ok(space)
 }
 
-/// Shuts the array down: the next start need not take it for one that crashed.
+/// Shuts the array down, and returns the error. Without the shutdown, the next startup would assume that the array
+/// crashed.
 fn refuse<T>(array: Array, error: ArrayError) -> Result<T> {
     array.close()?;
     Err(error)
 }
 
 impl LunVolume {
-    /// Whether an array holds a volume of LUNs.
+    /// Returns true if an array contains a volume of LUNs.
     ///
     /// # Errors
     /// The array cannot be read.
@@ -77,7 +79,7 @@ impl LunVolume {
         Ok(array.layout().blocks() > FIRST_BLOCK && newest_catalogue(array)?.is_some())
     }
 
-    /// Makes an array that was never written a volume without LUNs, and starts it.
+    /// Creates a volume without LUNs on an array that was never written, and starts it.
     ///
     /// # Errors
     /// The array was written, or is too small.
@@ -103,8 +105,9 @@ impl LunVolume {
         }
     }
 
-    /// Makes the rows of an array fit together that a crash may have left otherwise, if it holds LUNs. Needs no write log, and changes
-    /// nothing that a LUN refers to. Scrubs and rebuilds of the array need it; [`LunVolume::start`] does the same.
+    /// Clears the rows of an array that a crash may have left inconsistent, if it contains LUNs. This does not
+    /// require the write log, and changes nothing to which a LUN refers. It is necessary before scrubs and rebuilds
+    /// of the array. [`LunVolume::start`] does the same.
     ///
     /// # Errors
     /// The array cannot be read or written, or the volume is damaged.
@@ -122,7 +125,7 @@ impl LunVolume {
     /// Starts the volume of an array.
     ///
     /// # Errors
-    /// The array holds none; the write log is needed and is lost or damaged; the volume is damaged.
+    /// The array has no volume; the write log is needed, but is lost or damaged; or the volume is damaged.
     pub fn start(mut array: Array, log: &LogOptions) -> Result<LunVolume> {
         let Some(catalogue) = newest_catalogue(&mut array)? else {
             let text = "the array holds no LUNs, or both catalogues of its LUNs are damaged";
@@ -164,7 +167,7 @@ impl LunVolume {
         volume.open()
     }
 
-    /// Makes the log again, in its present form. The content of the old one goes to the array first.
+    /// Replaces a log from an earlier version by a new one. The content of the old log is written to the array first.
     fn replace_log(&mut self, log: &LogOptions) -> Result<()> {
         self.shut_log()?;
         let (array, made) = (self.array.id(), self.catalogue.sequence);
@@ -174,7 +177,7 @@ impl LunVolume {
         Ok(())
     }
 
-    /// The volume with the space that its maps leave.
+    /// Creates the volume, and determines which blocks its maps use.
     fn with_space(mut array: Array, catalogue: Catalogue, log: WriteLog) -> Result<LunVolume> {
         array.journal_new_rows();
         let space = Space::new(*array.layout());
@@ -198,7 +201,7 @@ impl LunVolume {
         Ok(volume)
     }
 
-    /// From here on, the log is needed, and rows of the window may hold anything after a crash.
+    /// Opens the volume. From here on, the log is needed, and rows of the window may have any content after a crash.
     fn open(mut self) -> Result<LunVolume> {
         self.catalogue.is_clean = false;
         if self.pending.is_empty() {
@@ -209,7 +212,7 @@ impl LunVolume {
         Ok(self)
     }
 
-    /// Finds out which blocks are in use: those that a map refers to.
+    /// Determines which blocks are in use: those to which a map refers.
     pub(super) fn sweep(&mut self) -> Result<()> {
         self.space = space_of(&mut self.array, &mut self.maps, &self.catalogue)?;
         Ok(())
@@ -217,7 +220,7 @@ impl LunVolume {
 
     fn replay(&mut self, entries: Vec<Entry>) -> Result<()> {
         for Entry { lun, first, count, data } in entries {
-            // A LUN that was deleted is not written any more: the deletion was a consistency point.
+            // The log cannot refer to a deleted LUN, because the deletion was a consistency point.
             let blocks = self.catalogue.luns.iter().find(|entry| entry.id == lun).map(|entry| entry.blocks);
             if blocks.is_none_or(|blocks| first.checked_add(count).is_none_or(|end| end > blocks)) {
                 return Err(ArrayError::Luns("the write log names blocks that no LUN has".into()));
@@ -238,8 +241,8 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Adds a block to the next consistency point.
-    /// Returns whether it replaces data that no consistency point has written.
+    /// Adds a block to the next consistency point. Returns true if it replaces data that no consistency point has
+    /// written.
     pub(super) fn put_pending(&mut self, lun: u32, index: u64, content: Pending) -> bool {
         self.early.replace(lun, index);
         self.pending_data += u64::from(matches!(content, Pending::Data(_)));

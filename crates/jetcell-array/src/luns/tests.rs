@@ -1,4 +1,5 @@
-//! A volume of LUNs on a simulated disk, and what it does in single steps. Random work with power cuts is in [`super::histories`].
+//! Tests of single operations on a volume of LUNs on a simulated disk. Random operations with power cuts are in
+//! [`super::histories`].
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ pub fn members(count: usize) -> Vec<PathBuf> {
     (0..count).map(|member| format!("/m/{member}").into()).collect()
 }
 
-/// An array of these members with a volume without LUNs, shut down.
+/// Creates an array of these members, with an empty volume of LUNs that is shut down.
 pub fn disk(level: Level, count: usize, zones: u64) -> SimVfs {
     let disk = SimVfs::new();
     for member in members(count) {
@@ -49,7 +50,7 @@ pub fn start(disk: &SimVfs, members: &[PathBuf]) -> crate::Result<LunVolume> {
 pub fn write(volume: &mut LunVolume, lun: &str, first: u64, values: &[u64]) -> crate::Result<()> {
     let data: Vec<u8> = values.iter().flat_map(|value| content(*value)).collect();
     let mut lun = volume.lun(lun)?;
-    // Callers of both kinds.
+    // Alternates between borrowed data and buffers that the array may keep.
     if first.is_multiple_of(2) {
         lun.write_blocks(first, &data)
     } else {
@@ -57,7 +58,7 @@ pub fn write(volume: &mut LunVolume, lun: &str, first: u64, values: &[u64]) -> c
     }
 }
 
-/// The values of all blocks of a LUN.
+/// Returns the values of all blocks of a LUN.
 pub fn values(volume: &mut LunVolume, lun: &str) -> Vec<u64> {
     let mut lun = volume.lun(lun).unwrap();
     let blocks: Vec<u64> = (0..lun.block_count()).collect();
@@ -224,7 +225,7 @@ fn a_young_volume_needs_fewer_commands_than_its_clients_and_few_more_bytes() {
     let mut volume = start(&disk, &members(8)).unwrap();
     volume.create_lun("a", 6000).unwrap();
     let before = volume.array().counters();
-    // Random pages of 8 KiB, each written once.
+    // Random pages of 8 KiB, each of which is written once.
     for page in 0..1500u64 {
         write(&mut volume, "a", (page * 1009 % 3000) * 2, &[page + 1; 2]).unwrap();
         if page % 20 == 0 {
@@ -249,7 +250,7 @@ fn blocks_that_are_replaced_in_memory_never_reach_the_array_and_all_others_do_wi
     volume.create_lun("a", 6000).unwrap();
     let before = volume.array().counters();
     for round in 0..40u64 {
-        // Ten places, again and again, and one new page.
+        // Ten overlapping locations, which are rewritten repeatedly, and one new page.
         write(&mut volume, "a", round % 10, &[round + 1; 2]).unwrap();
         write(&mut volume, "a", 100 + 2 * round, &[7; 2]).unwrap();
         volume.flush().unwrap();
@@ -261,7 +262,8 @@ fn blocks_that_are_replaced_in_memory_never_reach_the_array_and_all_others_do_wi
     volume.consistency_point().unwrap();
     let (counters, after) = (volume.counters(), volume.array().counters());
     assert_eq!(counters.host_blocks, 160);
-    // Twice: of 40 writes of one of the eleven blocks 0 to 10, the last one of each. The zeros replaced nothing that was pending.
+    // Each of the two consistency points has 40 writes to the eleven blocks 0 to 10, of which only the last write to
+    // each block reaches the array. The zeros replaced no pending data.
     assert_eq!((counters.blocks_absorbed, counters.data_blocks), (58, 102));
     let written = after.members.data_and_parity.since(&before.members.data_and_parity);
     assert!(written.blocks_written * 6 >= counters.data_blocks * 8, "{written:?}");
@@ -276,7 +278,7 @@ fn cleaning_makes_whole_rows_of_scattered_free_blocks() {
         write(&mut volume, "a", first, &[first + 1; 100]).unwrap();
     }
     volume.consistency_point().unwrap();
-    // Four of five blocks are given up again: all rows keep some, because a member has 64 blocks of a zone.
+    // Four of five blocks are deallocated again. All rows keep some blocks, because a member has 64 blocks of a zone.
     let mut expected = vec![0; 3000];
     for index in 0..2400 {
         if index % 5 == 0 {
@@ -344,7 +346,7 @@ fn a_volume_in_use_grows_and_has_the_new_room_at_once() {
     file.grow(MemberLayout::new(JOURNAL).bytes_for(12 * ZONE_ROWS)).unwrap();
     volume.grow(&[new], false).unwrap();
     assert_eq!(volume.array().layout().blocks(), blocks / 3 * 4);
-    // All of the new column is free: in use are the catalogue, the data, and a few nodes.
+    // The whole new column is free. Only the catalogue, the data, and a few nodes are in use.
     let used = volume.array().layout().blocks() - volume.free_bytes() / BLOCK as u64;
     let least = super::FIRST_BLOCK + 300;
     assert!((least..least + 20).contains(&used), "{used}");
@@ -379,10 +381,10 @@ fn a_write_log_keeps_its_size_in_all_starts() {
     assert_eq!(length(&disk), size, "a log that is made again has its size again");
 }
 
-/// A volume that crashed after `flushes` flushes of a block each, with the disk after the crash.
+/// Creates a volume that crashed after `flushes` flushes of one block each. Returns the disk after the crash.
 fn crashed_after_flushes(flushes: u64) -> SimVfs {
     let disk = disk(Level::Raid5, 3, 9);
-    // While the volume is shut down, the log may be made larger.
+    // The log may be enlarged while the volume is shut down.
     let mut log = disk.contents(Path::new(LOG)).unwrap();
     log.resize(4 << 20, 0);
     disk.put(Path::new(LOG), &log);
@@ -407,7 +409,7 @@ fn a_shortened_write_log_is_refused_and_only_given_up_on_demand() {
         cut.put(Path::new(LOG), &whole[..length]);
         let refused = start(&cut, &members(3)).err().expect("flushed writes are lost").to_string();
         assert!(refused.contains("write log"), "{length}: {refused}");
-        // The whole file again: nothing is lost.
+        // If the whole file is restored, nothing is lost.
         let restored = cut.clone_disk();
         restored.put(Path::new(LOG), &whole);
         let expected: Vec<u64> = (1..=FLUSHES).collect();
@@ -421,7 +423,8 @@ fn a_shortened_write_log_is_refused_and_only_given_up_on_demand() {
     }
 }
 
-/// The files of a volume that an earlier version left, from a fixture: each line has the offset, the value and the number of equal words.
+/// Creates the files of a volume of an earlier version from a fixture. Each line has the offset, the value, and the
+/// number of equal words.
 fn disk_of_earlier_version(fixture: &str) -> SimVfs {
     let disk = SimVfs::new();
     let mut files: Vec<(PathBuf, Vec<u8>)> = vec![];
@@ -440,7 +443,7 @@ fn disk_of_earlier_version(fixture: &str) -> SimVfs {
     disk
 }
 
-/// The content of the LUN in the fixtures.
+/// Returns the content of the LUN in the fixtures.
 fn values_of_earlier_version() -> Vec<u64> {
     let mut expected = vec![0; 300];
     (0..20).for_each(|index| expected[index] = index as u64 + 1);
@@ -452,7 +455,7 @@ fn values_of_earlier_version() -> Vec<u64> {
 const IN_USE: &str = include_str!("../../fixtures/luns-before-log-size-in-use.txt");
 const SHUT_DOWN: &str = include_str!("../../fixtures/luns-before-log-size-shut-down.txt");
 
-/// Starts a volume, with a power cut after every possible number of operations, and checks its content each time.
+/// Starts a volume with a power cut after every possible number of operations, and checks its content each time.
 fn check_with_power_cuts(disk: &SimVfs, expected: &[u64]) {
     let mut has_ended = false;
     for operations in 0..400 {
@@ -479,7 +482,7 @@ fn volumes_of_the_version_before_the_log_had_its_size_still_start() {
         let mut volume = start(&disk, &members(3)).unwrap();
         assert_eq!(values(&mut volume, "a"), values_of_earlier_version());
         assert_eq!(volume.luns().unwrap()[0].snapshots[0].name, "s");
-        // From now on, the log has its size and shadows.
+        // The log now has its size and shadows.
         assert!(!volume.log.is_from_earlier_version());
         assert_eq!((volume.log.bytes(), volume.catalogue.log_bytes), (size as u64, size as u64));
         write(&mut volume, "a", 0, &[7]).unwrap();
@@ -503,7 +506,8 @@ fn a_log_of_an_earlier_version_is_checked_where_that_is_possible() {
     let mut damaged = whole.clone();
     damaged[BLOCK + 100] ^= 1;
     assert!(refused(&damaged).contains("damaged at byte 4096"));
-    // The second record reaches past the end of the file: its number of blocks is wrong, or the file was longer.
+    // The second record extends past the end of the file: its number of blocks is wrong, or the file was longer
+    // before.
     let mut longer = whole.clone();
     longer[5 * BLOCK + 48..5 * BLOCK + 50].copy_from_slice(&[0xFF, 3]);
     assert!(refused(&longer).contains("damaged at byte 20480"));

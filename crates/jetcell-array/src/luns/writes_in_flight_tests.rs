@@ -1,4 +1,5 @@
-//! Consistency points under way, early writes, and zones that are filled: what callers read and write meanwhile, and what a crash leaves.
+//! Tests of consistency points in flight, write-through and open zones: concurrent reads and writes of callers, and
+//! the state after a crash.
 
 use jetcell_vfs::{CrashOptions, SimVfs};
 
@@ -9,8 +10,8 @@ use crate::geometry::BLOCK;
 use crate::test_array::content;
 use crate::{BlockStore, Level};
 
-/// A volume whose consistency point is being written: it holds values 1 in blocks 0 to 255, and blocks 250 to 259 were written after it
-/// began.
+/// Creates a volume with a consistency point in flight. The consistency point has value 1 in blocks 0 to 255. Blocks
+/// 250 to 259 were written after it began.
 fn with_point_under_way(disk: &SimVfs) -> LunVolume {
     let mut volume = start(disk, &members(6)).unwrap();
     volume.create_lun("a", 1000).unwrap();
@@ -34,7 +35,7 @@ fn callers_read_and_write_while_a_consistency_point_is_written() {
     let points = volume.counters().points;
     assert_eq!(values(&mut volume, "a"), with_ten_more());
     assert!(volume.point.is_some() && volume.counters().points == points);
-    // A map of what is written needs the end of the point.
+    // Returning the allocation requires that the consistency point completes.
     let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
     assert_eq!((runs, volume.counters().points), (vec![(260, true), (740, false)], points + 1));
     assert_eq!(values(&mut volume, "a"), with_ten_more());
@@ -54,7 +55,8 @@ fn a_flush_makes_durable_what_a_consistency_point_is_still_writing() {
     assert_eq!(values(&mut start(&cut, &members(6)).unwrap(), "a"), with_ten_more());
 }
 
-/// Blocks that are replaced, moved or given up between the beginning of a read and its end are read as they are at its end.
+/// Checks that blocks that are replaced, moved or deallocated during a read have their content at the end of the
+/// read.
 #[test]
 fn a_read_that_was_begun_returns_what_is_there_at_its_end() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
@@ -102,7 +104,8 @@ fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
     assert_after_cuts(&disk, &[0; 1000]);
 }
 
-/// Whatever a power cut leaves of the writes that were not synced, LUN `a` starts with these values on a sound array.
+/// Checks that LUN `a` starts with these values on a consistent array, regardless of which unsynced writes a power
+/// cut preserves.
 fn assert_after_cuts(disk: &SimVfs, expected: &[u64]) {
     for seed in 0..20 {
         let cut = disk.crash(seed, CrashOptions::default());
@@ -112,7 +115,8 @@ fn assert_after_cuts(disk: &SimVfs, expected: &[u64]) {
     }
 }
 
-/// The same, with the other blocks written early: blocks 260 to 999 have values 3. Most of them are on the array, and no map has them.
+/// Creates a volume with a consistency point in flight, and with write-through of the other blocks: blocks 260 to 999
+/// have value 3. Most of them are on the array, but not in a map.
 fn with_early_writes(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
     let mut volume = with_point_under_way(disk);
     for first in (260..1000).step_by(2) {
@@ -161,7 +165,7 @@ fn early_writes_need_no_consistency_point_and_can_be_read_replaced_and_given_up(
     }
 }
 
-/// Blocks go to a zone that is filled until something else than a write comes.
+/// Checks that blocks go to the open zone until an operation other than a write occurs.
 #[test]
 fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
     for failed in [vec![], vec![1, 4]] {
@@ -178,7 +182,7 @@ fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
         assert_eq!(values(&mut volume, "a"), expected);
         assert!(last(&volume) && volume.free_bytes() == free, "they have their places");
         assert_eq!(volume.counters().blocks_absorbed, counters.blocks_absorbed + 10);
-        // Until the zone is full, and in the next one.
+        // These writes fill the zone and continue in the next one.
         for first in (0..300).step_by(20) {
             write(&mut volume, "a", first, &[5; 20]).unwrap();
         }
@@ -198,7 +202,8 @@ fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
     }
 }
 
-/// Its buffer goes to the zone, with another one for the caller. Most of it may be replaced, and still be in memory.
+/// Checks that the zone takes over the buffer of a transfer, and that the caller gets another one. Most blocks of a
+/// buffer may have been replaced while the buffer is still in memory.
 #[test]
 fn a_transfer_gives_its_buffer_away_while_a_zone_is_filled() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
@@ -239,7 +244,7 @@ fn a_flush_makes_early_writes_durable_and_a_crash_before_leaves_the_state_before
     }
 }
 
-/// What was flushed needs the room that the next consistency point makes in the write log.
+/// Checks that flushed writes prevent write-through, because a consistency point must make room in the write log.
 #[test]
 fn nothing_is_written_early_beside_writes_that_were_flushed() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
@@ -262,7 +267,7 @@ fn the_next_run_may_write_to_rows_that_a_point_freed() {
         (0..1200).step_by(20).for_each(|first| write(&mut volume, "a", first, &[value; 20]).unwrap());
         volume.flush().unwrap();
         let (window, free) = (volume.space.in_window(), volume.space.free());
-        // Without the rows of the state before, it has room for 200 blocks.
+        // Without the rows that the previous state used, the window has room for 200 blocks.
         assert!(window > 1000 && window <= free, "{window} blocks in the window, {free} free");
     }
     volume.close().unwrap();

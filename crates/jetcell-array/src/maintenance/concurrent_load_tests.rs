@@ -1,4 +1,4 @@
-//! Maintenance while others use the array: the time that it leaves them.
+//! Tests of maintenance during concurrent use of the array, and of the time that it leaves to the load.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::tests::{redundant, written};
 use crate::test_array::TestArray;
 use crate::{Level, Part};
 
-/// Runs a rebuild beside a load whose reads take `latency`, until so much time has passed. Returns the steps.
+/// Runs a rebuild alongside a load whose reads take `latency`, for the duration `time`. Returns the number of steps.
 fn steps_beside_a_load(latency: Duration, time: Duration) -> usize {
     let mut tested = written(Level::Raid5, 4, 10, 3);
     let clock = tested.disk.clock();
@@ -43,11 +43,11 @@ fn a_rebuild_makes_fewer_steps_beside_a_load_that_is_slow() {
         steps_beside_a_load(Duration::from_millis(25) / 2, time),
         steps_beside_a_load(Duration::from_millis(25), time),
     );
-    // A step takes 14 ms, a pause 200 ms at last.
+    // A step takes 14 ms. Pauses grow up to 200 ms.
     assert!(fast == 189 && slow < fast / 6, "{fast} {slow}");
 }
 
-/// Zones that were never written take no time, so a step of many may meet any number of full ones.
+/// Zones that were never written take almost no time, so a step with many rows may reach any number of full zones.
 #[test]
 fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
     let mut tested = TestArray::with_zones(Level::Raid5, 4, 14, 20);
@@ -69,7 +69,8 @@ fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
     assert_eq!((report.zones, report.is_clean()), (20, true));
 }
 
-/// The load waits for what the array does itself: it reads nothing of a new member, and the look before takes few reads.
+/// Checks that examining a new member does not block the array. `admit` must not read the new member, and preparing
+/// it takes few reads.
 #[test]
 fn a_new_member_is_examined_without_the_array() {
     let mut tested = written(Level::Raid6, 6, 15, 20);
@@ -92,7 +93,8 @@ fn a_new_member_is_examined_without_the_array() {
     tested.check();
 }
 
-/// Nothing clears the records of a replacement: they count zone by zone, when all of them were written.
+/// Checks a rebuild onto a former member with old records. The records of a replacement are not cleared. They become
+/// valid zone by zone, when all records of a zone have been written.
 #[test]
 fn a_member_that_was_taken_out_is_rebuilt_whatever_records_it_has() {
     for (level, members) in redundant() {
@@ -103,7 +105,7 @@ fn a_member_that_was_taken_out_is_rebuilt_whatever_records_it_has() {
             let batch = tested.random_batch();
             tested.write(&batch).unwrap();
         }
-        // The array keeps the file open until then.
+        // Until then, the array keeps the file open.
         tested.refresh_members();
         tested.restart();
         tested.array().replace(0, &old, true).unwrap();

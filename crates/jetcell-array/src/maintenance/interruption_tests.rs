@@ -1,4 +1,5 @@
-//! Rebuilds and scrubs that end at every single write, by a power cut or by a kill of the process, and go on; and a slow member.
+//! Tests of rebuilds and scrubs that are interrupted at every single write, by a power cut or by killing the process,
+//! and then resumed. Also tests a slow member.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, Transfer, Vfs, VfsLayer};
 use crate::test_array::{TestArray, ZONES, is_io};
 use crate::{Array, ArrayState, AssembleOptions, Level, Result, ScrubReport};
 
-/// Levels with the number of members that these tests take away or damage.
+/// Levels with their number of members, and the number of members that the tests remove or damage.
 const SHAPES: [(Level, usize, usize); 3] =
     [(Level::Mirror, 2, 1), (Level::Raid5, 4, 1), (Level::RaidDp { prime: 17 }, 5, 2)];
 
@@ -23,8 +24,8 @@ fn written(level: Level, members: usize) -> TestArray {
     tested
 }
 
-/// Ends the work on copies of an array, which is shut down, at each of its writes, and starts the array again. `after` gets the number
-/// of steps that had ended. Returns the number of writes.
+/// Interrupts the operation at each of its writes, on copies of an array that is shut down, and starts the array
+/// again. `after` receives the number of steps that had completed. Returns the number of writes.
 fn interrupted_everywhere(
     prepared: &TestArray,
     step: impl Fn(&mut TestArray) -> Result<bool>,
@@ -94,7 +95,7 @@ fn a_rebuild_that_ends_at_any_write_goes_on_where_it_was() {
             while !step(tested).unwrap() {
                 left += 1;
             }
-            // A step that was cut has noted its zone, or not.
+            // The interrupted step may or may not have saved its zone.
             let cut = ZONES.checked_sub(steps + left).unwrap();
             assert!(cut <= 1, "{level}: {steps} steps, {left} afterwards");
         });
@@ -116,7 +117,7 @@ fn a_scrub_that_ends_at_any_write_goes_on_where_it_was() {
         let step = |tested: &mut TestArray| {
             let mut report = ScrubReport::default();
             let is_last = tested.array().scrub_step(&mut report)?;
-            // Without power, every read fails.
+            // After the power cut, every read fails.
             let is_good = report.unrecoverable.is_empty() && report.disagreements.is_empty();
             assert!(is_good || !tested.has_power(), "{report:?}");
             Ok(is_last)
@@ -125,14 +126,14 @@ fn a_scrub_that_ends_at_any_write_goes_on_where_it_was() {
             let cursor = tested.array().scrub_cursor();
             assert!([steps, steps + 1].map(|zone| zone % ZONES).contains(&cursor), "{steps}, {cursor}");
             while !step(tested).unwrap() {}
-            // Zones before the cursor are repaired already.
+            // Zones before the cursor have already been repaired.
             tested.array().scrub().unwrap();
         });
         assert!(writes > 2 * ZONES, "{writes}");
     }
 }
 
-/// A file system with one slow file, whose transfers end after all others.
+/// A file system with one slow file, whose transfers complete after all others.
 struct OneSlow {
     inner: Arc<dyn Vfs>,
     slow: PathBuf,

@@ -1,4 +1,4 @@
-//! Spares, replacements, members that are taken out, and growth. New members are prepared while others use the array by
+//! Spares, replacements, removal of members, and growth. New members can be prepared while others use the array, with
 //! [`Array::admission`] and [`Array::admit`].
 
 use std::path::{Path, PathBuf};
@@ -10,19 +10,21 @@ use crate::error::{Refusal, Result};
 use crate::member::{Device, MemberLayout};
 
 impl Array {
-    /// Adds an empty member that takes the place of the next member that fails. If one is missing already, it is rebuilt on the
-    /// spare.
+    /// Adds an empty member as a spare, which replaces the next member that fails. If a member is already missing, it
+    /// is rebuilt on the spare.
     pub fn add_spare(&mut self, path: &Path, force: bool) -> Result<()> {
         self.add_members(Part::Spare, &[path.to_owned()], force)
     }
 
-    /// Gives a slot an empty member. If the slot still has its old one, it is copied, and only blocks that it cannot read are
-    /// recovered from the others; else all blocks are. The old member stays in use until that is finished.
+    /// Adds an empty member as the replacement of a slot. If the slot still has a member, the member is copied. Only
+    /// blocks that it cannot read are recovered from the others. If the slot has no member, all blocks are recovered.
+    /// The old member remains in use until the copy is complete.
     pub fn replace(&mut self, slot: usize, path: &Path, force: bool) -> Result<()> {
         self.add_members(Part::Replacement(slot), &[path.to_owned()], force)
     }
 
-    /// Takes the member of a slot out of the array, as if it had failed. If the slot is being rebuilt or copied, the new member.
+    /// Removes the member of a slot from the array, as if it had failed. If the slot is being rebuilt or copied, the
+    /// new member is removed.
     pub fn fail(&mut self, slot: usize) -> Result<()> {
         self.check_writable()?;
         let config = self.slot_config(slot)?;
@@ -42,14 +44,14 @@ impl Array {
         self.save_config()
     }
 
-    /// Adds members as further data columns, or mirrors. No block moves, no parity changes: the new blocks are zeros, and follow
-    /// those that the array had.
+    /// Adds members as additional data columns or mirrors. No block moves and no parity changes: the new blocks are
+    /// zeros, and come after the existing blocks of the array.
     pub fn grow(&mut self, paths: &[PathBuf], force: bool) -> Result<()> {
         self.add_members(Part::Columns, paths, force)
     }
 
-    /// Ends the array `id`: those of the files that are its members are none any more, and what it held is lost. Returns how
-    /// many there were. Works also for an array that cannot start.
+    /// Erases the array `id`, even if it cannot be started. The given files that are its members become ordinary
+    /// files, and the content of the array is lost. Returns the number of these members.
     pub fn erase(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<usize> {
         let mut members = vec![];
         for path in paths {

@@ -1,6 +1,7 @@
-//! What an array does beside reads and writes: rebuilding, copying and scrubbing in small steps, and changes of its members.
+//! Maintenance of an array: rebuilding, copying and scrubbing in small steps, and changes of its members.
 //!
-//! A step handles some rows, so that the caller decides how much of it happens between reads and writes; [`Throttle`] helps.
+//! A step processes a limited number of rows. The caller decides how many steps run between reads and writes;
+//! [`Throttle`] helps with this.
 
 #[cfg(test)]
 mod concurrent_load_tests;

@@ -1,7 +1,8 @@
-//! Filling replacements: of members that failed, from the other members; of members that are still there, by copying.
+//! Fills replacements. Failed members are rebuilt from the other members, and working members are copied.
 //!
-//! Zones that miss the most members come first, because the next loss would hurt them most; then those that were written last;
-//! then the others in ascending order. What is finished is in the superblocks, so that a rebuild goes on after a restart.
+//! Zones with the most missing members come first, because another failure would affect them most. Recently written
+//! zones follow, and then the others in ascending order. The progress is stored in the superblocks, so a rebuild
+//! resumes after a restart.
 
 use std::ops::Range;
 
@@ -14,41 +15,42 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{CellState, RecordSlot, RowState};
 use crate::member::Extents;
 
-/// Ranges of finished zones per slot up to which zones that were written last are preferred.
+/// Maximum number of ranges of finished zones per slot. If a slot has more ranges, recently written zones are not
+/// preferred.
 const MOST_RANGES: usize = 16;
 
-/// Bytes of all members that a step of a rebuild or scrub reads, and zones.
+/// Maximum number of bytes that a step of a rebuild or scrub reads from all members, and maximum number of its zones.
 const MOST_BYTES: u64 = 64 << 20;
 const MOST_ZONES: u64 = 16;
 
-/// How far the rebuild is.
+/// Progress of a rebuild or copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebuildProgress {
-    /// Zones of replacements that are finished.
+    /// Number of finished zones of replacements.
     pub zones_done: u64,
-    /// Zones of all replacements.
+    /// Number of zones of all replacements.
     pub zones: u64,
-    /// Rows of this step of which too many blocks were lost. They stay lost; reading them fails.
+    /// Number of rows in this step that had too many lost blocks. These rows remain lost, and reading them fails.
     pub rows_lost: u64,
 }
 
 impl RebuildProgress {
-    /// Whether nothing is left to do.
+    /// Returns true if all zones are finished.
     pub fn is_complete(&self) -> bool {
         self.zones_done == self.zones
     }
 
-    /// Zones that were finished since an earlier state of the same rebuild.
+    /// Returns the number of zones that were finished since an earlier state of the same rebuild.
     pub fn zones_since(&self, earlier: &RebuildProgress) -> u64 {
         match self.zones == earlier.zones {
             true => self.zones_done.saturating_sub(earlier.zones_done),
-            // A member that is complete is no replacement any more, so its zones are not counted after that.
+            // When a replacement is complete, it becomes a member, and its zones are no longer counted.
             false => (earlier.zones - earlier.zones_done).saturating_sub(self.zones - self.zones_done),
         }
     }
 }
 
-/// What a replacement gets of a row.
+/// Content and record of a cell for a replacement.
 struct Filled {
     device: usize,
     row: u64,
@@ -62,8 +64,9 @@ impl Array {
         self.rebuild_rows(ZONE_ROWS)
     }
 
-    /// Rebuilds or copies up to so many rows that follow each other, of one zone or of several whole zones. All members work on them at
-    /// the same time, and each zone is one transfer of a member. If an operation of the load waits, this ends with the zone that was begun.
+    /// Rebuilds or copies up to `most` consecutive rows, in one zone or in several whole zones. All members work
+    /// concurrently, and each zone is one transfer per member. If an operation of the load waits, the call returns
+    /// after the current zone.
     pub fn rebuild_rows(&mut self, most: u64) -> Result<RebuildProgress> {
         self.check_writable()?;
         let mut rows_lost = 0;
@@ -84,13 +87,13 @@ impl Array {
         Ok(RebuildProgress { rows_lost, ..self.rebuild_progress() })
     }
 
-    /// Rows whose blocks may be in memory at once.
+    /// Returns the maximum number of rows whose blocks may be in memory at the same time.
     pub(super) fn most_rows(&self) -> u64 {
         let zones = MOST_BYTES / (self.config.layout.slots * BLOCK) as u64 / ZONE_ROWS;
         zones.clamp(1, MOST_ZONES) * ZONE_ROWS
     }
 
-    /// The rows that are to be rebuilt next, and the devices that get them.
+    /// Returns the rows to rebuild next, and the devices on which they are rebuilt.
     fn next_rows(&self, most: u64) -> Option<(Range<u64>, Vec<Target>)> {
         let is_current = |begun: &&BegunZone| {
             let targets = self.targets_of(begun.zone);
@@ -103,7 +106,7 @@ impl Array {
         let zone = self.next_zone()?;
         let targets = self.targets_of(zone);
         let mut end = zone + 1;
-        // Zones that follow and are as urgent.
+        // Following zones with the same priority are included.
         while end < self.config.layout.zones()
             && (end + 1 - zone) * ZONE_ROWS <= most
             && self.missing_in(end) == self.missing_in(zone)
@@ -115,7 +118,7 @@ impl Array {
         Some((start..(end * ZONE_ROWS).min(start + most), targets))
     }
 
-    /// The replacements that lack a zone.
+    /// Returns the replacements that lack a zone.
     fn targets_of(&self, zone: u64) -> Vec<Target> {
         let lacks = |slot: usize| {
             let config = &self.config.slots[slot];
@@ -125,13 +128,13 @@ impl Array {
         (0..self.config.slots.len()).filter_map(lacks).collect()
     }
 
-    /// Slots of which no member has a zone.
+    /// Returns the number of slots in which no member has a zone.
     fn missing_in(&self, zone: u64) -> usize {
         let slots = self.config.slots.iter();
         slots.filter(|slot| self.device_of(slot.member).is_none() && !slot.rebuilt.contains(zone)).count()
     }
 
-    /// How far the rebuild is.
+    /// Returns the progress of the rebuild.
     pub fn rebuild_progress(&self) -> RebuildProgress {
         let slots = self.config.slots.iter().filter(|slot| slot.replacement != 0);
         let (count, zones_done) =
@@ -139,18 +142,18 @@ impl Array {
         RebuildProgress { zones_done, zones: count * self.config.layout.zones(), rows_lost: 0 }
     }
 
-    /// Notes the progress in the superblocks after every so many zones, instead of 64.
+    /// Sets the number of zones after which the progress is saved in the superblocks. The default is 64.
     pub fn set_zones_per_note(&mut self, zones: u64) {
         self.zones_per_note = zones.max(1);
     }
 
-    /// The zone that is to be rebuilt next.
+    /// Returns the zone to rebuild next.
     pub(crate) fn next_zone(&self) -> Option<u64> {
         let zones = self.config.layout.zones();
         let slots = &self.config.slots;
         let is_open =
             |zone: u64| slots.iter().any(|slot| slot.replacement != 0 && !slot.rebuilt.contains(zone));
-        // The number of missing members changes only where a range of finished zones begins or ends.
+        // The number of missing members changes only at the edges of the ranges of finished zones.
         let edges =
             slots.iter().flat_map(|slot| slot.rebuilt.ranges()).flat_map(|range| [range.start, range.end]);
         let edges: Vec<u64> = edges.chain([0]).collect();
@@ -164,8 +167,8 @@ impl Array {
         candidates.max_by_key(|zone| (self.missing_in(*zone), recency(zone), std::cmp::Reverse(*zone)))
     }
 
-    /// Fills rows of replacements. Returns the end of these rows, and how many cannot be recovered. Members read the next zone while one
-    /// is computed and the one before is written.
+    /// Fills rows of replacements. Returns the end of these rows, and the number of rows that cannot be recovered.
+    /// While a zone is computed, members read the next zone and write the previous one.
     fn rebuild(&mut self, rows: Range<u64>, targets: &[Target]) -> Result<(u64, u64)> {
         let mut lost = 0;
         let mut ahead = self.zones_ahead(rows, |array, row, state| {
@@ -187,12 +190,13 @@ impl Array {
                 break;
             }
         }
-        // After an error as well: no write may be under way when this returns.
+        // This is done after an error as well: no write may be in flight when this function returns.
         let last = under_way.map_or(Ok(()), |last| self.finish_writes(last));
         written.and(last).map(|()| (ahead.reached(), lost))
     }
 
-    /// Recovers rows of a zone whose blocks were fetched, and starts to write them to the replacements, together with their records.
+    /// Recovers rows of a zone whose blocks were fetched, and starts to write them to the replacements together with
+    /// their records.
     fn start_filling(
         &mut self,
         states: &[(u64, RowState)],
@@ -217,7 +221,7 @@ impl Array {
         Ok(self.start_writes(pieces, IoReason::Other))
     }
 
-    /// Blocks of a zone for a replacement, with the records of the zone.
+    /// Returns the transfers that write blocks of a zone and the records of the zone to a replacement.
     fn pieces_of(&mut self, device: usize, zone: u64, filled: &[Filled]) -> Result<Vec<Piece>> {
         let layout = self.devices[device].layout;
         let mut writes: Vec<(u64, &[u8])> = vec![];
@@ -232,7 +236,7 @@ impl Array {
         Ok(self.joined(device, writes))
     }
 
-    /// Finds what replacements get of a row. Returns whether all of it was found.
+    /// Determines the content of a row for the replacements. Returns true if all of it could be read or recovered.
     fn recover_row(
         &mut self,
         row: u64,
@@ -250,7 +254,8 @@ impl Array {
                 Err(error) => return Err(error),
             };
             if let Some(mut whole) = whole {
-                // Other blocks of the row that turned out damaged use up parity that the next loss may need.
+                // If other blocks of the row turned out to be damaged, they use up parity that may be needed after
+                // the next failure, so they are repaired.
                 self.repair(row, state, &whole)?;
                 for (cell, found) in cells.iter().zip(&mut found) {
                     *found = Some(std::mem::replace(&mut whole.cells[*cell], IoBuffer::zeroed(0)));
@@ -268,7 +273,7 @@ impl Array {
         Ok(is_whole)
     }
 
-    /// Notes that replacements have rows. Zones that are complete are made durable first.
+    /// Marks rows of replacements as rebuilt. Complete zones are made durable first.
     fn note_rebuilt(&mut self, rows: Range<u64>, targets: Vec<Target>) -> Result<()> {
         let zone = rows.start / ZONE_ROWS;
         if !rows.end.is_multiple_of(ZONE_ROWS) {
@@ -291,8 +296,8 @@ impl Array {
         Ok(())
     }
 
-    /// Makes replacements that have all zones the members of their slots: all in one configuration, so that no start finds some that
-    /// are complete and no members.
+    /// Makes replacements that have all zones the members of their slots. All of them are promoted in one
+    /// configuration. Startup therefore never finds replacements that are complete but not promoted.
     fn promote(&mut self) -> Result<()> {
         let zones = self.config.layout.zones();
         let mut replaced = vec![];
@@ -310,7 +315,7 @@ impl Array {
             self.save_config()?;
         }
         for old in replaced.into_iter().flatten() {
-            // Stale from now on.
+            // The old member is stale from now on.
             self.devices[old].failed = true;
             self.records.forget(old);
         }

@@ -1,14 +1,14 @@
-//! Reading everything to find damage while it can still be repaired.
+//! Scrubs read everything to find damage while it can still be repaired.
 //!
-//! | found in a row | done |
+//! | found in a row | action |
 //! | --- | --- |
-//! | a block without its checksum, unreadable, or with a damaged record | recovered from the others, verified, written back |
-//! | a block of an older generation (a lost write) | the same |
+//! | a block that does not match its checksum, is unreadable, or has a damaged record | recovered from the others, verified, written back |
+//! | a block of an older generation (a lost write) | recovered from the others, verified, written back |
 //! | more such blocks than the level can recover | reported; nothing is written |
-//! | all checksums and generations right, but parity disagrees with the data, and one parity block explains it | that block is computed again |
-//! | the same, and a data block or no single block explains it | reported; nothing is written |
+//! | all checksums and generations are correct, but parity disagrees with the data, and one parity block explains it | that block is recomputed |
+//! | as before, but a data block or no single block explains it | reported; nothing is written |
 //!
-//! Parity is never computed again from data whose checksums fail.
+//! Parity is never recomputed from data whose checksums do not match.
 
 use std::ops::Range;
 
@@ -18,36 +18,36 @@ use crate::geometry::ZONE_ROWS;
 use crate::integrity::{BlockRecord, CellState, RecordSlot, RowState};
 use crate::kernels::Consistency;
 
-/// A row whose blocks all have their checksums and do not fit together.
+/// A row in which all blocks match their checksums, but parity and data disagree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Disagreement {
-    /// The row.
+    /// Row number.
     pub row: u64,
-    /// The slot whose block would explain it, by the parity alone.
+    /// Slot whose block would explain the disagreement, judging by parity alone.
     pub suspect: Option<usize>,
-    /// Whether it was a parity block, which was computed again.
+    /// Whether the block was a parity block, which was recomputed.
     pub is_repaired: bool,
 }
 
-/// What a scrub found. One pass visits every zone once.
+/// Result of a scrub. One pass visits every zone once.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ScrubReport {
-    /// Zones that were read.
+    /// Number of zones that were read.
     pub zones: u64,
-    /// Rows that were ever written.
+    /// Number of rows that were ever written.
     pub rows: u64,
-    /// Damaged or stale blocks by slot.
+    /// Number of damaged or stale blocks, by slot.
     pub damaged: Vec<u64>,
-    /// Blocks that were written back.
+    /// Number of blocks that were written back.
     pub repaired: u64,
-    /// Rows of which too many blocks are damaged.
+    /// Rows with too many damaged blocks.
     pub unrecoverable: Vec<u64>,
-    /// Rows with right checksums and wrong parity.
+    /// Rows with correct checksums and wrong parity.
     pub disagreements: Vec<Disagreement>,
 }
 
 impl ScrubReport {
-    /// Whether everything is as it should be, without any repair.
+    /// Returns true if no damage was found, including damage that was repaired.
     pub fn is_clean(&self) -> bool {
         self.damaged.iter().all(|count| *count == 0)
             && self.unrecoverable.is_empty()
@@ -56,20 +56,21 @@ impl ScrubReport {
 }
 
 impl Array {
-    /// Checks the next zone and adds to the report. Returns whether that was the last zone of a pass.
+    /// Checks the next zone, and adds the result to the report. Returns true if this was the last zone of a pass.
     pub fn scrub_step(&mut self, report: &mut ScrubReport) -> Result<bool> {
         self.scrub_zones(1, report)
     }
 
-    /// Checks up to so many zones, which members read at the same time and ahead of the check, and adds to the report. If an operation
-    /// of the load waits, this ends with the zone that was begun. Returns whether that was the end of a pass.
+    /// Checks up to `most` zones, and adds the results to the report. Members read the zones concurrently and ahead
+    /// of the check. If an operation of the load waits, the call returns after the current zone. Returns true if the
+    /// pass is complete.
     pub fn scrub_zones(&mut self, most: u64, report: &mut ScrubReport) -> Result<bool> {
         self.check_writable()?;
         let zones = self.config.layout.zones();
         let first = self.config.scrub_cursor.min(zones - 1);
         let most = zones.min(first + most.clamp(1, self.most_rows() / ZONE_ROWS));
         report.damaged.resize(self.config.slots.len(), 0);
-        // Judged is what the members have, not what is remembered.
+        // The scrub must check the records on the members, not those in the cache.
         self.records.trim();
         (first..most).for_each(|zone| self.records.forget_zone(zone));
         let end =
@@ -77,19 +78,19 @@ impl Array {
         report.zones += end - first;
         let is_last = end == zones;
         self.config.scrub_cursor = if is_last { 0 } else { end };
-        // Others see how far the pass is, and a pass that is killed goes on from here.
+        // This shows the progress to others, and an interrupted pass resumes from here.
         if is_last || first / self.zones_per_note != end / self.zones_per_note {
             self.save_config()?;
         }
         Ok(is_last)
     }
 
-    /// The zone where the scrub goes on.
+    /// Returns the zone at which the scrub resumes.
     pub fn scrub_cursor(&self) -> u64 {
         self.config.scrub_cursor
     }
 
-    /// Runs a pass from its beginning to its end.
+    /// Runs a complete pass.
     pub fn scrub(&mut self) -> Result<ScrubReport> {
         let mut report = ScrubReport::default();
         self.config.scrub_cursor = 0;
@@ -97,7 +98,7 @@ impl Array {
         Ok(report)
     }
 
-    /// Returns the end of the rows that were checked.
+    /// Checks rows. Returns the end of the rows that were checked.
     fn scrub_rows(&mut self, rows: Range<u64>, report: &mut ScrubReport) -> Result<u64> {
         let all: Vec<usize> = (0..self.config.layout.slots).collect();
         let mut ahead = self.zones_ahead(rows, |_, _, _| all.clone());
@@ -162,7 +163,7 @@ impl Array {
         }
     }
 
-    /// Damaged records of blocks that were never written, as the parity of the row says.
+    /// Repairs damaged records of blocks that, according to parity, were never written.
     fn scrub_empty_cells(&mut self, row: u64, state: &RowState, report: &mut ScrubReport) -> Result<()> {
         for (cell, cell_state) in state.cells.iter().enumerate() {
             if *cell_state != CellState::Empty {

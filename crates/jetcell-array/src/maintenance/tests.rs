@@ -37,7 +37,7 @@ fn lost_members_are_rebuilt_under_load_and_the_array_bears_new_losses() {
         tested.refresh_members();
         assert_eq!(tested.array().status().state, ArrayState::Optimal);
         assert!(tested.array().scrub().unwrap().is_clean());
-        // The members that were not rebuilt are lost now, as many as possible.
+        // As many members as possible are lost now, of those that were not rebuilt.
         for slot in tolerance..(2 * tolerance).min(members) {
             tested.array().fail(slot).unwrap();
         }
@@ -105,7 +105,7 @@ fn a_failing_member_is_copied_and_only_its_bad_blocks_are_recovered() {
         let batch = tested.random_batch();
         tested.write(&batch).unwrap();
         tested.rebuild();
-        // Each bad block is read twice: alone, and with its row.
+        // Each damaged block is read twice: individually, and with its row.
         assert!(tested.array().counters().checksum_errors <= 16);
         assert!(tested.members.contains(&file) && !tested.members.contains(&old));
         tested.check();
@@ -199,7 +199,7 @@ fn damage_beyond_the_parity_is_reported_and_not_touched() {
     }
 }
 
-/// Gives a cell other content, with a record that fits it.
+/// Changes the content of a cell, and writes a matching record.
 fn falsify(tested: &mut TestArray, row: u64, cell: usize) {
     let array = tested.array();
     let state = array.row_state(row);
@@ -301,7 +301,7 @@ fn parts_of_a_zone_are_rebuilt_beside_writes_to_it() {
     for (level, members) in redundant() {
         let tolerance = level.tolerance(members);
         let mut tested = written(level, members, 11, 20);
-        // The last ones have parity, if any have.
+        // The last members have parity, if the level has parity.
         for slot in members - tolerance..members {
             tested.array().fail(slot).unwrap();
             let file = tested.new_file();
@@ -355,7 +355,7 @@ fn members_transfer_whole_zones_for_a_rebuild_and_a_scrub() {
     let maintenance = |tested: &mut TestArray| tested.array().counters().members.maintenance;
     tested.array().scrub().unwrap();
     let zones = ZONES * 5;
-    // Of each zone of each member, the records and the blocks.
+    // For each zone of each member, the records and the blocks.
     let scrubbed = maintenance(&mut tested);
     assert_eq!((scrubbed.reads, scrubbed.blocks_read), (2 * zones, (1 + ZONE_ROWS) * zones));
     tested.array().fail(2).unwrap();
@@ -363,7 +363,7 @@ fn members_transfer_whole_zones_for_a_rebuild_and_a_scrub() {
     tested.array().replace(2, &file, false).unwrap();
     while !tested.array().rebuild_rows(u64::MAX).unwrap().is_complete() {}
     let rebuilt = maintenance(&mut tested).since(&scrubbed);
-    // The records of the others are in memory.
+    // The records of the other members are cached.
     assert_eq!((rebuilt.reads, rebuilt.blocks_read), (ZONES * 4 + ZONES, ZONES * (4 * ZONE_ROWS + 1)));
     assert_eq!((rebuilt.writes, rebuilt.blocks_written), (ZONES, ZONES * (1 + ZONE_ROWS)));
     tested.check();

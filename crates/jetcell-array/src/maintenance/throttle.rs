@@ -1,13 +1,17 @@
-//! How much maintenance does at a time, and how long it pauses, so that the load stays within its latency target.
+//! Controls how much maintenance does at a time, and how long it pauses, to keep the latency of the load within its
+//! target.
 
 use std::time::Duration;
 
 use crate::array::LoadMeter;
 
-/// Steps and pauses of maintenance. Each step after which the load was slower than the target doubles the pause, each other step
-/// shortens it by a quarter, also without any operation: one such step does not make an idle array. A step has as many rows as take a
-/// quarter of the target, because an operation of the load may have to wait for all of it; without a load, as many as take the target. A
-/// rate in megabytes would be too much for one machine and too little for another.
+/// Size of the steps of maintenance, and duration of its pauses.
+///
+/// If the load was slower than the target during a step, the pause is doubled. Otherwise it is shortened by a
+/// quarter, even if there was no operation: a single step without operations does not mean that the array is idle. A
+/// step has as many rows as take a quarter of the target, because an operation of the load may have to wait for the
+/// entire step. Without a load, it has as many rows as take the whole target. A fixed rate in megabytes per second
+/// would be too high for some machines and too low for others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throttle {
     target: Duration,
@@ -16,24 +20,25 @@ pub struct Throttle {
     rows: u64,
 }
 
-/// The first pause, and that below which there is none.
+/// Duration of the first pause, and minimum duration. Shorter pauses are omitted.
 const SHORTEST: Duration = Duration::from_micros(500);
-/// Rows of a step.
+/// Initial, minimum and maximum number of rows in a step.
 const FIRST_ROWS: u64 = 16;
 const FEWEST_ROWS: u64 = 4;
 const MOST_ROWS: u64 = 1024;
-/// The longest pause, in times of the step before it: maintenance has a sixteenth of the time at least, however slow the load is of itself.
+/// Maximum duration of a pause, as a multiple of the previous step. Maintenance therefore gets at least a sixteenth
+/// of the time, even if the load is slow for other reasons.
 const MOST_STEPS: u32 = 15;
 
 impl Throttle {
-    /// For a load whose operations should take `target`. Even if they take longer, no pause is longer than `longest`, so that
-    /// maintenance comes to an end.
+    /// Creates a throttle for a load whose operations should take at most `target`. Even if they take longer, no
+    /// pause is longer than `longest`, so maintenance eventually completes.
     pub fn new(target: Duration, longest: Duration) -> Throttle {
         Throttle { target, longest, pause: Duration::ZERO, rows: FIRST_ROWS }
     }
 
-    /// Runs a step, which gets the number of its rows, while the caller has the array. Returns its result, and how long the load should
-    /// have the array for itself then.
+    /// Runs a step while the caller has exclusive access to the array. `step` receives the number of rows. Returns
+    /// its result, and the time for which the caller should leave the array to the load.
     pub fn step<T>(&mut self, meter: &LoadMeter, step: impl FnOnce(u64) -> T) -> (T, Duration) {
         let start = meter.now();
         let result = step(self.rows);
@@ -41,7 +46,8 @@ impl Throttle {
         (result, self.pause(time, meter.take()))
     }
 
-    /// The pause after a step that took `time`, during which an operation of the load took `latency` on average, or there was no load.
+    /// Returns the pause after a step that took `time`. `latency` is the mean latency of the load during the step, or
+    /// `None` if there was no load.
     fn pause(&mut self, time: Duration, latency: Option<Duration>) -> Duration {
         let most = if latency.is_some() { self.target / 4 } else { self.target };
         if time > most {
@@ -100,7 +106,7 @@ mod tests {
     #[test]
     fn a_step_has_as_many_rows_as_take_the_time_that_the_load_may_wait() {
         let mut throttle = Throttle::new(ms(20), ms(100));
-        // A row takes a tenth of a millisecond, times the slowness.
+        // A row takes a tenth of a millisecond, multiplied by `slowness`.
         let mut rows_of = |latency, slowness: u32| -> u64 {
             for _ in 0..12 {
                 let time = Duration::from_micros(throttle.rows * 100) * slowness;

@@ -1,4 +1,4 @@
-//! Rows zone by zone, with the blocks of the next zone read while those of one are used.
+//! Processes rows zone by zone. The blocks of the next zone are read while those of the current one are used.
 
 use std::ops::Range;
 
@@ -9,19 +9,19 @@ use crate::integrity::RowState;
 /// Rows of one zone with their states.
 pub(super) type ZoneStates = Vec<(u64, RowState)>;
 
-/// Which cells of a row are needed.
+/// Function that returns the cells of a row that are needed.
 type Needed<'n> = Box<dyn Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n>;
 
-/// Zones of which one is read ahead.
+/// A sequence of zones, of which one is read ahead.
 pub(super) struct ZonesAhead<'n> {
-    /// Rows that are not read yet.
+    /// Rows that have not been read yet.
     rest: Range<u64>,
     needed: Needed<'n>,
     under_way: Option<(ZoneStates, UnderWay)>,
 }
 
 impl Array {
-    /// Begins to read the needed cells of rows, in ascending order.
+    /// Starts to read the needed cells of rows, in ascending order.
     pub(super) fn zones_ahead<'n>(
         &mut self,
         rows: Range<u64>,
@@ -53,8 +53,9 @@ impl ZonesAhead<'_> {
         Some((states, array.start_fetch(places)))
     }
 
-    /// The rows of the next zone, whose blocks the array has in memory until the next call. There are no more while an operation of the
-    /// load waits for the array: how long zones take is known afterwards only, because empty ones take nearly no time.
+    /// Returns the rows of the next zone. Their blocks remain in memory until the next call. Returns `None` after the
+    /// current zone if an operation of the load waits for the array. The duration of a zone is only known afterwards,
+    /// because empty zones take almost no time.
     pub fn next(&mut self, array: &mut Array) -> Option<ZoneStates> {
         let (states, reads) = self.under_way.take()?;
         if array.load_meter().under_way() > 0 {
@@ -65,7 +66,7 @@ impl ZonesAhead<'_> {
         Some(states)
     }
 
-    /// The row before which the zones that were read end.
+    /// Returns the end of the rows that were read.
     pub fn reached(&self) -> u64 {
         self.rest.start
     }

@@ -1,46 +1,46 @@
-//! Transfers of members, by what they are for.
+//! Counters of member transfers, by purpose.
 
 use jetcell_vfs::TransferKind;
 
-/// Transfers of members for one purpose.
+/// Counters of member transfers for one purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Transfers {
-    /// Read commands.
+    /// Number of read commands.
     pub reads: u64,
-    /// Their blocks.
+    /// Number of blocks in the read commands.
     pub blocks_read: u64,
-    /// Write commands.
+    /// Number of write commands.
     pub writes: u64,
-    /// Their blocks.
+    /// Number of blocks in the write commands.
     pub blocks_written: u64,
 }
 
-/// Transfers of members by purpose. A command that moves blocks of data or parity together with records counts as one of data and parity;
-/// each block counts where it belongs.
+/// Counters of member transfers by purpose. A command that transfers data or parity together with records is counted
+/// as data and parity, but each block is counted by its own purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MemberTransfers {
-    /// Blocks of data and parity in their places.
+    /// Transfers of data and parity in place.
     pub data_and_parity: Transfers,
-    /// The journal.
+    /// Transfers of the journal.
     pub journal: Transfers,
-    /// Records of blocks, and superblocks.
+    /// Transfers of block records and superblocks.
     pub records: Transfers,
-    /// All that rebuilds, copies and scrubs read and write, whatever it is.
+    /// All transfers of rebuilds, copies and scrubs, regardless of their content.
     pub maintenance: Transfers,
 }
 
-/// What happened to an array since it was created, as its superblocks note it.
+/// Totals since an array was created, as stored in its superblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Lifetime {
-    /// Blocks that were read for callers.
+    /// Number of blocks read for callers.
     pub blocks_read: u64,
-    /// Blocks that callers wrote and that were committed.
+    /// Number of committed blocks that callers wrote.
     pub blocks_written: u64,
-    /// Blocks with a wrong checksum, of another place or of an older write that reads and writes of callers met. Those that scrubs and
-    /// rebuilds find are in their reports.
+    /// Number of blocks with a wrong checksum, a wrong location or an outdated generation that reads and writes of
+    /// callers found. Scrubs and rebuilds report the blocks that they find separately.
     pub defects: u64,
-    /// Transfers of members.
+    /// Transfers of members, by purpose.
     pub members: MemberTransfers,
 }
 
@@ -62,14 +62,14 @@ impl Transfers {
         Transfers { reads, blocks_read, writes, blocks_written }
     }
 
-    /// The sum of both.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(&self, other: &Transfers) -> Transfers {
         let (one, other) = (self.numbers(), other.numbers());
         Transfers::of(std::array::from_fn(|place| one[place].saturating_add(other[place])))
     }
 
-    /// What came since an earlier state.
+    /// Returns the difference to an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Transfers) -> Transfers {
         let (one, other) = (self.numbers(), earlier.numbers());
@@ -78,12 +78,12 @@ impl Transfers {
 }
 
 impl MemberTransfers {
-    /// Of all purposes together.
+    /// Returns the sum over all purposes.
     pub fn total(&self) -> Transfers {
         self.by_purpose().iter().fold(Transfers::default(), |sum, (_, transfers)| sum.plus(transfers))
     }
 
-    /// Each purpose with the name that reports give it.
+    /// Returns the transfers for each purpose, with the name of the purpose in reports.
     pub fn by_purpose(&self) -> [(&'static str, Transfers); 4] {
         [
             ("data_and_parity", self.data_and_parity),
@@ -94,7 +94,7 @@ impl MemberTransfers {
     }
 }
 
-/// Numbers of [`Lifetime`] in a superblock.
+/// Number of integers in a [`Lifetime`] in a superblock.
 pub(crate) const LIFETIME_NUMBERS: usize = 3 + 4 * 4;
 
 impl Lifetime {
@@ -115,7 +115,7 @@ impl Lifetime {
         Lifetime { blocks_read: numbers[0], blocks_written: numbers[1], defects: numbers[2], members }
     }
 
-    /// The sum of both.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(&self, other: &Lifetime) -> Lifetime {
         let (one, other) = (self.numbers(), other.numbers());

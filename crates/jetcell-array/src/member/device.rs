@@ -1,4 +1,4 @@
-//! A member's file, with offsets for everything that it holds.
+//! The file of a member, and the offsets of its parts.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::RECORD;
 
-/// Offsets of a member, which follow from the size of its journal.
+/// Offsets of the parts of a member. They depend on the size of its journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MemberLayout {
     journal_images: u32,
@@ -29,17 +29,17 @@ impl MemberLayout {
         JournalHeader::blocks(self.journal_images) + u64::from(self.journal_images)
     }
 
-    /// Blocks before the first zone.
+    /// Returns the number of blocks before the first zone.
     fn metadata_blocks(&self) -> u64 {
         2 + JOURNAL_SLOTS * self.journal_blocks()
     }
 
-    /// The least number of bytes for this many rows.
+    /// Returns the minimum size of a member with this many rows, in bytes.
     pub fn bytes_for(&self, rows: u64) -> u64 {
         (self.metadata_blocks() + rows / ZONE_ROWS * (ZONE_ROWS + 1)) * BLOCK as u64
     }
 
-    /// Rows that a member of this length has.
+    /// Returns the number of rows on a member of this length.
     pub fn rows_in(&self, bytes: u64) -> u64 {
         (bytes / BLOCK as u64).saturating_sub(self.metadata_blocks()) / (ZONE_ROWS + 1) * ZONE_ROWS
     }
@@ -56,19 +56,19 @@ impl MemberLayout {
         (self.metadata_blocks() + zone * (ZONE_ROWS + 1)) * BLOCK as u64
     }
 
-    /// Whether the journal is at this offset.
+    /// Returns true if this offset is in the journal.
     pub fn is_journal(&self, offset: u64) -> bool {
         let [first, second] = self.superblocks();
         first < offset && offset < second
     }
 
-    /// How many of these blocks are superblocks or records, outside of the journal.
+    /// Returns the number of these blocks that are superblocks or records. The blocks must be outside of the journal.
     pub fn records_within(&self, offset: u64, blocks: u64) -> u64 {
         let Some(first) = (offset / BLOCK as u64).checked_sub(self.metadata_blocks()) else { return blocks };
         (first + blocks).div_ceil(ZONE_ROWS + 1) - first.div_ceil(ZONE_ROWS + 1)
     }
 
-    /// Counts a transfer by its place. `is_maintenance`: it belongs to a rebuild, copy or scrub.
+    /// Counts a transfer by its location. `is_maintenance` is set for transfers of a rebuild, copy or scrub.
     pub fn count(
         &self,
         counted: &mut MemberTransfers,
@@ -92,7 +92,7 @@ impl MemberLayout {
         }
     }
 
-    /// The zone whose records are at this offset.
+    /// Returns the zone whose records are at this offset.
     pub fn zone_of(&self, offset: u64) -> u64 {
         (offset / BLOCK as u64 - self.metadata_blocks()) / (ZONE_ROWS + 1)
     }
@@ -108,9 +108,9 @@ pub(crate) struct Device {
     pub layout: MemberLayout,
     file: Arc<dyn File>,
     _lock: Option<Box<dyn DirectoryLock>>,
-    /// Writes have ended since the last sync.
+    /// Whether writes have completed since the last sync.
     unsynced: bool,
-    /// A write or sync failed: nothing is written to it any more.
+    /// Whether a write or sync failed. Nothing more is written to the member then.
     pub failed: bool,
 }
 
@@ -129,7 +129,7 @@ impl Device {
         Ok(Device { member: 0, layout, file, _lock: Some(lock), unsynced: false, failed: false })
     }
 
-    /// Opens a member to read its superblocks, also while it is in use.
+    /// Opens a member to read its superblocks, even while it is in use.
     pub fn look(vfs: &dyn Vfs, path: &Path) -> io::Result<Device> {
         let file = vfs.open(path, OpenMode::Read)?;
         let layout = MemberLayout::new(1);
@@ -157,17 +157,18 @@ impl Device {
         self.file.write_at(offset, from, reason).map_err(|error| self.error("writing", offset, error))
     }
 
-    /// Starts transfers; see [`File::submit`]. [`Device::ended_write`] must follow each write.
+    /// Starts transfers; see [`File::submit`]. [`Device::ended_write`] must be called after each write.
     pub fn submit(&self, batch: Vec<Transfer>) {
         self.file.submit(batch);
     }
 
-    /// A write that was submitted has ended. Only now: a sync before, for other writes, does not make it durable.
+    /// Marks a submitted write as completed. It is not marked earlier, because a sync that other writes caused before
+    /// that does not make it durable.
     pub fn ended_write(&mut self) {
         self.unsynced = true;
     }
 
-    /// The error of a write that was submitted.
+    /// Returns the error of a write that was submitted.
     pub fn write_error(&self, offset: u64, error: io::Error) -> ArrayError {
         self.error("writing", offset, error)
     }
@@ -181,19 +182,19 @@ impl Device {
         Ok(())
     }
 
-    /// Its file, if it must be synced.
+    /// Returns the file of the member if it must be synced.
     pub fn unsynced(&self) -> Option<&dyn File> {
         self.unsynced.then_some(&*self.file)
     }
 
-    /// Notes the result of a sync of that file.
+    /// Records the result of a sync of the file.
     pub fn synced(&mut self, result: io::Result<()>) -> Result<()> {
         result.map_err(|error| self.error("syncing", 0, error))?;
         self.unsynced = false;
         Ok(())
     }
 
-    /// The valid superblocks, wherever the array says that its second one is.
+    /// Returns the valid superblocks, including the second one, whose location depends on the array.
     pub fn superblocks(&self) -> Vec<Superblock> {
         let read = |offset| {
             let mut block = IoBuffer::zeroed(BLOCK);
@@ -201,7 +202,8 @@ impl Device {
             Superblock::decode(&block)
         };
         let first = read(0);
-        // Without the first one, the size of the journal is unknown: the second one is at one of a few places.
+        // Without the first superblock, the size of the journal is unknown, and the second superblock may be at one
+        // of several offsets.
         let images = match &first {
             Some(superblock) => vec![superblock.config.journal_images],
             None => (0..=12).map(|power| 1 << power).collect(),
@@ -213,14 +215,14 @@ impl Device {
         first.into_iter().chain(second).collect()
     }
 
-    /// The superblock of this member.
+    /// Returns the encoded superblock of this member.
     pub fn superblock(&self, config: &Config) -> IoBuffer {
         let mut block = IoBuffer::zeroed(BLOCK);
         Superblock { config: config.clone(), member: self.member }.encode(&mut block);
         block
     }
 
-    /// Writes both superblocks, one after the other, so that a torn write leaves one.
+    /// Writes both superblocks, one after the other. A torn write therefore leaves one of them intact.
     pub fn write_superblocks(&mut self, config: &Config) -> Result<()> {
         let block = self.superblock(config);
         for offset in self.layout.superblocks() {
@@ -230,10 +232,10 @@ impl Device {
         Ok(())
     }
 
-    /// Overwrites both superblocks: the file is no member any more.
+    /// Overwrites both superblocks. The file is then no longer a member.
     pub fn erase_superblocks(&mut self) -> Result<()> {
         let zeros = IoBuffer::zeroed(BLOCK);
-        // The first one alone would leave a member that only its second superblock describes.
+        // If only the first superblock were erased, the second one would still describe a member.
         for offset in self.layout.superblocks().into_iter().rev() {
             self.write(offset, &zeros, IoReason::Other)?;
             self.sync()?;
@@ -241,7 +243,8 @@ impl Device {
         Ok(())
     }
 
-    /// What a commit writes to its journal slot, and where. `take` gives a buffer of this length, with any content.
+    /// Returns the offset and content of what a commit writes to its journal slot. `take` returns a buffer of a given
+    /// length with arbitrary content.
     pub fn journal_of(
         &self,
         array: u128,
@@ -262,7 +265,7 @@ impl Device {
         (self.layout.journal(sequence), buffer)
     }
 
-    /// Writes a commit to its journal slot; durable after [`Device::sync`].
+    /// Writes a commit to its journal slot. The commit is durable after [`Device::sync`].
     pub fn write_journal(
         &mut self,
         array: u128,
@@ -274,7 +277,7 @@ impl Device {
         self.write(offset, &buffer, IoReason::LogWrite)
     }
 
-    /// The whole commits in the journal, with the images that are intact, by the order of their entries.
+    /// Returns the complete commits in the journal, with their intact images in the order of the entries.
     pub fn read_journal(&self, array: u128) -> Vec<(JournalHeader, Vec<Option<IoBuffer>>)> {
         let header_bytes = JournalHeader::blocks(self.layout.journal_images) as usize * BLOCK;
         (0..JOURNAL_SLOTS).filter_map(|slot| self.read_journal_slot(array, slot, header_bytes)).collect()
@@ -308,13 +311,13 @@ impl Device {
         Some((header, images))
     }
 
-    /// Empties the records of all zones, so that every block reads as zeros. What is on the member is lost.
+    /// Clears the records of all zones. Every block then reads as zeros, and the content of the member is lost.
     pub fn clear_records(&mut self, zones: u64) -> Result<()> {
         let zeros = IoBuffer::zeroed(BLOCK);
         let mut found = IoBuffer::zeroed(BLOCK);
         for zone in 0..zones {
             let offset = self.layout.records(zone);
-            // New files are full of zeros already.
+            // New files already consist of zeros.
             let is_clear = self.read(offset, &mut found, IoReason::Other).is_ok() && *found == *zeros;
             if !is_clear {
                 self.write(offset, &zeros, IoReason::Other)?;
@@ -323,7 +326,8 @@ impl Device {
         Ok(())
     }
 
-    /// What the member holds that is not zeros, as far as a look at both ends tells.
+    /// Returns a description of the content of the file, or `None` if it appears to be empty. Only both ends of the
+    /// file are examined.
     pub fn content(&self) -> Result<Option<&'static str>> {
         const LOOK: u64 = 1 << 20;
         if !self.superblocks().is_empty() {
@@ -331,7 +335,7 @@ impl Device {
         }
         let bytes = self.len()? / BLOCK as u64 * BLOCK as u64;
         let look = bytes.min(LOOK);
-        // In two reads: a slow drive would take long for single blocks.
+        // Each end is one read: reading single blocks would take long on a slow drive.
         let mut end = IoBuffer::zeroed(look as usize);
         for offset in [0, bytes - look] {
             self.read(offset, &mut end, IoReason::Other)?;
@@ -342,7 +346,7 @@ impl Device {
         Ok(None)
     }
 
-    /// The place of a row's record in the records of its zone.
+    /// Returns the byte range of a row's record within the records of its zone.
     pub fn record_range(row: u64) -> std::ops::Range<usize> {
         let start = (row % ZONE_ROWS) as usize * RECORD;
         start..start + RECORD
@@ -365,10 +369,10 @@ mod tests {
         assert_eq!(write(0, 1), [(0, 0), (0, 0), (1, 1), (0, 0)]);
         assert_eq!(write(BLOCK as u64, 3), [(0, 0), (1, 3), (1, 1), (0, 0)]);
         assert_eq!(write(layout.superblocks()[1], 1), [(0, 0), (1, 3), (2, 2), (0, 0)]);
-        // The records of a zone, and its first two blocks.
+        // The records of a zone and its first two blocks.
         assert_eq!(write(layout.records(1), 3), [(1, 2), (1, 3), (2, 3), (0, 0)]);
         assert_eq!(write(layout.records(1), 1), [(1, 2), (1, 3), (3, 4), (0, 0)]);
-        // The last block of a zone, the records of the next one, and a block of it.
+        // The last block of a zone, the records of the next zone, and a block of that zone.
         assert_eq!(write(layout.block(ZONE_ROWS - 1), 3), [(2, 4), (1, 3), (3, 5), (0, 0)]);
         layout.count(&mut counted, TransferKind::Read, layout.block(5), BLOCK, true);
         assert_eq!(counted.total(), Transfers { reads: 1, blocks_read: 1, writes: 6, blocks_written: 12 });

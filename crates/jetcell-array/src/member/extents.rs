@@ -1,8 +1,8 @@
-//! A set of zones or rows, as a few ranges.
+//! A set of zones or rows, stored as a small number of ranges.
 
 use std::ops::Range;
 
-/// Ranges in ascending order that neither overlap nor touch.
+/// Ranges in ascending order, which neither overlap nor touch.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Extents(Vec<Range<u64>>);
 
@@ -33,7 +33,7 @@ impl Extents {
         self.0.is_empty()
     }
 
-    /// The last one of the set in a range.
+    /// Returns the last element of the set in a range.
     pub fn last_in(&self, range: &Range<u64>) -> Option<u64> {
         let after = self.0.partition_point(|own| own.start < range.end);
         let own = self.0[..after].last()?;
@@ -48,7 +48,7 @@ impl Extents {
         &self.0
     }
 
-    /// The first zone behind `zone` that is not in the set.
+    /// Returns the first zone from `zone` on that is not in the set.
     pub fn next_gap(&self, zone: u64) -> u64 {
         let behind = self.0.partition_point(|range| range.end <= zone);
         match self.0.get(behind) {

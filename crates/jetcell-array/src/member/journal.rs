@@ -1,7 +1,7 @@
-//! The journal: new content of blocks, durable before any of them is written in place.
+//! The journal: new content of blocks, which is durable before any of the blocks is written in place.
 //!
-//! All writes of a commit are in the journal slots of the members that they are for, each member with its own. Commits alternate
-//! between two slots. When a commit is in the journal everywhere, the commit before it is in place and durable.
+//! Each member has the writes of a commit that are for this member in its own journal slot. Commits alternate between
+//! two slots. When a commit is in the journal of all members, the previous commit is in place and durable.
 
 use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U32, U64, U128};
@@ -13,16 +13,18 @@ use crate::integrity::BlockRecord;
 
 const MAGIC: [u8; 8] = *b"JETJRNL1";
 
-/// A block to be written in place.
+/// A block that is to be written in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct JournalEntry {
-    /// The record, with row and cell.
+    /// Record of the block, which includes its row and cell.
     pub record: BlockRecord,
-    /// Bit c: the commit writes cell c of this row.
+    /// Mask of the cells of the row that the commit writes. Bit c stands for cell c.
     pub cells: U64,
 }
 
+/// Header of a journal slot as it is stored:
+///
 /// ```text
 /// offset  bytes
 ///      0      8  "JETJRNL1"
@@ -46,19 +48,19 @@ struct Stored {
     participants: [U32; PARTICIPANTS],
 }
 
-/// Every slot may have a member and a replacement.
+/// Maximum number of participants: every slot may have a member and a replacement.
 const PARTICIPANTS: usize = 2 * MAX_SLOTS;
 
 const CHECKED: usize = 16;
 
-/// What a member has in a journal slot.
+/// Header of a journal slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct JournalHeader {
     pub array: u128,
     pub member: MemberId,
-    /// The number of the commit.
+    /// Number of the commit.
     pub sequence: u64,
-    /// All members that the commit writes to.
+    /// All members to which the commit writes.
     pub participants: Vec<MemberId>,
     pub entries: Vec<JournalEntry>,
 }
@@ -70,12 +72,12 @@ pub(crate) struct Image<'a> {
 }
 
 impl JournalHeader {
-    /// Blocks of a header with room for this many entries.
+    /// Returns the number of blocks in a header with room for this many entries.
     pub fn blocks(entries: u32) -> u64 {
         (size_of::<Stored>() + entries as usize * size_of::<JournalEntry>()).div_ceil(BLOCK) as u64
     }
 
-    /// Encodes the header to the start of `to`, which is zeroed.
+    /// Encodes the header into the start of `to`, which must be zeroed.
     pub fn encode(&self, to: &mut [u8]) {
         let mut stored = Stored {
             magic: MAGIC,
@@ -98,7 +100,7 @@ impl JournalHeader {
         to[..size_of::<Stored>()].copy_from_slice(stored.as_bytes());
     }
 
-    /// `None` if the bytes are not a whole header.
+    /// Decodes a header. Returns `None` if the bytes are not a complete header.
     pub fn decode(bytes: &[u8]) -> Option<JournalHeader> {
         let (stored, rest) = Stored::read_from_prefix(bytes).ok()?;
         let len = (stored.entries.get() as usize).checked_mul(size_of::<JournalEntry>())?;

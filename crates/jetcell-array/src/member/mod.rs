@@ -1,4 +1,4 @@
-//! One member: its superblocks, its journal, its records and blocks.
+//! A member of an array: its superblocks, journal, records and blocks.
 //!
 //! ```text
 //! block 0           first superblock

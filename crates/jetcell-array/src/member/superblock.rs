@@ -1,4 +1,4 @@
-//! The superblock: what an array is, as every member stores it twice.
+//! The superblock: the configuration of the array, of which every member stores two copies.
 
 use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U16, U32, U64, U128};
@@ -14,43 +14,46 @@ const MAX_SPARES: usize = 8;
 const MAX_EXTENTS: usize = 64;
 const MAX_OPEN: usize = 8;
 
-/// Number of a member within its array. Never used again; 0 stands for none.
+/// Number of a member within its array. Numbers are never reused; 0 stands for no member.
 pub(crate) type MemberId = u32;
 
-/// What is to be known of an array before any block is read. Equal on all members.
+/// Configuration of an array, which is needed before any block can be read. It is the same on all members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Config {
     /// Identity of the array.
     pub array: u128,
-    /// Grows with each change of the configuration. The highest one counts.
+    /// Number of the configuration, which is increased with each change. The configuration with the highest number is
+    /// current.
     pub generation: u64,
     pub layout: Layout,
-    /// Blocks that a member can journal at once.
+    /// Maximum number of blocks in a commit on one member.
     pub journal_images: u32,
     pub slots: Vec<SlotConfig>,
     pub spares: Vec<MemberId>,
-    /// The number of the next member.
+    /// Number of the next member.
     pub next_member: MemberId,
-    /// Not shut down: the journal may hold writes that are not in place.
+    /// Whether the array was not shut down. The journal may then have writes that are not in place.
     pub is_open: bool,
-    /// Journal entries with lower numbers are over.
+    /// Lowest number of a commit in the journal that may have to be replayed. Commits with lower numbers are
+    /// complete.
     pub journal_floor: u64,
-    /// Zone where the scrub goes on.
+    /// Zone at which the scrub resumes.
     pub scrub_cursor: u64,
-    /// Rows that may hold writes without the journal that are not acknowledged. They had no content before: after a crash, they are cleared.
+    /// Rows that may contain writes that bypass the journal and are not acknowledged. These rows had no content
+    /// before, so they are cleared after a crash.
     pub open_rows: Extents,
-    /// What happened since the creation, up to the last time that superblocks were written.
+    /// Totals since the array was created, up to the last write of the superblocks.
     pub lifetime: Lifetime,
 }
 
-/// A slot, which members it has, and what they are good for.
+/// Members of a slot, and the progress of a rebuild or copy.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct SlotConfig {
-    /// The member with all blocks of the slot. 0 after it failed.
+    /// Member with all blocks of the slot. 0 if it failed.
     pub member: MemberId,
-    /// The member that the slot is rebuilt on, or copied to. 0 if none.
+    /// Member on which the slot is being rebuilt, or to which it is being copied. 0 if neither is in progress.
     pub replacement: MemberId,
-    /// Zones that the replacement has.
+    /// Zones that the replacement already has.
     pub rebuilt: Extents,
 }
 
@@ -58,10 +61,12 @@ pub(crate) struct SlotConfig {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Superblock {
     pub config: Config,
-    /// The member that holds it.
+    /// Member on which the superblock is stored.
     pub member: MemberId,
 }
 
+/// The superblock as it is stored:
+///
 /// ```text
 /// offset  bytes
 ///      0      8  "JETARRAY"
@@ -84,7 +89,7 @@ pub(crate) struct Superblock {
 ///    384   1536  rebuilt zones: 64 times slot (8), start (8), end (8); unused ones are empty
 ///   1920    152  blocks read, blocks written, defects; then for data and parity, the journal, records, maintenance: reads, their
 ///                blocks, writes, their blocks
-///   2072    128  open rows: 8 times start (8), end (8), in ascending order and apart; unused ones are zeros, and follow
+///   2072    128  open rows: 8 times start (8), end (8), in ascending order, not touching; unused ones are zeros at the end
 ///   2200   1896  zeros
 /// ```
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -115,9 +120,10 @@ struct Stored {
 }
 
 const _: () = assert!(size_of::<Stored>() == BLOCK);
-/// Start of what the checksum covers.
+/// Offset at which the checksummed bytes start.
 const CHECKED: usize = 16;
-/// Members are numbered from 1. A greater number was not written by an array, and an addition to it could overflow.
+/// Maximum number of a member. Numbers start at 1. A larger number was not written by an array, and adding to it
+/// could overflow.
 const MAX_MEMBER: u32 = u32::MAX / 2;
 
 impl Superblock {
@@ -147,7 +153,7 @@ impl Superblock {
             *place = [U32::new(slot.member), U32::new(slot.replacement)];
         }
         stored.lifetime = self.config.lifetime.numbers().map(U64::new);
-        // Ranges that have no room are rebuilt again.
+        // Ranges for which there is no room are rebuilt again after a restart.
         let extents = self.config.slots.iter().enumerate().flat_map(|(slot, config)| {
             config
                 .rebuilt
@@ -167,7 +173,8 @@ impl Superblock {
         to.copy_from_slice(stored.as_bytes());
     }
 
-    /// `None` if the bytes are not a superblock of this version, or say something impossible.
+    /// Decodes a superblock. Returns `None` if the bytes are not a superblock of this version, or have impossible
+    /// values.
     pub fn decode(bytes: &[u8]) -> Option<Superblock> {
         let stored = Stored::ref_from_bytes(bytes).ok()?;
         let sum = XxHash3_64::oneshot(&bytes[CHECKED..]);
@@ -250,18 +257,19 @@ fn decode_open_rows(stored: &[[U64; 2]; MAX_OPEN], rows: u64) -> Option<Extents>
     Some(open)
 }
 
-/// Powers of two up to 4096: with the first superblock lost, the second one is looked for at each.
+/// Returns true if this is a valid journal size: a power of two up to 4096. If the first superblock is lost, the
+/// second one is searched for at the offset of each valid size.
 pub(crate) fn is_journal_size(images: u32) -> bool {
     images.is_power_of_two() && images <= 4096
 }
 
 impl Config {
-    /// Most spares of an array.
+    /// Maximum number of spares in an array.
     pub const MAX_SPARES: usize = MAX_SPARES;
-    /// Most ranges of open rows.
+    /// Maximum number of ranges of open rows.
     pub const MAX_OPEN: usize = MAX_OPEN;
 
-    /// Whether the array knows the member, in whatever part.
+    /// Returns true if the array knows the member, regardless of its purpose.
     pub fn knows(&self, member: MemberId) -> bool {
         let has = |slot: &SlotConfig| slot.member == member || slot.replacement == member;
         member != 0 && (self.slots.iter().any(has) || self.spares.contains(&member))

@@ -1,4 +1,4 @@
-//! An array on a simulated disk beside a model of its content, for tests: faults, power cuts, and what must hold after them.
+//! An array on a simulated disk with a model of its content, for tests: faults, power cuts, and checks after them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,19 @@ use crate::bytes::copy_of;
 use crate::member::MemberLayout;
 use crate::{Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateOptions, Level, Result, ZONE_ROWS};
 
-/// Images of a journal slot: a commit has at most this many rows.
+/// Number of images in a journal slot: the maximum number of rows in a commit.
 pub const JOURNAL: u32 = 8;
 pub const ZONES: u64 = 2;
 pub const CHUNK: u32 = 4;
-/// New rows that are started together, and that are opened ahead of a writer.
+/// Number of new rows that are started together. It also determines the number of rows that are opened ahead of a
+/// writer.
 pub const UNIT: u64 = 4;
-/// Blocks of the transfers of a run.
+/// Number of blocks in each transfer of a sequential run.
 const TRANSFER: u64 = 24;
 const AHEAD: std::ops::Range<u64> = 8..32;
 
-/// The content of a block of the model: all words are the value; 0 is a block that was never written.
+/// Returns the content of a block with this value in the model: all words have the value. Value 0 stands for a block
+/// that was never written.
 pub fn content(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(BLOCK / 8)
 }
@@ -31,18 +33,19 @@ pub struct TestArray {
     pub level: Level,
     pub disk: SimVfs,
     pub faults: Arc<FaultVfs>,
-    /// Files that the array is assembled from.
+    /// Files from which the array is assembled.
     pub members: Vec<PathBuf>,
     pub array: Option<Array>,
-    /// What each block must read as.
+    /// Expected value of each block.
     pub model: Vec<u64>,
     pub rng: ChaCha8Rng,
-    /// Values that blocks may also have after a crash, because they were written since without a flush.
+    /// Values that blocks may also have after a crash, because they were written since the last flush.
     pub unflushed: BTreeMap<u64, Vec<u64>>,
-    /// Rows that were written without the journal because they were new, and rows that starts cleared, since the beginning.
+    /// Number of rows that were written without the journal because they were new. `rows_cleared` is the number of
+    /// rows that were cleared at startup. Both are totals over all restarts.
     pub new_rows: u64,
     pub rows_cleared: u64,
-    /// Files whose every access fails.
+    /// Files on which every access fails.
     pub dead: Vec<PathBuf>,
     files: usize,
     zones: u64,
@@ -79,7 +82,7 @@ impl TestArray {
         tested
     }
 
-    /// The same array, which is shut down, on another disk.
+    /// Returns a copy of the array, which must be shut down, on another disk.
     pub fn copy(&self, seed: u64) -> TestArray {
         assert!(self.array.is_none());
         let disk = self.disk.clone_disk();
@@ -102,7 +105,7 @@ impl TestArray {
         copy
     }
 
-    /// An empty file of the right size, durable.
+    /// Creates an empty, durable file of the right size.
     pub fn new_file(&mut self) -> PathBuf {
         let path = PathBuf::from(format!("/a/m{:02}", self.files));
         self.files += 1;
@@ -127,14 +130,14 @@ impl TestArray {
         Ok(())
     }
 
-    /// The files that the array uses now.
+    /// Updates the list of files to those that the array uses now.
     pub fn refresh_members(&mut self) {
         let status = self.array().status();
         let of_slots = status.slots.into_iter().flat_map(|slot| [slot.member, slot.replacement]).flatten();
         self.members = of_slots.chain(status.spares).collect();
     }
 
-    /// Rebuilds until nothing is left to do.
+    /// Rebuilds until all replacements are complete.
     pub fn rebuild(&mut self) {
         while !self.array().rebuild_step().unwrap().is_complete() {}
         self.refresh_members();
@@ -146,7 +149,7 @@ impl TestArray {
         self.assemble(false).unwrap();
     }
 
-    /// The machine starts again without a power cut; faults of the disk that wait for a write are gone.
+    /// Simulates a restart of the machine without a power cut. Pending write faults of the disk are discarded.
     pub fn reset(&mut self) {
         self.array = None;
         self.disk = self.disk.clone_disk();
@@ -154,7 +157,7 @@ impl TestArray {
         self.members.retain(|member| !self.dead.contains(member));
     }
 
-    /// The power fails now. The array is gone; see [`TestArray::assemble`].
+    /// Cuts the power. The array is gone afterwards; see [`TestArray::assemble`].
     pub fn crash(&mut self) {
         self.array = None;
         let seed = self.rng.random();
@@ -163,13 +166,13 @@ impl TestArray {
         self.faults = Arc::new(FaultVfs::new(Arc::new(self.disk.clone())));
     }
 
-    /// Distinct blocks with new values, in at most as many rows as a commit has.
+    /// Returns distinct blocks with new values, in at most as many rows as a commit can have.
     pub fn random_batch(&mut self) -> BTreeMap<u64, u64> {
         let blocks = self.model.len() as u64;
         let count = self.rng.random_range(1..=u64::from(JOURNAL));
         let value = |rng: &mut ChaCha8Rng| rng.random::<u64>() | 1;
         if self.rng.random_bool(0.5) {
-            // Neighbours, so that whole rows come together.
+            // Uses adjacent blocks to produce whole rows.
             let count = count * self.array().layout().data_columns() as u64;
             let first = self.rng.random_range(0..blocks.min(64));
             let mut rows = std::collections::BTreeSet::new();
@@ -197,10 +200,10 @@ impl TestArray {
         Ok(())
     }
 
-    /// Blocks of many rows, one after the other, with new values.
+    /// Returns consecutive blocks of many rows, with new values.
     pub fn random_run(&mut self) -> BTreeMap<u64, u64> {
         let (blocks, columns) = (self.model.len() as u64, self.array().layout().data_columns() as u64);
-        // A part of them begins in the middle of rows.
+        // Some of the runs begin in the middle of a row.
         let first = self.rng.random_range(0..blocks * 3 / 4);
         let first = if self.rng.random_bool(0.5) { first / (16 * columns) * (16 * columns) } else { first };
         let count = columns * self.rng.random_range(8..60);
@@ -224,7 +227,7 @@ impl TestArray {
         result
     }
 
-    /// Makes all that was written durable.
+    /// Makes all previous writes durable.
     pub fn flush(&mut self) -> Result<()> {
         let before = self.array().counters().new_rows;
         let result = self.array().flush();
@@ -232,7 +235,8 @@ impl TestArray {
         result.map(|()| self.unflushed.clear())
     }
 
-    /// After a crash: what was not flushed is as it was written at some time, block by block.
+    /// Updates the model after a crash: each block that was not flushed has one of the values that were written to
+    /// it.
     pub fn settle(&mut self) {
         for (block, older) in std::mem::take(&mut self.unflushed) {
             let (found, newest) = (self.value(block).unwrap(), self.model[block as usize]);
@@ -241,8 +245,8 @@ impl TestArray {
         }
     }
 
-    /// Writes a run and flushes it while the power fails after some operations of the disk, and starts again. Returns whether the power
-    /// failed.
+    /// Writes and flushes a run, cuts the power after a number of disk operations, and starts the array again.
+    /// Returns true if the power failed.
     pub fn write_run_with_cut(&mut self, run: &BTreeMap<u64, u64>, operations: u64) -> bool {
         self.disk.stop_after(self.disk.operations() + operations);
         match self.write_run(run).and_then(|()| self.flush()) {
@@ -263,8 +267,8 @@ impl TestArray {
         self.disk.list(Path::new("/")).is_ok()
     }
 
-    /// Writes a batch while the power fails after some operations of the disk, and starts again. All of the batch is there, or
-    /// none of it. Returns whether the power failed.
+    /// Writes a batch, cuts the power after a number of disk operations, and starts the array again. Checks that the
+    /// array contains either the whole batch or nothing of it. Returns true if the power failed.
     pub fn write_with_cut(&mut self, batch: &BTreeMap<u64, u64>, operations: u64) -> bool {
         self.disk.stop_after(self.disk.operations() + operations);
         match self.write(batch) {
@@ -287,7 +291,7 @@ impl TestArray {
         true
     }
 
-    /// The value of a block. Panics if the block is none that was ever written.
+    /// Returns the value of a block. Panics if the content of the block was never written.
     pub fn value(&mut self, block: u64) -> Result<u64> {
         let mut buffer = vec![0; BLOCK];
         self.array().read(block, &mut buffer)?;
@@ -296,7 +300,7 @@ impl TestArray {
         Ok(value)
     }
 
-    /// Every block reads as the model says.
+    /// Checks that every block has the value in the model.
     pub fn check(&mut self) {
         for block in 0..self.model.len() as u64 {
             assert_eq!(
@@ -308,7 +312,7 @@ impl TestArray {
         }
     }
 
-    /// Some blocks read as the model says, or fail.
+    /// Checks that some blocks have the value in the model, or cannot be read.
     pub fn check_never_wrong(&mut self) {
         for block in 0..self.model.len() as u64 {
             if let Ok(value) = self.value(block) {
@@ -317,7 +321,7 @@ impl TestArray {
         }
     }
 
-    /// From now on, every access to a file fails.
+    /// Makes every further access to a file fail.
     pub fn kill(&mut self, path: &std::path::Path) {
         self.dead.push(path.to_owned());
         let name = path.to_str().unwrap();
@@ -326,23 +330,23 @@ impl TestArray {
         }
     }
 
-    /// Takes a file out of those that the array is assembled from.
+    /// Removes a file from those from which the array is assembled.
     pub fn forget(&mut self, path: &std::path::Path) {
         self.members.retain(|member| member != path);
     }
 
-    /// Offset of the block of a row in every member.
+    /// Returns the offset of the block of a row on every member.
     pub fn offset(row: u64) -> u64 {
         MemberLayout::new(JOURNAL).block(row)
     }
 
-    /// Offset of the records of a zone.
+    /// Returns the offset of the records of a zone.
     pub fn records_offset(zone: u64) -> u64 {
         MemberLayout::new(JOURNAL).records(zone)
     }
 }
 
-/// Writes blocks as a transfer that owns its buffer, and goes on with the one that it gets back.
+/// Writes blocks as a transfer that owns its buffer, and reuses the buffer that it gets back.
 pub fn write_transfer(store: &mut dyn BlockStore, first: u64, data: &[u8]) -> Result<()> {
     let mut buffer = copy_of(data);
     let result = store.write_buffer(first, &mut buffer);
@@ -351,12 +355,12 @@ pub fn write_transfer(store: &mut dyn BlockStore, first: u64, data: &[u8]) -> Re
     result
 }
 
-/// Whether an error comes from the disk, and not from wrong data.
+/// Returns true if an error comes from the disk, and not from wrong data.
 pub fn is_io(error: &ArrayError) -> bool {
     matches!(error, ArrayError::Io { .. } | ArrayError::Stopped { .. } | ArrayError::Unrecoverable { .. })
 }
 
-/// Levels with the member counts that tests use.
+/// Levels and numbers of members that tests use.
 pub const SHAPES: [(Level, usize); 11] = [
     (Level::Raid0, 3),
     (Level::Mirror, 2),

@@ -1,4 +1,4 @@
-//! What the files of a volume are on: an array in place, or a LUN.
+//! Storage of the files of a volume: an array, which is written in place, or a LUN.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use crate::error::Result;
 use crate::geometry::BLOCK;
 use crate::luns::SharedLuns;
 
-/// Blocks that are cleared at once.
+/// Number of blocks that are cleared at a time.
 const CLEAR_BATCH: u64 = 64;
 
-/// The blocks below the files.
+/// Blocks that store the files of a volume.
 pub(super) enum Base {
     Array(Box<Array>),
-    /// LUNs, and the name of the one that has the files. Others may have files, too.
+    /// A volume of LUNs, and the name of the LUN that has the files. Other LUNs may have files, too.
     Lun(SharedLuns, String),
 }
 
@@ -42,7 +42,7 @@ impl Base {
         }
     }
 
-    /// Reads single blocks as one batch: members work on it at the same time. Some may have been started.
+    /// Reads single blocks as one batch, on which the members work concurrently. Some reads may have been started.
     pub fn read_blocks(
         &mut self,
         blocks: &[u64],
@@ -70,7 +70,7 @@ impl Base {
         }
     }
 
-    /// Makes blocks read as zeros. A LUN gives them up.
+    /// Makes blocks read as zeros. A LUN deallocates them.
     pub fn clear(&mut self, range: Range<u64>) -> Result<()> {
         match self {
             Base::Array(array) => {
@@ -92,7 +92,7 @@ impl Base {
         }
     }
 
-    /// Whether blocks may hold something.
+    /// Returns true if blocks may have content.
     pub fn was_written(&mut self) -> Result<bool> {
         match self {
             Base::Array(array) => Ok(array.was_written()),
@@ -104,7 +104,7 @@ impl Base {
         }
     }
 
-    /// Runs something on the array below.
+    /// Calls a function with the underlying array.
     pub fn with_array<T>(&mut self, call: impl FnOnce(&mut Array) -> T) -> T {
         match self {
             Base::Array(array) => call(array),
@@ -112,7 +112,7 @@ impl Base {
         }
     }
 
-    /// Shuts an array down. LUNs go on for others.
+    /// Shuts an array down. LUNs remain available to others.
     pub fn close(self) -> Result<()> {
         match self {
             Base::Array(array) => array.close(),

@@ -21,16 +21,18 @@ pub(super) struct VolumeFile {
     mode: OpenMode,
 }
 
-/// A transfer that has not begun, and its file.
+/// A transfer that has not been started, and its file.
 type Waiting = (VolumeFile, Transfer);
 
-/// Bytes from which on reads are no longer joined, but begun one behind the other.
+/// Maximum total length of reads that are joined into a batch, in bytes. Further reads are started as separate
+/// batches.
 const LONG_READ: usize = 1 << 20;
-/// Batches of reads that are under way at a time.
+/// Maximum number of batches of reads in flight.
 const MOST_AHEAD: usize = 4;
 
 thread_local! {
-    /// Transfers that a completion on this thread has submitted. `None`: no transfer of this thread is being completed.
+    /// Transfers that completions on this thread have submitted. `None` if no transfer is being completed on this
+    /// thread.
     static WAITING: RefCell<Option<VecDeque<Waiting>>> = const { RefCell::new(None) };
 }
 
@@ -42,7 +44,7 @@ impl Clone for VolumeFile {
 }
 
 impl VolumeFile {
-    /// The caller has counted the handle.
+    /// Creates a handle of a file. The caller must have counted the handle.
     pub fn new(volume: Volume, node: NodeId, path: &Path, mode: OpenMode) -> VolumeFile {
         VolumeFile { volume, node, path: path.to_path_buf(), mode }
     }
@@ -56,7 +58,7 @@ impl VolumeFile {
         done(result, buffer);
     }
 
-    /// Completes reads of one volume, which it may have begun.
+    /// Completes reads of one volume, which may have been started before.
     fn complete(mut batch: Vec<Waiting>, ahead: Option<ReadAhead>) {
         let [(file, _), ..] = &batch[..] else { return };
         let volume = file.volume.clone();
@@ -68,14 +70,15 @@ impl VolumeFile {
         let is_alone = batch.len() == 1;
         for (file, transfer) in batch {
             match result {
-                // Each has a result of its own.
+                // Each transfer is repeated individually to get its own result.
                 Err(_) if !is_alone => file.transfer(transfer),
                 _ => (transfer.done)(std::mem::replace(&mut result, Ok(())), transfer.buffer),
             }
         }
     }
 
-    /// Writes all of a buffer, which may be exchanged for another one of its length and capacity, with any content.
+    /// Writes all of a buffer, which may be replaced by another one of the same length and capacity, with arbitrary
+    /// content.
     fn write_buffer(&self, offset: u64, buffer: &mut IoBuffer) -> io::Result<()> {
         self.require_writable()?;
         self.volume.load.waiting(|| self.volume.state().write_buffer(self.node, offset, buffer))
@@ -86,7 +89,7 @@ impl VolumeFile {
     }
 }
 
-/// First block and number of blocks of a range of a file.
+/// Returns the first block and the number of blocks of a range of a file.
 fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
     let block = BLOCK as u64;
     if !offset.is_multiple_of(block) || !len.is_multiple_of(BLOCK) {
@@ -100,7 +103,7 @@ fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
 type Read<'b> = (NodeId, u64, &'b mut [u8]);
 
 impl State {
-    /// The blocks below a range of a file.
+    /// Returns the blocks that store a range of a file.
     fn blocks_below(
         &self,
         node: NodeId,
@@ -123,7 +126,8 @@ impl State {
         self.base()?.start_read(&blocks).map_err(io_error)
     }
 
-    /// Reads ranges of files as one batch: members work on it at the same time. On an error, buffers may have been filled in part.
+    /// Reads ranges of files as one batch, on which the members work concurrently. After an error, buffers may be
+    /// partially filled.
     fn read(&mut self, reads: &mut [Read<'_>], ahead: Option<ReadAhead>) -> io::Result<()> {
         let (mut blocks, mut buffers) = (vec![], vec![]);
         for (node, offset, buffer) in reads {
@@ -133,7 +137,8 @@ impl State {
         self.base()?.read_blocks(&blocks, &mut buffers, ahead).map_err(io_error)
     }
 
-    /// The blocks below a range of a file that is written, which has its room and length then.
+    /// Returns the blocks that store a range of a file that is about to be written. The file is extended if
+    /// necessary.
     fn blocks_to_write(&mut self, node: NodeId, offset: u64, len: usize) -> io::Result<Vec<Range<u64>>> {
         let (first, count) = blocks_of(offset, len)?;
         let end = offset.checked_add(len as u64).ok_or(io::ErrorKind::InvalidInput)?;
@@ -168,16 +173,18 @@ impl State {
     }
 }
 
-/// Transfers of one thread, which are completed in their order. While a read is being completed, the next ones are under way.
+/// Transfers of one thread, which are completed in order. While a read is being completed, the next ones are in
+/// flight.
 #[derive(Default)]
 struct Turns {
     waiting: VecDeque<Waiting>,
-    /// Batches of reads that were begun.
+    /// Batches of reads that were started.
     begun: VecDeque<(Vec<Waiting>, Option<ReadAhead>)>,
 }
 
 impl Turns {
-    /// Reads that follow each other and are no longer together than a long one. Empty if the next transfer is no read.
+    /// Removes consecutive reads whose total length does not exceed that of a long read. Returns no reads if the next
+    /// transfer is not a read.
     fn next_reads(&mut self) -> Vec<Waiting> {
         let (mut batch, mut bytes): (Vec<Waiting>, usize) = (vec![], 0);
         while let Some((file, transfer)) = self.waiting.front() {
@@ -193,13 +200,13 @@ impl Turns {
         batch
     }
 
-    /// Begins reads, and completes the first transfers. Returns whether there were any.
+    /// Starts reads, and completes the first transfers. Returns false if there were none.
     fn take(&mut self) -> bool {
         while self.begun.len() < MOST_AHEAD {
             let batch = self.next_reads();
             let Some((file, _)) = batch.first() else { break };
             let is_alone = self.begun.is_empty() && self.waiting.is_empty();
-            // Reads that cannot be begun get their error when they are completed.
+            // If a read cannot be started, its completion reports the error.
             let start = || file.volume.load.waiting(|| file.volume.state().start_read(&batch)).ok();
             let ahead = if is_alone { None } else { start() };
             self.begun.push_back((batch, ahead));
@@ -214,12 +221,12 @@ impl Turns {
     }
 }
 
-/// The outermost submission of a thread has ended, also by a panic.
+/// Resets the state when the outermost submission of a thread ends, even by a panic.
 struct EndOfWaiting;
 
 impl Drop for EndOfWaiting {
     fn drop(&mut self) {
-        // What still waits is dropped outside of the borrow, because it closes files.
+        // Waiting transfers are dropped outside of the borrow, because dropping them closes files.
         drop(WAITING.with_borrow_mut(Option::take));
     }
 }
@@ -239,7 +246,7 @@ impl File for VolumeFile {
     }
 
     fn submit(&self, batch: Vec<Transfer>) {
-        // Completions may submit the next transfers. These wait for their turn, so that the stack does not grow.
+        // Completions may submit more transfers. These are queued, so the stack does not grow.
         let is_nested = WAITING.with_borrow(Option::is_some);
         if is_nested {
             let batch = batch.into_iter().map(|transfer| (self.clone(), transfer));

@@ -1,17 +1,19 @@
-//! Files on an array or on a LUN: named, of any length, on its blocks.
+//! Named files of any length on the blocks of an array or of a LUN.
 //!
 //! ```text
 //! blocks 0 to 255      table of files, written when its number is even
 //! blocks 256 to 511    table of files, written when its number is odd
-//! behind               extents of files
+//! other blocks         extents of files
 //! ```
 //!
-//! As on any file system, content is durable after a sync of the file, and a name after a sync of its directory. Both are one commit of
-//! the blocks, then one of the table if it changed, so that no table names content that is not there. Blocks that a durable table names are
-//! not used again before a newer table is durable.
+//! As on any file system, content is durable after a sync of the file, and a name is durable after a sync of its
+//! directory. Both syncs commit the blocks first, and then the table if it changed. Therefore, no table refers to
+//! content that is not durable. Blocks to which a durable table refers are not reused before a newer table is
+//! durable.
 //!
-//! New room must read as zeros. Blocks behind the *reserve* were never written, so they do. The reserve is raised in the table, durably,
-//! before any block behind it is used. Other blocks are overwritten with zeros, and those of a LUN are given up.
+//! Newly allocated space must read as zeros. Blocks past the *reserve* were never written, so they read as zeros.
+//! Before any of them is used, the reserve is raised durably in the table. Other blocks are overwritten with zeros,
+//! or deallocated on a LUN.
 
 mod base;
 mod file;
@@ -35,7 +37,7 @@ use crate::error::{ArrayError, Refusal};
 use crate::geometry::BLOCK;
 use crate::luns::SharedLuns;
 
-/// Bytes by which the reserve is raised, if nothing needs more.
+/// Number of blocks by which the reserve is raised, unless more are needed.
 const RESERVE_STEP: u64 = (64 << 20) / BLOCK as u64;
 
 /// A file system on an array or on a LUN. Clones share it.
@@ -50,28 +52,28 @@ pub struct Volume {
 }
 
 struct State {
-    /// `None` after the volume was closed.
+    /// Storage of the files. `None` after the volume was closed.
     base: Option<Base>,
     table: Table,
     space: Space,
-    /// The table changed since it was written.
+    /// Whether the table changed since it was last written.
     is_changed: bool,
-    /// Open files by node.
+    /// Number of open handles for each node.
     handles: BTreeMap<NodeId, usize>,
     locks: BTreeSet<PathBuf>,
     written: Arc<Written>,
 }
 
-/// What callers wrote to the files of a volume since it was mounted.
+/// Counters of the writes to the files of a volume since it was mounted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HostWrites {
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
-    /// Their blocks.
+    /// Number of blocks in these writes.
     pub blocks: u64,
 }
 
-/// Counts what callers wrote. It is read without waiting for commits.
+/// Counters of the writes of callers. They can be read without waiting for commits.
 #[derive(Default)]
 struct Written {
     writes: AtomicU64,
@@ -118,7 +120,7 @@ impl State {
         Ok(())
     }
 
-    /// Gives a file room for this many blocks, which read as zeros.
+    /// Extends a file to this many blocks. The new blocks read as zeros.
     fn extend(&mut self, node: NodeId, blocks: u64) -> io::Result<()> {
         let mut missing = blocks.saturating_sub(self.table.blocks_of(node));
         if missing > self.space.free() {
@@ -127,7 +129,7 @@ impl State {
         while missing > 0 {
             if let Some(reserve) = self.space.reserve_for(missing, RESERVE_STEP) {
                 self.table.reserve = reserve;
-                // Content first: the table may name files whose content is not durable yet.
+                // The content is flushed first, because the table may refer to content that is not durable yet.
                 self.flush()?;
                 self.write_table()?;
                 self.space.raise(reserve);
@@ -154,7 +156,7 @@ impl State {
     }
 }
 
-/// The table of files that counts, and whether the places of both tables read as zeros.
+/// Returns the current table of files, and whether the areas of both tables read as zeros.
 fn newest_table(
     read: &mut impl FnMut(u64, &mut [u8]) -> crate::Result<()>,
     blocks: u64,
@@ -173,7 +175,7 @@ fn newest_table(
 }
 
 impl Volume {
-    /// Whether an array holds files.
+    /// Returns true if an array contains files.
     ///
     /// # Errors
     /// The array cannot be read.
@@ -183,19 +185,19 @@ impl Volume {
         Ok(blocks > 2 * AREA && newest_table(&mut read, blocks)?.0.is_some())
     }
 
-    /// The files of an array, below the path `root`. An array that was just created has none.
+    /// Mounts the files of an array at the path `root`. An array that was just created has no files.
     ///
     /// # Errors
-    /// The array is too small, or its blocks hold something else than a volume.
+    /// The array is too small, or its blocks contain something other than a volume.
     pub fn mount(array: Array, clock: Arc<dyn Clock>, root: &Path) -> crate::Result<Volume> {
         Volume::mount_on(Base::Array(Box::new(array)), clock, root)
     }
 
-    /// The files of a LUN, below the path `root`. A LUN that was just created has none. The owner of the LUNs closes them after the
-    /// volumes on them, and makes their consistency points.
+    /// Mounts the files of a LUN at the path `root`. A LUN that was just created has no files. The owner of the LUNs
+    /// is responsible for consistency points, and must close the LUNs after their volumes.
     ///
     /// # Errors
-    /// There is no such LUN; it is too small, or its blocks hold something else than a volume.
+    /// There is no such LUN, it is too small, or its blocks contain something other than a volume.
     pub fn mount_lun(
         luns: SharedLuns,
         lun: &str,
@@ -214,7 +216,7 @@ impl Volume {
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
         let table = match newest {
             Some(table) => table,
-            // What was written below the files, if anything was, does not read as zeros.
+            // Content from before the volume was created does not read as zeros, if there is any.
             None if is_empty && base.was_written()? => Table::with_reserve(blocks),
             None if is_empty => Table::default(),
             None => {
@@ -232,23 +234,24 @@ impl Volume {
         Ok(Volume { state: Arc::new(Mutex::new(state)), written, load, clock, root: root.to_path_buf() })
     }
 
-    /// Runs something on the array below the files. `None` after the volume was closed.
+    /// Calls a function with the underlying array. Returns `None` after the volume was closed.
     pub fn with_array<T>(&self, call: impl FnOnce(&mut Array) -> T) -> Option<T> {
         self.state.lock().base.as_mut().map(|base| base.with_array(call))
     }
 
-    /// The meter of the reads and syncs of files, with their waits for others that use the array.
+    /// Returns the meter for reads and syncs of files. Their latency includes the wait for other users of the array.
     pub fn load_meter(&self) -> LoadMeter {
         self.load.clone()
     }
 
-    /// What callers wrote.
+    /// Returns the counters of the writes of callers.
     pub fn host_writes(&self) -> HostWrites {
         let Written { writes, blocks } = &*self.written;
         HostWrites { writes: writes.load(Ordering::Relaxed), blocks: blocks.load(Ordering::Relaxed) }
     }
 
-    /// Makes everything durable and shuts the array down; LUNs go on. Files that are still open fail from now on.
+    /// Makes all content durable and shuts the array down. LUNs remain available. Operations on files that are still
+    /// open fail from now on.
     pub fn close(&self) -> crate::Result<()> {
         let mut state = self.state.lock();
         let synced = state.sync();
@@ -265,7 +268,7 @@ impl Volume {
         self.state.lock()
     }
 
-    /// The name of a file in the table.
+    /// Returns the name of a file in the table.
     fn name<'p>(&self, path: &'p Path) -> io::Result<&'p Path> {
         path.strip_prefix(&self.root).map_err(|_| io::ErrorKind::NotFound.into())
     }
@@ -325,7 +328,7 @@ impl Vfs for Volume {
         self.load.timed(|| self.state().sync())
     }
 
-    /// Directories are parts of names only.
+    /// Does nothing: directories exist only as parts of names.
     fn create_directory(&self, _directory: &Path) -> io::Result<()> {
         Ok(())
     }

@@ -1,21 +1,21 @@
-//! Which blocks of the array no file has, and which of them were never written.
+//! Tracks which blocks of the array no file uses, and which of them were never written.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Free blocks: used before, fresh, and behind the reserve.
+/// Free blocks, in three groups: previously used, fresh, and past the reserve.
 pub(super) struct Space {
-    /// Blocks that may have been written: start and end of ranges that neither overlap nor touch.
+    /// Free blocks that may have been written: start and end of ranges, which neither overlap nor touch.
     used_before: BTreeMap<u64, u64>,
-    /// Blocks that were never written, up to the reserve.
+    /// Blocks before the reserve that were never written.
     fresh: Range<u64>,
-    /// Blocks that no file has any more, while the table on the array still names them.
+    /// Blocks that no file uses any more, but to which the table on the array still refers.
     released: Vec<Range<u64>>,
     end: u64,
 }
 
 impl Space {
-    /// The blocks of the range that no file has. The reserve says how many of them may have been written.
+    /// Creates the set of blocks in a range that no file uses. Free blocks before the reserve may have been written.
     pub fn new<'a>(all: Range<u64>, reserve: u64, used: impl Iterator<Item = &'a Range<u64>>) -> Space {
         let mut used: Vec<&Range<u64>> = used.collect();
         used.sort_by_key(|extent| extent.start);
@@ -31,24 +31,26 @@ impl Space {
         space
     }
 
-    /// Blocks that can be taken, now or after the reserve is raised.
+    /// Returns the number of blocks that can be taken, now or after the reserve is raised.
     pub fn free(&self) -> u64 {
         let used_before: u64 = self.used_before.iter().map(|(start, end)| end - start).sum();
         used_before + self.end - self.fresh.start
     }
 
-    /// The reserve that is to be made durable before the next blocks are taken. `None` if it need not be raised.
+    /// Returns the reserve that must be made durable before more blocks are taken, or `None` if it need not be
+    /// raised.
     pub fn reserve_for(&self, blocks: u64, step: u64) -> Option<u64> {
         let is_needed = self.fresh.is_empty() && self.fresh.end < self.end;
         is_needed.then(|| (self.fresh.end + blocks.max(step)).min(self.end))
     }
 
-    /// The reserve was raised durably.
+    /// Raises the reserve after it was made durable.
     pub fn raise(&mut self, reserve: u64) {
         self.fresh.end = reserve;
     }
 
-    /// Takes up to `most` blocks, fresh ones first, then the longest range of others. Returns whether they are fresh.
+    /// Takes up to `most` blocks: fresh blocks first, and then blocks of the longest other range. Also returns
+    /// whether the blocks are fresh.
     pub fn take(&mut self, most: u64) -> Option<(Range<u64>, bool)> {
         if !self.fresh.is_empty() {
             let taken = self.fresh.start..self.fresh.end.min(self.fresh.start + most);
@@ -63,12 +65,12 @@ impl Space {
         Some((taken, false))
     }
 
-    /// Gives blocks back that are free once a newer table is durable.
+    /// Releases blocks. They are free once a newer table is durable.
     pub fn release(&mut self, extents: Vec<Range<u64>>) {
         self.released.extend(extents);
     }
 
-    /// The table on the array names no released block any more.
+    /// Frees the released blocks, because the table on the array no longer refers to them.
     pub fn table_is_durable(&mut self) {
         for extent in std::mem::take(&mut self.released) {
             self.insert(extent);

@@ -1,4 +1,4 @@
-//! The table of files: names, lengths and extents, as one block of bytes with a checksum.
+//! Table of files: their names, lengths and extents, encoded with a checksum.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,30 +11,32 @@ use twox_hash::XxHash3_64;
 
 use crate::geometry::BLOCK;
 
-/// Blocks of one of the two areas of the table.
+/// Number of blocks in each of the two areas of the table.
 pub(super) const AREA: u64 = 256;
 
 const MAGIC: [u8; 8] = *b"JETFILES";
-/// Bytes in front of the first file.
+/// Number of bytes before the first file.
 const HEAD: usize = 48;
-/// Start of what the checksum covers.
+/// Offset at which the checksummed bytes start.
 const CHECKED: usize = 16;
 
 pub(super) type NodeId = u64;
 
-/// A file, whether it has a name or is only open.
+/// A file that has a name or is open.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Node {
     len: u64,
-    /// Blocks of the array, in the order of the file.
+    /// Blocks of the array, in the order of the file's content.
     extents: Vec<Range<u64>>,
 }
 
+/// The table of files, stored as follows:
+///
 /// ```text
 /// offset  bytes
 ///      0      8  "JETFILES"
 ///      8      8  checksum (XXH3) from byte 16 to the end of the last file
-///     16      8  number of this state of the table; the higher one of two counts
+///     16      8  number of this state of the table; of two tables, the one with the higher number is current
 ///     24      8  reserve: blocks of the array from here on were never written
 ///     32      8  bytes from the start to the end of the last file
 ///     40      8  files
@@ -50,7 +52,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Without files.
+    /// Creates a table without files.
     pub fn with_reserve(reserve: u64) -> Table {
         Table { reserve, ..Table::default() }
     }
@@ -63,7 +65,7 @@ impl Table {
         self.names.get(name).copied()
     }
 
-    /// A new file without content.
+    /// Adds a file without content.
     pub fn create(&mut self, name: &Path) -> NodeId {
         let node = self.next_node;
         self.next_node += 1;
@@ -82,7 +84,7 @@ impl Table {
         Some(())
     }
 
-    /// Removes files that have no name any more and are not open. Returns their extents.
+    /// Removes files that no longer have a name and are not open. Returns their extents.
     pub fn remove_unnamed(&mut self, is_open: impl Fn(&NodeId) -> bool) -> Vec<Range<u64>> {
         let named: std::collections::BTreeSet<NodeId> = self.names.values().copied().collect();
         let mut extents = vec![];
@@ -124,7 +126,7 @@ impl Table {
         }
     }
 
-    /// Takes all blocks behind the first `blocks` from a file.
+    /// Removes all blocks after the first `blocks` from a file. Returns them.
     pub fn cut(&mut self, node: NodeId, blocks: u64) -> Vec<Range<u64>> {
         let (mut kept, mut cut, mut left) = (vec![], vec![], blocks);
         for extent in std::mem::take(&mut self.node_mut(node).extents) {
@@ -138,7 +140,8 @@ impl Table {
         cut
     }
 
-    /// The blocks of the array for `count` blocks of a file from block `first` on, which the file has.
+    /// Returns the blocks of the array that store `count` blocks of a file, starting at block `first`. The file must
+    /// have these blocks.
     pub fn map(&self, node: NodeId, first: u64, count: u64) -> Vec<Range<u64>> {
         let (mut found, mut at, end) = (vec![], 0, first + count);
         for extent in &self.node(node).extents {
@@ -156,7 +159,7 @@ impl Table {
         self.nodes.values().flat_map(|node| &node.extents)
     }
 
-    /// Whole blocks. Files without a name are left out.
+    /// Encodes the table, padded to whole blocks. Files without a name are left out.
     ///
     /// # Errors
     /// The table has no room for all files.
@@ -191,7 +194,8 @@ impl Table {
         Ok(bytes)
     }
 
-    /// `None` if the bytes are not a table, or name blocks that an array of this many blocks does not have.
+    /// Decodes a table. Returns `None` if the bytes are not a table, or refer to blocks that an array of this many
+    /// blocks does not have.
     pub fn decode(bytes: &[u8], blocks: u64) -> Option<Table> {
         let end = usize::try_from(number(bytes, 32)?).ok()?;
         let bytes = bytes.get(..end).filter(|bytes| bytes.len() >= HEAD)?;
@@ -201,7 +205,7 @@ impl Table {
         let mut table =
             Table { sequence: number(bytes, 16)?, reserve: number(bytes, 24)?, ..Table::default() };
         let reserve = table.reserve;
-        // Extents are no longer than the array, so that no sum of them overflows.
+        // Extents are at most as long as the array, so sums of them cannot overflow.
         if reserve > blocks {
             return None;
         }

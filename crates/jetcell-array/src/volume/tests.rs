@@ -23,7 +23,7 @@ fn members() -> Vec<PathBuf> {
     (0..5).map(|member| format!("/m/{member}").into()).collect()
 }
 
-/// What the files are on.
+/// Storage of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum On {
     Array,
@@ -32,7 +32,7 @@ enum On {
 
 const LUN: &str = "files";
 
-/// An array of three data members with room for about 6 MiB of files.
+/// Creates an array of three data members, with room for about 6 MiB of files.
 fn disk(on: On) -> SimVfs {
     let disk = SimVfs::new();
     for member in members() {
@@ -114,7 +114,7 @@ fn files_are_there(on: On) {
     assert_eq!(read_all(&volume, "c"), vec![0; 5 * BLOCK]);
 }
 
-/// Each completion submits the next transfer, a hundred thousand times.
+/// Each completion submits another transfer, a hundred thousand times.
 #[test]
 fn completions_may_submit_the_next_transfer() {
     fn next(file: Arc<dyn File>, left: u32, done: std::sync::mpsc::Sender<()>) {
@@ -144,7 +144,7 @@ fn completions_may_submit_the_next_transfer() {
     assert!(receiver.try_recv().is_ok());
 }
 
-/// Each read has a result of its own, and members work on all of them at the same time.
+/// Checks that each read has its own result, and that the members work on all reads concurrently.
 #[test]
 fn reads_that_are_submitted_together_are_one_batch() {
     for on in [On::Array, On::Lun] {
@@ -180,7 +180,7 @@ fn reads_that_are_submitted_together_are_one_batch() {
         let expected = |blocks: &[u64]| -> Vec<Option<u8>> {
             blocks.iter().map(|block| (*block < 60).then_some(*block as u8 + 1)).collect()
         };
-        // The first read brings what describes the blocks.
+        // The first read also loads the metadata of the blocks.
         read(&all);
         let (found, reads) = read(&all);
         assert_eq!(found, expected(&all), "{on:?}");
@@ -258,16 +258,17 @@ fn two_luns_have_files_of_their_own_and_share_the_room() {
     }
 }
 
-/// What must be there: files by name, with the content of the last sync.
+/// Durable state: files by name, with their content at the last sync.
 type Durable = BTreeMap<String, Vec<u8>>;
 
-/// Random work with a power cut after some operations of the disk. What was durable before the last call is there.
+/// Runs random operations with a power cut after a number of disk operations. The content that was durable before the
+/// last call must survive. Returns true if the power failed.
 fn history(on: On, seed: u64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let disk = disk(on);
     let mut volume = mounted(&disk, on);
     let (mut durable, mut now) = (Durable::new(), Durable::new());
-    // Writes to a LUN are in memory until a sync.
+    // Writes to a LUN remain in memory until a sync, so they need fewer disk operations.
     let most = if on == On::Lun { 50 } else { 200 };
     disk.stop_after(disk.operations() + rng.random_range(0..most));
     for step in 0..40 {
@@ -305,7 +306,8 @@ fn history(on: On, seed: u64) -> bool {
             drop(volume);
             let after = disk.crash(seed, CrashOptions::default());
             volume = mounted(&after, on);
-            // A cut during a sync may leave the new state as well; other states have blocks of both.
+            // A power cut during a sync may also leave the new state, and other power cuts leave blocks of both
+            // states. Only files that did not change are checked.
             let names: Vec<PathBuf> = volume.list(Path::new(ROOT)).unwrap();
             let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_string();
             let found: Durable =
@@ -332,7 +334,8 @@ fn what_was_synced_and_not_changed_survives_power_cuts() {
     }
 }
 
-/// While a long read is completed, the next ones are under way, also those that completions submit.
+/// Checks that further reads are in flight while a long read is being completed, including reads that completions
+/// submit.
 #[test]
 fn long_reads_are_begun_before_the_one_in_front_is_completed() {
     const LONG: usize = 256 * BLOCK;
@@ -346,7 +349,7 @@ fn long_reads_are_begun_before_the_one_in_front_is_completed() {
         volume.close().unwrap();
         let volume = mounted(&disk, on);
         let file = volume.open(&path("a"), OpenMode::Read).unwrap();
-        // This brings what describes the blocks.
+        // This read also loads the metadata of the blocks.
         assert_eq!(read_all(&volume, "a"), written);
         let bytes = |volume: &Volume| {
             volume.with_array(|array| array.counters().members.total().blocks_read).unwrap() as usize * BLOCK
@@ -383,7 +386,8 @@ fn long_reads_are_begun_before_the_one_in_front_is_completed() {
     }
 }
 
-/// A read or sync that waits while a rebuild or another volume uses the array takes as long as its user waits for it.
+/// Checks that the measured latency of a read or sync includes the wait while a rebuild or another volume uses the
+/// array.
 #[test]
 fn the_time_of_an_operation_has_the_wait_for_the_array_in_it() {
     for on in [On::Array, On::Lun] {

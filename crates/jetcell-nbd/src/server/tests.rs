@@ -48,7 +48,7 @@ fn any_port() -> Address {
     Address::Tcp(([127, 0, 0, 1], 0).into())
 }
 
-/// A handshake up to the transmission, and a read of one byte.
+/// Performs the handshake, and a read of one byte.
 fn handshake(mut stream: impl std::io::Read + std::io::Write) {
     let mut hello = [0; 18];
     stream.read_exact(&mut hello).unwrap();
@@ -89,9 +89,9 @@ fn silent_clients_and_too_many_are_closed_and_others_stay() {
     let mut third = server.connect();
     assert_eq!(third.read(&mut [0; 18]).unwrap_or(0), 0);
     drop(second);
-    // A client that is silent between requests stays.
+    // A client that is silent between requests remains connected.
     read(&mut first);
-    // The place is free again, at once or soon.
+    // The place becomes free, immediately or soon afterwards.
     let begun = std::time::Instant::now();
     while server.connect().read(&mut [0; 18]).unwrap_or(0) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60));
@@ -115,7 +115,7 @@ fn the_oldest_handshake_gives_way_to_a_new_client() {
     }
     let mut another = server.connect();
     handshake(&mut another);
-    // The newest handshakes remain, and so do clients that have chosen an export.
+    // The newest handshakes remain, as do clients that have chosen an export.
     for stream in &mut silent[..17] {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
@@ -139,7 +139,7 @@ fn a_socket_of_another_user_is_not_replaced() {
     let path = dir.path().join("nbd.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     if std::os::unix::fs::lchown(&path, Some(12_345), None).is_err() {
-        // Only root can give a file away.
+        // Only root can change the owner of a file.
         return;
     }
     let exports = vec![("x".into(), Arc::new(MemoryExport::new(1)) as Arc<_>)];
@@ -156,7 +156,7 @@ fn garbage_ends_its_connection_only_and_is_noted() {
     let mut bad = server.connect();
     bad.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = vec![];
-    // The rest of what it sent was not read, so the end may be a reset.
+    // The remaining data of the client was not read, so the connection may be reset.
     let _ = bad.read_to_end(&mut answer);
     read(&mut good);
     let notes = server.stop();
@@ -168,7 +168,7 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("nbd socket");
-    // What a killed server leaves behind.
+    // This is the state that a killed server leaves.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = running(&Address::Unix(path.clone()), Limits::default());
     assert!(server.address.uri("a b").ends_with("nbd%20socket"), "{}", server.address.uri("a b"));
@@ -186,7 +186,8 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
     assert_eq!(std::fs::read(&path).unwrap(), b"a file");
 }
 
-/// Of servers that start at the same time on one socket, which a dead server left behind, one listens, and clients reach it.
+/// Starts several servers at the same time on one socket that a dead server left. Exactly one of them must listen,
+/// and clients must reach it.
 #[test]
 fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -209,7 +210,8 @@ fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
     }
 }
 
-/// A mask of the process that takes nothing away still gives a socket of its owner, and a link is not followed.
+/// Checks that the socket is restricted to its owner even if the umask of the process removes no permissions, and
+/// that links are not followed.
 #[test]
 fn no_other_file_gets_the_mode_of_the_socket_or_is_removed_in_its_place() {
     use std::os::unix::fs::PermissionsExt;
@@ -232,7 +234,7 @@ fn no_other_file_gets_the_mode_of_the_socket_or_is_removed_in_its_place() {
 
 const LARGE: u32 = 32 << 20;
 
-/// The header of a request for the first bytes of a device.
+/// Returns the header of a request for the first bytes of a device.
 fn header(kind: u8, length: u32) -> Vec<u8> {
     [&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, kind][..], &[0; 16], &length.to_be_bytes()].concat()
 }
@@ -245,7 +247,8 @@ fn wait_until(is_met: impl Fn() -> bool) {
     }
 }
 
-/// One client stops within a large request, another one does not take the reply of one. Both have the memory of all large requests.
+/// One client stops in the middle of a large request, and another client does not read the reply to one. Together,
+/// they have the memory for all large requests.
 #[test]
 fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
     let limits =
@@ -271,14 +274,14 @@ fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
     {
         stuck.write_all(&request).unwrap();
         wait_until(|| memory().free() < all);
-        // Nobody needs the memory, and small requests need none of it.
+        // No other client needs the memory, and small requests do not use the pool.
         read(&mut honest);
         read_large(&mut honest);
-        // The end of the connection may be a reset.
+        // The connection may be closed by a reset.
         let _ = stuck.read_to_end(&mut vec![]);
         wait_until(|| memory().free() == all);
     }
-    // An idle connection keeps nothing after its large requests.
+    // An idle connection retains no memory after its large requests.
     assert_eq!(memory().waiting(), 0);
     read(&mut honest);
     let notes = server.stop();

@@ -1,4 +1,4 @@
-//! The handshake: the client chooses an export and what replies it understands.
+//! The handshake, in which the client chooses an export and the types of replies that it understands.
 
 use std::io::{BufRead, Write};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::protocol::{
     OPTION_REPLY_MAGIC, info, option, option_reply, transmission,
 };
 
-/// Longest data of an option: several names fit.
+/// Maximum length of the data of an option, in bytes. It has room for several names.
 const LONGEST_OPTION: u32 = 64 << 10;
-/// Options after which a handshake is given up.
+/// Maximum number of options in a handshake.
 const MOST_OPTIONS: usize = 1000;
 
-/// What a client chose.
+/// Choices that a client made in the handshake.
 pub struct Chosen {
     pub export: Arc<dyn Export>,
     pub is_structured: bool,
@@ -28,11 +28,11 @@ pub struct Handshake<'session, R, W> {
     exports: &'session Exports,
     omits_zeros: bool,
     is_structured: bool,
-    /// The export of which the client wants the allocation.
+    /// Export whose allocation the client wants to query.
     allocation_of: Option<usize>,
 }
 
-/// An error that a client gets for an option, in the number of the protocol.
+/// Error number of the protocol with which an option is refused.
 type Refused = u32;
 
 impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
@@ -40,7 +40,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         Handshake { input, output, exports, omits_zeros: false, is_structured: false, allocation_of: None }
     }
 
-    /// Answers options until the client has chosen.
+    /// Answers options until the client has chosen an export.
     pub fn run(mut self) -> Result<Chosen, End> {
         let flags = FIXED_NEWSTYLE | NO_ZEROES;
         let hello = [&MAGIC.to_be_bytes()[..], &OPTION_MAGIC.to_be_bytes(), &flags.to_be_bytes()].concat();
@@ -76,12 +76,12 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         Err(End::Garbage(format!("more than {MOST_OPTIONS} options")))
     }
 
-    /// Answers an option. Returns the number of the export that the client has chosen.
+    /// Answers an option. Returns the index of the export if the client has chosen one.
     fn answer(&mut self, number: u32, content: &[u8]) -> Result<Option<usize>, End> {
         let result = match number {
             option::EXPORT_NAME => return self.begin(content).map(Some),
             option::ABORT => {
-                // The client need not wait for it.
+                // The client may close the connection without waiting for this reply.
                 let _ = self.reply(number, option_reply::ACK, &[]);
                 return Err(End::Closed);
             }
@@ -105,7 +105,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         Ok(None)
     }
 
-    /// The old way to choose an export: an error can only close the connection.
+    /// Handles the old option for choosing an export. Its only possible error response is to close the connection.
     fn begin(&mut self, name: &[u8]) -> Result<usize, End> {
         let export = str::from_utf8(name).ok().and_then(|name| self.find(name));
         let Some(export) = export else {
@@ -128,7 +128,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         Ok(Ok(()))
     }
 
-    /// Sends the facts about an export that the client asks for.
+    /// Sends the information about an export for which the client asks.
     fn describe(&mut self, number: u32, content: &[u8]) -> Result<Result<usize, Refused>, End> {
         let mut fields = Fields(content);
         let mut parse = || {
@@ -156,7 +156,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         Ok(Ok(export))
     }
 
-    /// Lists or chooses contexts of an export.
+    /// Lists or selects contexts of an export.
     fn contexts(&mut self, number: u32, content: &[u8]) -> Result<Result<(), Refused>, End> {
         let is_choice = number == option::SET_META_CONTEXT;
         let mut fields = Fields(content);

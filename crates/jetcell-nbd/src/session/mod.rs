@@ -14,19 +14,19 @@ use crate::export::Export;
 use crate::memory::ConnectionMemory;
 use crate::protocol::LONGEST_NAME;
 
-/// Exports by name, in the order in which they are listed. The first one also has the empty name.
+/// Exports by name, in the order in which they are listed. The first export also has the empty name.
 pub type Exports = Vec<(String, Arc<dyn Export>)>;
 
-/// Why a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug)]
 pub enum End {
-    /// The client said so, or closed the connection between two requests.
+    /// The client ended the session, or closed the connection between two requests.
     Closed,
-    /// The connection was lost within a message.
+    /// The connection was lost in the middle of a message.
     Lost(io::Error),
-    /// The client sent what is no message of the protocol.
+    /// The client sent data that is not a valid message of the protocol.
     Garbage(String),
-    /// The client said nothing for too long in its handshake.
+    /// The handshake timed out.
     Silent,
 }
 
@@ -55,7 +55,7 @@ pub fn serve(
                 return End::Lost(error);
             }
             match Transmission::new(&mut input, output, chosen, memory, note).run() {
-                // The keepalive of the system found that the machine of the client is gone.
+                // TCP keepalive found that the client's machine is unreachable.
                 End::Silent => End::Lost(io::ErrorKind::TimedOut.into()),
                 end => end,
             }
@@ -64,14 +64,14 @@ pub fn serve(
     }
 }
 
-/// Reads a message's next bytes.
+/// Reads the next bytes of a message.
 fn bytes<const N: usize>(input: &mut impl Read) -> Result<[u8; N], End> {
     let mut bytes = [0; N];
     input.read_exact(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Reads data of a length that the client gave.
+/// Reads data whose length the client has specified.
 fn data(input: &mut impl Read, length: u32, target: &mut Vec<u8>) -> Result<(), End> {
     target.clear();
     input.take(length.into()).read_to_end(target)?;
@@ -81,18 +81,18 @@ fn data(input: &mut impl Read, length: u32, target: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// Passes over data.
+/// Reads and discards data.
 fn skip(input: &mut impl Read, length: u32) -> Result<(), End> {
     let skipped = io::copy(&mut input.take(length.into()), &mut io::sink())?;
     if skipped < length.into() { Err(End::Lost(io::ErrorKind::UnexpectedEof.into())) } else { Ok(()) }
 }
 
-/// Whether the client closed the connection, where a message may begin.
+/// Returns true if the client closed the connection at a message boundary.
 fn is_closed(input: &mut impl BufRead) -> Result<bool, End> {
     Ok(input.fill_buf()?.is_empty())
 }
 
-/// The data of an option, from which fields are taken.
+/// Data of an option, from which fields are read one after the other.
 struct Fields<'data>(&'data [u8]);
 
 impl<'data> Fields<'data> {
@@ -110,7 +110,7 @@ impl<'data> Fields<'data> {
         self.take().map(u32::from_be_bytes)
     }
 
-    /// A length and so many bytes of text.
+    /// Reads a length and a text of this length.
     fn name(&mut self) -> Option<&'data str> {
         let length = usize::try_from(self.u32()?).ok()?;
         if length > LONGEST_NAME || length > self.0.len() {

@@ -1,7 +1,7 @@
 //! Requests and replies.
 //!
-//! Requests that have arrived together are answered together: reads that follow each other are one batch of the export, and one flush
-//! makes all writes durable that ask for it. No reply waits for a request that has not arrived.
+//! Requests that have arrived together are answered together. Consecutive reads are one batch for the export, and a
+//! single flush makes all writes durable that require it. No reply waits for a request that has not arrived.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::mem;
@@ -15,13 +15,14 @@ use crate::protocol::{
     STRUCTURED_REPLY_MAGIC, chunk, command, command_flag, error,
 };
 
-/// Bytes of replies after which they are sent, although more requests are there.
+/// Number of bytes of pending replies after which they are sent, even if more requests have arrived.
 const MOST_REPLIES: usize = 4 << 20;
-/// Most reads of a batch.
+/// Maximum number of reads in a batch.
 const MOST_READS: usize = 128;
-/// Data of at most so many bytes that comes behind its header, and not with it, goes past the buffer of the input.
+/// Maximum length of data that bypasses the input buffer, in bytes. Data bypasses it only if no part of it arrived
+/// together with its header.
 const SHORT: u32 = 64 << 10;
-/// Bytes for the state of a block in a reply, and while the reply is made.
+/// Number of bytes for the state of a block: in a reply, and in memory while the reply is created.
 const STATE_BYTES: usize = 8;
 const STATUS_BYTES: usize = 56;
 /// Maximum number of bytes in a reply without data.
@@ -34,7 +35,7 @@ const MAX_STATUS_BLOCKS: u32 = 64 << 10;
 /// Maximum number of bytes before the data of a read, in its reply.
 const MAX_READ_HEAD: usize = 28;
 
-/// A request, without the data of a write.
+/// A request without the data of a write.
 #[derive(Clone, Copy)]
 struct Request {
     flags: u16,
@@ -45,7 +46,7 @@ struct Request {
 }
 
 impl Request {
-    /// `None` if it does not begin as a request.
+    /// Parses a request. Returns `None` if it does not begin with the magic number.
     fn parse(header: &[u8; REQUEST_HEADER]) -> Option<Request> {
         let u16_at = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
@@ -69,9 +70,9 @@ pub struct Transmission<'session, R, W> {
     chosen: Chosen,
     memory: &'session ConnectionMemory<'session>,
     note: &'session dyn Fn(&str),
-    /// Replies that are not sent yet.
+    /// Replies that have not been sent.
     replies: Vec<u8>,
-    /// Places of replies that may say that all is well only after a flush.
+    /// Offsets of replies that may report success only after a flush.
     unflushed: Vec<usize>,
     payload: Vec<u8>,
     failures: u64,
@@ -98,7 +99,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
                 Err(end) => break end,
             }
         };
-        // The client gets the replies of what was done, if it still listens.
+        // The client still gets the replies to completed requests if it is connected.
         let sent = self.send();
         if self.failures > 1 {
             (self.note)(&format!("{} requests failed in all", self.failures));
@@ -109,7 +110,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         }
     }
 
-    /// Handles the next requests. Returns whether others may follow.
+    /// Handles the next requests. Returns false if no further requests can follow.
     fn next(&mut self) -> Result<bool, End> {
         if self.input.buffer().len() < REQUEST_HEADER || self.replies.len() >= MOST_REPLIES {
             self.send()?;
@@ -127,7 +128,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             command::READ => self.reads(request)?,
             command::WRITE => {
                 if request.length > MOST_PAYLOAD {
-                    // The client may take long to send all that, and gets its other replies before.
+                    // The client may take long to send all this data, so it gets its other replies first.
                     self.send()?;
                     skip(self.input, request.length)?;
                 } else {
@@ -159,7 +160,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Ok(true)
     }
 
-    /// Flushes, if a reply demands it, and sends all replies.
+    /// Flushes the export if a reply requires it, and sends all replies.
     fn send(&mut self) -> Result<(), End> {
         if !self.unflushed.is_empty()
             && let Err(failed) = self.chosen.export.flush()
@@ -181,20 +182,20 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Ok(())
     }
 
-    /// Makes room for this number of bytes of replies, and of other data at the same time. Replies that wait are sent before, if there is no
-    /// memory for all.
+    /// Reserves memory for this number of bytes of replies, and for other data at the same time. If there is not
+    /// enough memory for both, pending replies are sent first.
     fn allow(&mut self, replies: usize, other: usize) -> Result<(), End> {
         let other_and_kept = other.max(self.payload.capacity());
         let needed = self.replies.len() + replies;
         let mut capacity = self.replies.capacity();
         if needed > capacity {
-            // Replies come one by one: their buffer grows by more than each of them.
+            // Replies are added one at a time, so the buffer grows by more than each of them needs.
             capacity = needed.max(capacity + capacity.clamp(MAX_SHORT_REPLY, MAX_GROWTH));
         }
         if !self.memory.try_allow(capacity + other_and_kept) {
             self.send()?;
             (self.replies, self.payload) = (vec![], vec![]);
-            // The request gets an answer in any case.
+            // There must always be room for a reply to the request.
             capacity = replies.max(MAX_SHORT_REPLY);
             self.memory.allow(capacity + other);
         }
@@ -202,13 +203,13 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Ok(())
     }
 
-    /// The length of which the status is told: an answer may be about less than was asked for.
+    /// Returns the length for which the status is returned. An answer may cover less than the request.
     fn status_length(&self, request: &Request) -> u32 {
         let most = self.chosen.export.preferred_block().max(1).saturating_mul(MAX_STATUS_BLOCKS);
         request.length.min(most)
     }
 
-    /// Whether a request may be tried.
+    /// Checks whether a request is permitted.
     fn check(&self, request: &Request) -> Result<(), Errno> {
         let is_change = matches!(request.kind, command::WRITE | command::WRITE_ZEROES | command::TRIM);
         if request.flags & !command_flag::ALL != 0 {
@@ -229,7 +230,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Err(if writes { error::ENOSPC } else { error::EINVAL })
     }
 
-    /// The first read, and those that have arrived behind it.
+    /// Handles a read, and the reads that have arrived directly after it.
     fn reads(&mut self, first: Request) -> Result<(), End> {
         let mut requests = vec![first];
         let mut total = first.length as usize;
@@ -276,7 +277,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         }
     }
 
-    /// Adds the replies of reads that are within the export, or nothing.
+    /// Adds the replies to reads, which must be within the export. Adds nothing if a read fails.
     fn read(&mut self, requests: &[Request]) -> io::Result<()> {
         let start = self.replies.len();
         for request in requests {
@@ -303,7 +304,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         result
     }
 
-    /// A request that changes something or makes it durable.
+    /// Handles a request that changes data or makes it durable.
     fn change(&mut self, request: Request) {
         let result = match request.kind {
             command::FLUSH => Ok(()),
@@ -339,7 +340,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         }
     }
 
-    /// Which ranges have data.
+    /// Handles a request for the allocation states of ranges.
     fn status(&mut self, request: Request) {
         let answer = match self.check(&request) {
             Ok(()) if !self.chosen.has_allocation || request.length == 0 => Err(error::EINVAL),
@@ -380,10 +381,11 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         self.replies.extend(request.cookie);
     }
 
-    /// The error of a request whose reply is structured, if the client understands such replies.
+    /// Adds an error reply to a request with structured replies. The reply is structured if the client understands
+    /// this.
     fn structured_error(&mut self, request: Request, number: Errno) {
         if self.chosen.is_structured {
-            // Without a text: it would tell the client paths of this machine.
+            // There is no error text, because it would reveal paths on this machine to the client.
             let content = [&number.to_be_bytes()[..], &0u16.to_be_bytes()].concat();
             self.chunk(request, chunk::DONE, chunk::ERROR, &content);
         } else {
@@ -404,7 +406,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         self.replies.extend(length.to_be_bytes());
     }
 
-    /// The number of an error of the export. The first one is noted.
+    /// Returns the error number for an error of the export. Only the first error is logged.
     fn failed(&mut self, what: &str, failed: &io::Error) -> Errno {
         self.failures += 1;
         if self.failures == 1 {

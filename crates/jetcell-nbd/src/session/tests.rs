@@ -15,7 +15,7 @@ use crate::protocol::{
 
 const SIZE: usize = 64 << 10;
 
-/// Memory for a connection without others.
+/// Returns memory for a single connection.
 fn memory() -> ConnectionMemory<'static> {
     static ALL: LazyLock<Memory> = LazyLock::new(|| Memory::new(1 << 30, 1));
     ConnectionMemory::new(&ALL, Duration::from_secs(60))
@@ -26,12 +26,12 @@ fn exports(first: MemoryExport) -> (Arc<MemoryExport>, Exports) {
     (first.clone(), vec![("disk".into(), first), ("other".into(), Arc::new(MemoryExport::new(4096)))])
 }
 
-/// What a client sends.
+/// Data that a client sends.
 #[derive(Clone, Default)]
 struct Talk(Vec<u8>);
 
 impl Talk {
-    /// The handshake with its flags.
+    /// Begins the handshake with its flags.
     fn new() -> Talk {
         Talk(3u32.to_be_bytes().to_vec())
     }
@@ -44,7 +44,7 @@ impl Talk {
         self
     }
 
-    /// With structured replies and the allocation.
+    /// Chooses an export, with structured replies and the allocation context.
     fn chosen() -> Talk {
         let context = [named("disk"), 1u32.to_be_bytes().to_vec(), named(ALLOCATION)].concat();
         Talk::new()
@@ -77,7 +77,7 @@ impl Talk {
         self.request(0, command::READ, offset, length, &[])
     }
 
-    /// What the server says behind its hello.
+    /// Returns the data that the server sends after its greeting.
     fn answers(&self, exports: &Exports) -> (Vec<u8>, End) {
         let mut output = vec![];
         let end = serve(&self.0[..], &mut output, exports, &memory(), || Ok(()), &|_| {});
@@ -89,10 +89,10 @@ fn named(name: &str) -> Vec<u8> {
     [&(name.len() as u32).to_be_bytes()[..], name.as_bytes()].concat()
 }
 
-/// Option, kind and content.
+/// Option, kind and content of a reply.
 type OptionReply = (u32, u32, Vec<u8>);
 
-/// Replies to options, and what follows them.
+/// Returns the replies to options, and the remaining bytes.
 fn option_replies(mut bytes: &[u8]) -> (Vec<OptionReply>, &[u8]) {
     let mut replies = vec![];
     while let Some(rest) = bytes.strip_prefix(&OPTION_REPLY_MAGIC.to_be_bytes()) {
@@ -104,14 +104,14 @@ fn option_replies(mut bytes: &[u8]) -> (Vec<OptionReply>, &[u8]) {
     (replies, bytes)
 }
 
-/// A reply of the transmission: the error of a simple one, or kind and content of a structured one.
+/// A reply to a request: the error of a simple reply, or kind and content of a structured one.
 #[derive(Debug, PartialEq)]
 enum Reply {
     Simple(u32),
     Chunk(u16, Vec<u8>),
 }
 
-/// All replies of a session in which no simple reply has data.
+/// Returns all replies of a session in which simple replies have no data.
 fn replies(bytes: &[u8]) -> Vec<Reply> {
     let (_, mut bytes) = option_replies(bytes);
     let mut replies = vec![];
@@ -271,7 +271,7 @@ fn wrong_requests_get_their_error_and_change_nothing() {
         Reply::Simple(0),
     ];
     assert_eq!(replies(&talk.answers(&exports).0), expected);
-    // A write that is longer than any may be: its data is passed over.
+    // A write that exceeds the maximum length: its data is discarded.
     let long = vec![7; (32 << 20) + 1];
     let talk = Talk::chosen().write(0, 0, &long).read(0, 1);
     assert_eq!(replies(&talk.answers(&exports).0), [Reply::Simple(error::EINVAL), data_of(0, &[0])]);
@@ -352,7 +352,7 @@ fn a_client_that_vanishes_or_sends_garbage_leaves_the_export_as_it_is() {
 fn a_client_that_ends_the_handshake_need_not_wait_for_the_answer() {
     let (_, exports) = exports(MemoryExport::new(SIZE));
     let talk = Talk::new().option(option::ABORT, &[]);
-    // There is space for the hello only.
+    // There is space for the greeting only.
     let mut output = [0; 18];
     assert!(matches!(
         serve(&talk.0[..], &mut output[..], &exports, &memory(), || Ok(()), &|_| {}),
@@ -360,7 +360,7 @@ fn a_client_that_ends_the_handshake_need_not_wait_for_the_answer() {
     ));
 }
 
-/// A connection on which the system gives up.
+/// A connection that the system times out.
 struct TimedOut;
 
 impl Read for TimedOut {
@@ -380,7 +380,7 @@ fn silence_is_a_lost_connection_behind_the_handshake_and_an_unfinished_handshake
 }
 
 proptest! {
-    /// Any bytes behind a good beginning: no panic, and a session ends.
+    /// Sends arbitrary bytes after a valid beginning. The session must end without a panic.
     #[test]
     fn no_bytes_harm_a_session(choice in any::<bool>(), bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let (_, exports) = exports(MemoryExport::new(SIZE));
@@ -388,7 +388,8 @@ proptest! {
         Talk([start.0, bytes].concat()).answers(&exports);
     }
 
-    /// Requests with any fields. Changes stay within the export, and each request gets one reply.
+    /// Sends requests with arbitrary fields. Changes must stay within the export, and each request must get one
+    /// reply.
     #[test]
     fn each_request_gets_one_reply(requests in prop::collection::vec((0u16..64, 0u16..9, 0u64..70_000, 0u32..5_000), 0..40)) {
         let (_, exports) = exports(MemoryExport::new(SIZE));
@@ -405,7 +406,7 @@ proptest! {
     }
 }
 
-/// The debug assertion of the session compares its buffers with the memory that it asked for.
+/// Relies on the debug assertion of the session, which compares its buffers with the memory that it requested.
 #[test]
 fn buffers_never_exceed_what_a_connection_may_use_whatever_the_lengths_of_its_requests() {
     let all = Memory::new(0, 1);

@@ -7,16 +7,16 @@ use crate::{Export, Extent, Read};
 
 const BLOCK: usize = 4096;
 
-/// Blocks of zeros are holes. What was written counts as durable after a flush only.
+/// An export in memory. Blocks of zeros are holes. Writes are considered durable only after a flush.
 pub struct MemoryExport {
     pub content: Mutex<Vec<u8>>,
     pub is_read_only: bool,
-    /// Number of flushes, and whether they fail.
+    /// Number of flushes. `fails_to_flush` makes them fail.
     pub flushes: Mutex<usize>,
     pub fails_to_flush: bool,
-    /// Reads of this byte fail.
+    /// Byte whose reads fail.
     pub unreadable: Option<u64>,
-    /// The sizes of the batches of reads.
+    /// Sizes of the batches of reads.
     pub batches: Mutex<Vec<usize>>,
 }
 

@@ -1,6 +1,6 @@
-//! Counts of the work of histories, to see that it was done.
+//! Counters of the work that histories did. Tests check that all kinds of work occurred.
 
-/// What histories did.
+/// Counters of the work of histories.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Done {
     pub cuts: usize,

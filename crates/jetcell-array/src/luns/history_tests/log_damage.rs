@@ -1,4 +1,4 @@
-//! Damage of the write log after a power cut.
+//! Damages the write log after a power cut.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use crate::geometry::BLOCK;
 use crate::luns::tests::LOG;
 
 impl History {
-    /// Damages one block of the write log, or shortens the log. The volume has everything that was flushed, or does not start. Then the
-    /// log gets its content back.
+    /// Damages one block of the write log, or truncates the log. The volume must then either have all flushed writes
+    /// or refuse to start. Afterwards, the content of the log is restored.
     pub(super) fn damage_log(&mut self) {
         let path = Path::new(LOG);
         let whole = self.disk.contents(path).unwrap();

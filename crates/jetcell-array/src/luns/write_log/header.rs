@@ -1,11 +1,11 @@
-//! The header of a write log: whose log it is, its size, and where its records are.
+//! Header of a write log: the array to which it belongs, its size, and the location of its records.
 //!
 //! ```text
 //! offset  bytes
 //!      0      8  "JETNVLG2"
 //!      8      8  checksum (XXH3) of the block from byte 16 to its end
 //!     16     16  array
-//!     32      8  consistency point after which the log was made
+//!     32      8  consistency point after which the log was created
 //!     40      8  bytes of the log
 //!     48      8  blocks of each shadow area
 //!     56      8  the last consistency point that a record follows; 0: no record was written, or an earlier version wrote it
@@ -14,8 +14,9 @@
 //!
 //! All numbers are in the first sector of the block. A power cut therefore leaves the old header or the new one.
 //!
-//! Logs of earlier versions have the magic "JETNVLOG" and end after the consistency point: the log has the size of the file, records
-//! begin after the first block, and there are neither shadow areas nor a copy of the header. Such logs are only read.
+//! Logs of earlier versions have the magic "JETNVLOG", and their header ends after the consistency point. Such a log
+//! has the size of its file, its records begin after the first block, and there are neither shadow areas nor a copy
+//! of the header. Such logs are only read.
 
 use twox_hash::XxHash3_64;
 
@@ -24,30 +25,31 @@ use crate::geometry::BLOCK;
 
 const MAGIC: [u8; 8] = *b"JETNVLG2";
 const MAGIC_WITHOUT_SIZE: [u8; 8] = *b"JETNVLOG";
-/// Start of the bytes that the checksum covers.
+/// Offset at which the checksummed bytes start.
 const CHECKED: usize = 16;
-/// Minimum size of a log.
+/// Minimum size of a log in bytes.
 pub(in crate::luns) const MIN_BYTES: u64 = 1 << 20;
-/// A shadow area has this part of the log, up to the maximum size of a record.
+/// Ratio of the size of the log to the size of a shadow area. A shadow area is at most as large as the largest
+/// record.
 const SHADOW_PART: u64 = 16;
 
-/// Size of a log, and the places in it.
+/// Size of a log, and the offsets of its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LogGeometry {
     bytes: u64,
-    /// 0: a log of an earlier version, without shadows.
+    /// Number of blocks in each shadow area. 0 if an earlier version created the log, which then has no shadows.
     shadow_blocks: u64,
 }
 
 impl LogGeometry {
-    /// A new log of this size, rounded down to whole blocks.
+    /// Returns the geometry of a new log of this size, which is rounded down to whole blocks.
     pub fn for_size(bytes: u64) -> LogGeometry {
         let blocks = bytes / BLOCK as u64;
         let shadow_blocks = (blocks / SHADOW_PART).min(MAX_RECORD_BLOCKS as u64);
         LogGeometry { bytes: blocks * BLOCK as u64, shadow_blocks }
     }
 
-    /// A log of an earlier version in a file of this size.
+    /// Returns the geometry of a log of an earlier version in a file of this size.
     pub fn without_shadows(bytes: u64) -> LogGeometry {
         LogGeometry { bytes: bytes / BLOCK as u64 * BLOCK as u64, shadow_blocks: 0 }
     }
@@ -60,50 +62,50 @@ impl LogGeometry {
         self.shadow_blocks > 0
     }
 
-    /// Maximum number of blocks in a record. No record is added to a log without shadows.
+    /// Returns the maximum number of blocks in a record. No record is added to a log without shadows.
     pub fn record_blocks(&self) -> u64 {
         self.shadow_blocks
     }
 
-    /// Where the shadow of a record begins. Records alternate between two areas.
+    /// Returns the offset of the shadow of a record. Records alternate between two areas.
     pub fn shadow(&self, number: u64) -> u64 {
         (1 + number % 2 * self.shadow_blocks) * BLOCK as u64
     }
 
-    /// Where the shadow of a record must end.
+    /// Returns the offset at which the shadow of a record must end.
     pub fn shadow_end(&self, number: u64) -> u64 {
         self.shadow(number) + self.shadow_blocks * BLOCK as u64
     }
 
-    /// Where the first record begins.
+    /// Returns the offset of the first record.
     pub fn records_start(&self) -> u64 {
         (1 + 2 * self.shadow_blocks) * BLOCK as u64
     }
 
-    /// Where the last record must end.
+    /// Returns the offset at which the last record must end.
     pub fn records_end(&self) -> u64 {
         if self.has_shadows() { header_copy(self.bytes) } else { self.bytes }
     }
 }
 
-/// Where a log of this size has the copy of its header: in its last block.
+/// Returns the offset of the copy of the header in a log of this size: its last block.
 pub(super) fn header_copy(bytes: u64) -> u64 {
     (bytes / BLOCK as u64).saturating_sub(1) * BLOCK as u64
 }
 
-/// The header of a log.
+/// Header of a write log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LogHeader {
     pub array: u128,
     pub made: u64,
-    /// The last consistency point that a record follows. 0: unknown, or none.
+    /// Last consistency point that a record follows. 0 if no record follows one, or if it is unknown.
     pub used: u64,
-    /// `None`: a log of an earlier version.
+    /// Geometry of the log. `None` for a log of an earlier version.
     pub geometry: Option<LogGeometry>,
 }
 
 impl LogHeader {
-    /// Fills a block with the header of a log that has a geometry.
+    /// Fills a block with the header of a log. The header must have a geometry.
     pub fn encode(&self, block: &mut [u8]) {
         block.fill(0);
         block[..8].copy_from_slice(&MAGIC);
@@ -117,7 +119,7 @@ impl LogHeader {
         block[8..16].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// `None` if the block is not the header of a log, or says something impossible.
+    /// Decodes a header. Returns `None` if the block is not the header of a log, or has impossible values.
     pub fn decode(block: &[u8]) -> Option<LogHeader> {
         let number = |at: usize| Some(u64::from_le_bytes(block.get(at..at + 8)?.try_into().ok()?));
         if number(8)? != XxHash3_64::oneshot(block.get(CHECKED..)?) {
@@ -143,7 +145,7 @@ fn is_magic(block: &[u8], magic: [u8; 8]) -> bool {
     block.starts_with(&magic)
 }
 
-/// Whether a block is the header of any log, or one that is damaged.
+/// Returns true if a block is the header of any log, even if it is damaged.
 pub(super) fn begins_as_header(block: &[u8]) -> bool {
     is_magic(block, MAGIC) || is_magic(block, MAGIC_WITHOUT_SIZE)
 }

@@ -1,22 +1,23 @@
-//! The write log: a small file on a fast device, where writes are durable before the next consistency point.
+//! The write log: a small file on a fast device. It makes writes durable before the next consistency point.
 //!
 //! ```text
-//! block 0      header: array, size of the log, and the consistency point after which the log was made
+//! block 0      header: array, size of the log, and the consistency point after which the log was created
 //! 2 areas      shadows of the last two records
-//! until the    records: a header of whole blocks, then the blocks of data. Each record is written and synced by itself,
+//! until the    records: a header of whole blocks, then the blocks of data. Each record is written and synced separately,
 //! last block   together with its shadow
 //! last block   copy of the header
 //! ```
 //!
-//! Records belong to one consistency point. After the next one, the log starts again from its beginning, and older records that remain in
-//! the file are ignored.
+//! All records belong to one consistency point. After the next consistency point, the log restarts at its beginning,
+//! and older records that remain in the file are ignored.
 //!
-//! The shadow of a record is a whole copy. Records with even numbers and records with odd numbers have an area each, therefore the shadow
-//! of the last durable record is intact while the next record is being written. Damage of one copy loses nothing, and a shadow with a
-//! higher number than the last record shows that records are lost.
+//! The shadow of a record is a complete copy. Records with even and odd numbers have separate shadow areas. The
+//! shadow of the last durable record is therefore intact while the next record is being written. Damage to one copy
+//! loses nothing, and a shadow with a higher number than the last record shows that records are lost.
 //!
-//! After the first record of each consistency point, both headers get the number of the point, one after the other. Only then the record
-//! is acknowledged. A log without records, whose header has the number of the present point, is therefore damaged.
+//! After the first record of each consistency point, the number of the consistency point is written to both headers,
+//! one after the other. The record is acknowledged only after that. Therefore, a log without records is damaged if
+//! its header has the number of the current consistency point.
 
 mod header;
 mod record;
@@ -37,40 +38,41 @@ use crate::geometry::BLOCK;
 pub(super) use self::header::MIN_BYTES;
 pub(super) use self::record::Entry;
 
-/// Bytes that are cleared at a time.
+/// Number of bytes that are cleared at a time.
 const CLEAR_BYTES: u64 = 1 << 20;
 
 pub(super) struct WriteLog {
     file: Arc<dyn File>,
     array: u128,
     geometry: LogGeometry,
-    /// Where the next record goes.
+    /// Offset of the next record.
     at: u64,
-    /// The consistency point that the records follow, and the number of the next one.
+    /// Consistency point that the records follow. `number` is the number of the next record.
     point: u64,
     number: u64,
-    /// The consistency point after which the log was made.
+    /// Consistency point after which the log was created.
     made: u64,
-    /// The last consistency point that a record follows, as the headers have it.
+    /// Last consistency point that a record follows, according to the headers.
     used: u64,
-    /// Headers that must be written again, after replay.
+    /// Offsets of damaged headers, which are rewritten after replay.
     damaged_headers: Vec<u64>,
-    /// The last record, for its memory.
+    /// Buffer for records, which is reused.
     buffer: IoBuffer,
 }
 
-/// What a volume knows of its log.
+/// Properties that the catalogue of a volume stores about its log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LogIdentity {
     pub array: u128,
-    /// The consistency point after which the log was made.
+    /// Consistency point after which the log was created.
     pub made: u64,
-    /// Bytes of the log. 0: the volume is from an earlier version, which did not store the size.
+    /// Size of the log in bytes. 0 if the volume is from an earlier version, which did not store the size.
     pub bytes: u64,
 }
 
 impl LogIdentity {
-    /// The places in a log with this header, in a file of `file_bytes`. `None` if it is not the log of the volume.
+    /// Returns the geometry of a log with this header in a file of `file_bytes`. Returns `None` if it is not the log
+    /// of the volume.
     fn geometry_of(&self, header: LogHeader, file_bytes: u64) -> Option<LogGeometry> {
         let is_same = header.array == self.array && header.made == self.made;
         let geometry = match header.geometry {
@@ -82,21 +84,22 @@ impl LogIdentity {
     }
 }
 
-/// Whether a file has the copy of a header of the same array where a log of this size has it.
+/// Returns true if a file has a copy of a header of the same array at an offset where a log of this size has its
+/// copy.
 fn has_copy_of_header(file: &dyn File, file_bytes: u64, identity: LogIdentity) -> bool {
     let mut block = IoBuffer::zeroed(BLOCK);
     let mut is_header_at = |offset| {
         file.read_at(offset, &mut block, IoReason::LogRead).is_ok()
             && LogHeader::decode(&block).is_some_and(|header| header.array == identity.array)
     };
-    // The log may have been made larger: then it has its copy where it ended before.
+    // If the log was enlarged, the copy is at the end of its previous size.
     [identity.bytes, file_bytes]
         .into_iter()
         .any(|bytes| bytes >= MIN_BYTES && is_header_at(header_copy(bytes)))
 }
 
 impl WriteLog {
-    /// Makes the file, or makes it a log of this volume, without records.
+    /// Creates an empty log for this volume. The file is created if it does not exist.
     pub fn create(vfs: &dyn Vfs, path: &Path, identity: LogIdentity) -> Result<WriteLog> {
         let failed = |action| move |error| ArrayError::io(path, action, 0, error);
         let LogIdentity { array, made, bytes } = identity;
@@ -109,7 +112,7 @@ impl WriteLog {
         let file = vfs.open(path, mode).map_err(failed("making the write log"))?;
         let found = file.len().map_err(failed("asking for the length"))?;
         let mut block = IoBuffer::zeroed(BLOCK);
-        // The file may have been shortened to less than a block.
+        // The file may have been truncated to less than a block.
         let first = &mut block[..found.min(BLOCK as u64) as usize];
         if !first.is_empty() {
             file.read_at(0, first, IoReason::LogRead).map_err(failed("reading"))?;
@@ -130,8 +133,9 @@ impl WriteLog {
         Ok(log)
     }
 
-    /// Makes the log of a volume that had one, without records. A file that is there keeps its size if the volume had no larger log. A
-    /// volume from an earlier version, whose file is missing or too small, gets a log of `default_bytes`.
+    /// Creates a new, empty log for a volume that already had one. An existing file keeps its size, unless the
+    /// previous log was larger. If the volume is from an earlier version and its file is missing or too small, the
+    /// log gets `default_bytes`.
     pub fn create_again(
         vfs: &dyn Vfs,
         path: &Path,
@@ -146,7 +150,7 @@ impl WriteLog {
         WriteLog::create(vfs, path, LogIdentity { bytes, ..identity })
     }
 
-    /// Removes all records, also those of states that no catalogue describes any more.
+    /// Removes all records, including records of states that no catalogue describes any more.
     pub fn clear(&mut self) -> Result<()> {
         let zeros = IoBuffer::zeroed(CLEAR_BYTES as usize);
         let end = self.geometry.records_end();
@@ -160,10 +164,10 @@ impl WriteLog {
         self.header_offsets().into_iter().try_for_each(|offset| self.write_header(offset))
     }
 
-    /// Opens the log of a volume, to replay it.
+    /// Opens the log of a volume for replay.
     ///
     /// # Errors
-    /// The file is not there, is another log, or is shorter than the log.
+    /// The file does not exist, is another log, or is shorter than the log.
     pub fn open(vfs: &dyn Vfs, path: &Path, identity: LogIdentity) -> Result<WriteLog> {
         let failed = |action| move |error| ArrayError::io(path, action, 0, error);
         if !vfs.exists(path).map_err(failed("looking for the write log"))? {
@@ -195,18 +199,20 @@ impl WriteLog {
         Ok(WriteLog { used, damaged_headers: damaged, ..log })
     }
 
-    /// Where the headers are, in the order in which they are written.
+    /// Returns the offsets of the headers, in the order in which they are written.
     fn header_offsets(&self) -> [u64; 2] {
         [header_copy(self.geometry.bytes()), 0]
     }
 
-    /// Writes the headers again that were damaged when the log was opened. An error is ignored, because another header is intact.
+    /// Rewrites the headers that were damaged when the log was opened. Errors are ignored, because another header is
+    /// intact.
     fn repair_headers(&mut self) {
         let damaged = std::mem::take(&mut self.damaged_headers);
         let _ = damaged.into_iter().try_for_each(|offset| self.write_header(offset));
     }
 
-    /// Stores durably that records follow the present consistency point. One after the other: at least one header is always intact.
+    /// Durably marks the log as having records for the current consistency point. The headers are written one after
+    /// the other, so at least one of them is always intact.
     ///
     /// # Errors
     /// Neither of the headers could be written.
@@ -244,28 +250,29 @@ impl WriteLog {
         }
     }
 
-    /// Bytes of the whole log.
+    /// Returns the size of the log in bytes.
     pub fn bytes(&self) -> u64 {
         self.geometry.bytes()
     }
 
-    /// Maximum number of blocks of data in an entry.
+    /// Returns the maximum number of data blocks in an entry.
     pub fn max_entry_blocks(&self) -> u64 {
         data_blocks_in(self.geometry.record_blocks())
     }
 
-    /// Whether an earlier version made the log. It is only read, and must be made again before records are appended.
+    /// Returns true if an earlier version created the log. Such a log is only read, and must be replaced before
+    /// records are appended.
     pub fn is_from_earlier_version(&self) -> bool {
         !self.geometry.has_shadows()
     }
 
-    /// Starts again: records follow this consistency point from now on.
+    /// Restarts the log for records that follow this consistency point.
     pub fn restart(&mut self, point: u64) {
         (self.at, self.point, self.number) = (self.geometry.records_start(), point, 0);
     }
 
-    /// Makes entries durable. Returns false, and does nothing, if they do not fit. After an error, nothing fits until
-    /// [`WriteLog::restart`].
+    /// Makes entries durable. Returns false without doing anything if they do not fit. After an error, no entries fit
+    /// until [`WriteLog::restart`] is called.
     pub fn append(&mut self, entries: &[Entry]) -> Result<bool> {
         let Some(records) = RecordEntries::distribute(entries, self.geometry.record_blocks()) else {
             return Ok(false);
@@ -280,11 +287,11 @@ impl WriteLog {
             }
             self.buffer.resize(record.bytes());
             record.encode(self.array, self.point, self.number, &mut self.buffer);
-            // One by one: no record is in the log while an earlier one is not.
+            // Records are written in order: a record is durable only if all earlier records are.
             let written =
                 self.write_durably(self.geometry.shadow(self.number)).and_then(|()| self.mark_used());
             if written.is_err() {
-                // A part of the record may be in the file, and no other record with its number may follow.
+                // A part of the record may be in the file, so no other record may be written with its number.
                 self.at = self.geometry.records_end();
             }
             written?;
@@ -294,7 +301,7 @@ impl WriteLog {
         Ok(true)
     }
 
-    /// Writes the record in the buffer to its place and to its shadow, and syncs both.
+    /// Writes the record in the buffer to its location and to its shadow, and syncs both.
     fn write_durably(&self, shadow: u64) -> Result<()> {
         for offset in [self.at, shadow] {
             let failed = |error| ArrayError::io(self.file.path(), "writing", offset, error);

@@ -1,4 +1,4 @@
-//! A record of the write log: the entries of one flush, or of a part of it.
+//! Record of the write log: the entries of one flush, or a part of them.
 //!
 //! ```text
 //! offset  bytes
@@ -9,7 +9,7 @@
 //!     40      8  number of the record, from 0 after each consistency point
 //!     48      8  blocks of data (lower half), entries (upper half)
 //!     56         entries: kind (4), LUN (4), first block (8), blocks (8)
-//!                data, from the next whole block on
+//!                data, starting at the next block boundary
 //! ```
 
 use jetcell_vfs::IoBuffer;
@@ -20,22 +20,22 @@ use crate::luns::catalogue::LunId;
 use crate::shared_block::SharedBlock;
 
 const MAGIC: [u8; 8] = *b"JETWRITE";
-/// Bytes of a record before its entries.
+/// Size of a record in bytes, without entries and data.
 const HEAD: usize = 56;
-/// Bytes of an entry.
+/// Size of an entry in bytes.
 const ENTRY: usize = 24;
-/// Maximum number of entries in a record, and of its blocks of data.
+/// Maximum number of entries in a record, and maximum number of its data blocks.
 const MAX_BLOCKS: usize = 1024;
 /// Maximum number of blocks in a record.
 pub(super) const MAX_RECORD_BLOCKS: usize = MAX_BLOCKS + header_blocks(MAX_BLOCKS);
 
-/// Consecutive blocks of a LUN.
+/// A write or deallocation of consecutive blocks of a LUN.
 #[derive(Clone, Debug)]
 pub(in crate::luns) struct Entry {
     pub lun: LunId,
     pub first: u64,
     pub count: u64,
-    /// `None`: they were given up.
+    /// Content of the blocks. `None` if they were deallocated.
     pub data: Option<Vec<SharedBlock>>,
 }
 
@@ -56,17 +56,17 @@ impl PartialEq for Entry {
     }
 }
 
-/// Blocks of the header of a record.
+/// Returns the number of blocks in the header of a record.
 const fn header_blocks(entries: usize) -> usize {
     (HEAD + entries * ENTRY).div_ceil(BLOCK)
 }
 
-/// Maximum number of blocks of data in a record that has one entry and this number of blocks.
+/// Returns the maximum number of data blocks in a record with one entry and this total number of blocks.
 pub(super) fn data_blocks_in(record_blocks: u64) -> u64 {
     record_blocks.saturating_sub(header_blocks(1) as u64)
 }
 
-/// Entries that become one record.
+/// Entries that are written as one record.
 #[derive(Default)]
 pub(super) struct RecordEntries<'a> {
     entries: Vec<&'a Entry>,
@@ -74,7 +74,8 @@ pub(super) struct RecordEntries<'a> {
 }
 
 impl<'a> RecordEntries<'a> {
-    /// Distributes entries to records of at most this number of blocks. `None` if an entry is too large for a record.
+    /// Distributes entries over records of at most this many blocks. Returns `None` if an entry is too large for a
+    /// record.
     pub fn distribute(entries: &'a [Entry], record_blocks: u64) -> Option<Vec<RecordEntries<'a>>> {
         let most =
             usize::try_from(record_blocks).map_or(MAX_RECORD_BLOCKS, |most| most.min(MAX_RECORD_BLOCKS));
@@ -94,7 +95,7 @@ impl<'a> RecordEntries<'a> {
         Some(records)
     }
 
-    /// Bytes of the record.
+    /// Returns the size of the record in bytes.
     pub fn bytes(&self) -> usize {
         (header_blocks(self.entries.len()) + self.data_blocks) * BLOCK
     }
@@ -126,12 +127,12 @@ impl<'a> RecordEntries<'a> {
     }
 }
 
-/// A buffer for records of up to this number of bytes. Pages that are never written take no memory.
+/// Allocates a buffer for records of up to this many bytes. Pages that are never written use no memory.
 pub(super) fn buffer_for(bytes: usize) -> IoBuffer {
     IoBuffer::zeroed(bytes.max(MAX_RECORD_BLOCKS * BLOCK))
 }
 
-/// The numbers at the beginning of a record. They may be damaged until the whole record was decoded.
+/// Numbers at the beginning of a record. They may be damaged until the whole record has been decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordHead {
     pub point: u64,
@@ -141,7 +142,8 @@ pub(super) struct RecordHead {
 }
 
 impl RecordHead {
-    /// `None` if the bytes do not begin as a record of this array.
+    /// Decodes the beginning of a record. Returns `None` if the bytes are not the beginning of a record of this
+    /// array.
     pub fn decode(bytes: &[u8], array: u128) -> Option<RecordHead> {
         if bytes.get(..8)? != MAGIC || bytes.get(16..32)? != array.to_le_bytes() {
             return None;
@@ -151,13 +153,14 @@ impl RecordHead {
         Some(RecordHead { point, number, entries, data_blocks })
     }
 
-    /// Bytes of the record. `None` if no record has these numbers of entries and blocks.
+    /// Returns the size of the record in bytes, or `None` if no record can have these numbers of entries and blocks.
     pub fn bytes(&self) -> Option<usize> {
         let is_possible = self.entries <= MAX_BLOCKS && self.data_blocks <= MAX_BLOCKS;
         is_possible.then(|| (header_blocks(self.entries) + self.data_blocks) * BLOCK)
     }
 
-    /// The entries of a record, which has [`RecordHead::bytes`]. `None` if it is damaged.
+    /// Returns the entries of a record, whose length must be [`RecordHead::bytes`]. Returns `None` if the record is
+    /// damaged.
     pub fn entries(&self, record: &[u8]) -> Option<Vec<Entry>> {
         if number_at(record, 8)? != XxHash3_64::oneshot(record.get(16..)?) {
             return None;

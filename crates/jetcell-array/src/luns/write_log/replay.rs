@@ -1,4 +1,5 @@
-//! Replay: finds all records that follow a consistency point, and tells the end of the log from damage.
+//! Replay of the log: finds all records that follow a consistency point, and distinguishes the end of the log from
+//! damage.
 
 use jetcell_vfs::{IoBuffer, IoReason};
 
@@ -7,27 +8,28 @@ use super::record::{Entry, RecordHead};
 use crate::error::{ArrayError, Result, WriteLogError};
 use crate::geometry::BLOCK;
 
-/// A whole record in the log.
+/// A complete record in the log.
 struct Record {
     number: u64,
     entries: Vec<Entry>,
     bytes: u64,
 }
 
-/// The content of a place in the log.
+/// Content of a location in the log.
 enum RecordPlace {
     Whole(Record),
-    /// A record of this consistency point begins here, and reaches past the end of the area that it is in.
+    /// A record of this consistency point begins here, but extends past the end of its area.
     Cut {
         number: u64,
     },
-    /// No whole record of this consistency point.
+    /// There is no complete record of this consistency point.
     Empty,
     Unreadable(ArrayError),
 }
 
 impl WriteLog {
-    /// All entries that follow a consistency point. No record can be appended until [`WriteLog::restart`].
+    /// Returns all entries that follow a consistency point. No record can be appended until [`WriteLog::restart`] is
+    /// called.
     ///
     /// # Errors
     /// The file cannot be read, or acknowledged records are lost.
@@ -42,12 +44,12 @@ impl WriteLog {
         }
         self.refuse_lost_records()?;
         self.repair_headers();
-        // The place after the last record may hold a torn one. A consistency point follows each replay.
+        // There may be a torn record after the last one. Each replay is followed by a consistency point.
         self.at = self.geometry.records_end();
         Ok(entries)
     }
 
-    /// The record with the next number: from its place, or from its shadow.
+    /// Returns the record with the next number, from its location or from its shadow.
     fn next_record(&self) -> Result<Option<Record>> {
         let end = self.geometry.records_end();
         let place = match self.record_at(self.at, end) {
@@ -55,26 +57,28 @@ impl WriteLog {
             place => place,
         };
         let shadow = match self.shadow(self.number) {
-            // The record had room at its place.
+            // The record must have fitted at its location.
             RecordPlace::Whole(shadow) if shadow.number == self.number && self.at + shadow.bytes <= end => {
                 return Ok(Some(shadow));
             }
             shadow => shadow,
         };
         match (place, shadow) {
-            // Each record was written where it had room. A power cut does not lengthen it: its first bytes are in one sector.
+            // Each record is written only where it fits. A power cut cannot make it longer, because its first bytes
+            // are in one sector.
             (RecordPlace::Cut { number }, _) if number == self.number => Err(self.damaged()),
-            // With one readable copy, the other one is not needed. With none, the record may be lost.
+            // If one copy is readable, the other one is not needed. If none is readable, the record may be lost.
             (RecordPlace::Unreadable(error), RecordPlace::Unreadable(_)) => Err(error),
             (RecordPlace::Unreadable(error), _) if !self.geometry.has_shadows() => Err(error),
             _ => Ok(None),
         }
     }
 
-    /// Each record was durable before the next one was written, and each shadow was written with its record. Therefore a record or a
-    /// shadow with a higher number means that records are lost.
+    /// Fails if records were lost. Each record was durable before the next one was written, and each shadow was
+    /// written together with its record. Therefore, a record or a shadow with a higher number shows that records are
+    /// lost.
     fn refuse_lost_records(&self) -> Result<()> {
-        // The headers get the number of a consistency point after its first record is durable.
+        // The headers receive the number of a consistency point only after its first record is durable.
         if self.number == 0 && self.used == self.point {
             return Err(self.damaged());
         }
@@ -90,7 +94,7 @@ impl WriteLog {
         for at in (self.at..end).step_by(BLOCK) {
             match self.record_at(at, end) {
                 RecordPlace::Whole(record) if record.number >= self.number => return Err(self.damaged()),
-                // The shadows alone show that no record is lost.
+                // Both shadows are readable, and show that no record is lost.
                 RecordPlace::Unreadable(error) if !has_both_shadows => return Err(error),
                 _ => {}
             }
@@ -118,7 +122,7 @@ impl WriteLog {
         Err(WriteLogError::NewerThanCatalogue { path, newer: newest, point }.into())
     }
 
-    /// The shadow in the area of records with this number.
+    /// Returns the shadow in the area for records with this number.
     fn shadow(&self, number: u64) -> RecordPlace {
         if !self.geometry.has_shadows() {
             return RecordPlace::Empty;
@@ -129,7 +133,8 @@ impl WriteLog {
         }
     }
 
-    /// The record at a place, in an area that ends at `end`, if it belongs to the present consistency point.
+    /// Returns the record at a location, if it belongs to the current consistency point. The area of the record ends
+    /// at `end`.
     fn record_at(&self, at: u64, end: u64) -> RecordPlace {
         self.try_record_at(at, end).unwrap_or_else(RecordPlace::Unreadable)
     }
@@ -147,7 +152,8 @@ impl WriteLog {
             return Ok(RecordPlace::Cut { number: head.number });
         }
         let record = self.read(at, bytes)?;
-        // Both reads must agree, or the entries would be taken from other places than those that the checksum covers.
+        // Both reads must agree. Otherwise, the entries could be taken from different offsets than those that the
+        // checksum covers.
         let is_same = RecordHead::decode(&record, self.array) == Some(head);
         Ok(match head.entries(&record).filter(|_| is_same) {
             Some(entries) => RecordPlace::Whole(Record { number: head.number, entries, bytes: bytes as u64 }),

@@ -34,7 +34,7 @@ fn open(vfs: &dyn Vfs) -> WriteLog {
     WriteLog::open(vfs, path(), IDENTITY).unwrap()
 }
 
-/// The seeds of the entries that a replay finds.
+/// Returns the seeds of the entries that a replay finds.
 fn replayed(vfs: &dyn Vfs) -> Result<Vec<u64>> {
     let found = WriteLog::open(vfs, path(), IDENTITY)?.replay(POINT)?;
     Ok(found.iter().step_by(2).map(|entry| entry.first).collect())
@@ -62,7 +62,7 @@ fn entries_are_replayed_after_their_consistency_point_only() {
     assert_eq!(open(&disk).replay(13).unwrap(), []);
     let newer = refused(open(&disk).replay(11));
     assert_eq!(newer, WriteLogError::NewerThanCatalogue { path: PATH.into(), newer: 12, point: 11 });
-    // The log starts again, and older records after the new ones are ignored.
+    // The log restarts, and older records after the new ones are ignored.
     written.restart(13);
     assert!(written.append(&entries(3, 1)).unwrap());
     assert_eq!(open(&disk).replay(13).unwrap(), entries(3, 1));
@@ -102,7 +102,7 @@ fn a_flush_that_is_larger_than_a_record_is_in_several() {
     assert_eq!(open(&disk).replay(POINT).unwrap(), many);
 }
 
-/// Records with seeds from 1 on, and where each of them begins.
+/// Writes records with seeds starting at 1. Returns their offsets.
 fn records(disk: &SimVfs, count: u64) -> Vec<u64> {
     let mut log = log(disk);
     (1..=count)
@@ -125,7 +125,7 @@ fn damage_of_any_one_block_loses_no_record_and_is_reported_where_it_cannot_be_re
             damaged.corrupt(path(), block * BLOCK as u64 + within, &[0xA5; 512]).unwrap();
             match replayed(&damaged) {
                 Ok(found) => assert_eq!(found, all, "block {block}"),
-                // Records before the last two have no shadow any more.
+                // Only the last two records have a shadow.
                 Err(error) => {
                     assert!(is_damage(&error), "{error}");
                     let at = block * BLOCK as u64;
@@ -136,7 +136,7 @@ fn damage_of_any_one_block_loses_no_record_and_is_reported_where_it_cannot_be_re
     }
 }
 
-/// A disk whose files have bytes that cannot be read.
+/// A disk with a range of bytes that cannot be read.
 struct BadBytes {
     disk: SimVfs,
     bad: Range<u64>,
@@ -220,7 +220,7 @@ fn a_shortened_file_is_refused_whatever_its_length() {
         let (found, expected) = (length as u64, MIN_BYTES);
         assert_eq!(error, WriteLogError::Shortened { path: PATH.into(), found, expected });
     }
-    // With zeros instead of its end, the shadows show what is lost.
+    // If the end of the log is replaced by zeros, the shadows show whether records are lost.
     let shadows_end = LogGeometry::for_size(MIN_BYTES).records_start() as usize;
     for length in (shadows_end..whole.len()).step_by(BLOCK) {
         let mut padded = whole[..length].to_vec();
@@ -232,8 +232,8 @@ fn a_shortened_file_is_refused_whatever_its_length() {
     }
 }
 
-/// The power fails at any operation of an append, and then one block of the log is damaged: no acknowledged record is lost silently, and
-/// the last one never.
+/// Cuts the power at each operation of an append, and then damages one block of the log. No acknowledged record may
+/// be lost silently, and the last one may not be lost at all.
 #[test]
 fn a_power_cut_and_one_damaged_block_lose_no_acknowledged_record() {
     let mut recovered = 0;
@@ -284,7 +284,7 @@ fn a_log_with_one_damaged_header_is_still_taken_for_a_log() {
         disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
         let again = WriteLog::create_again(&disk, path(), 64 << 20, IDENTITY).unwrap();
         assert_eq!(again.bytes(), MIN_BYTES);
-        // Opening alone changes nothing. Replay writes the copy again.
+        // Opening a log does not change it. Replay rewrites the damaged copy.
         disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
         let before = disk.contents(path()).unwrap();
         open(&disk);
@@ -319,8 +319,8 @@ fn other_files_and_logs_of_others_are_refused() {
     assert_eq!(disk.contents(path()).unwrap().len(), before.len(), "a file of others keeps its length");
 }
 
-/// Blanks everything except headers, cuts the log and lengthens it again: the log is refused each time, also at the next start, and starts
-/// after it was made again.
+/// Clears everything except for some headers. The log must be refused as damaged each time, and must start after it
+/// was created again.
 #[test]
 fn a_used_log_without_records_is_refused_as_damaged() {
     let disk = SimVfs::new();
@@ -341,7 +341,7 @@ fn a_used_log_without_records_is_refused_as_damaged() {
             assert!(is_damage(&error), "{kept:?}: {error}");
         }
         assert_eq!(blank.contents(path()).unwrap(), blanked, "a refused log is not changed");
-        // At the next consistency point, which the catalogue has, the log is empty.
+        // For the next consistency point, if the catalogue has it, the log is empty.
         assert_eq!(open(&blank).replay(POINT + 1).unwrap(), []);
         WriteLog::create_again(&blank, path(), MIN_BYTES, IDENTITY).unwrap();
         assert!(replayed(&blank).unwrap().is_empty());
@@ -365,7 +365,8 @@ fn a_log_whose_headers_have_no_consistency_point_is_replayed() {
     assert_eq!(open(&disk).replay(POINT + 1).unwrap(), []);
 }
 
-/// The power fails at any operation of the first append: the log opens, with the record if it was acknowledged.
+/// Cuts the power at each operation of the first append. The log must open, and must have the record if it was
+/// acknowledged.
 #[test]
 fn a_power_cut_in_the_first_append_leaves_a_log_that_opens() {
     for operations in 0..9 {
