@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use system_tests::lying_disk::{Verdicts, can_mount, judge};
 
 /// Minimum number of seeds, which covers every disk at least once.
-const FEWEST: u64 = 14;
-const MOST: u64 = 60;
+const MIN_SEEDS: u64 = 14;
+const MAX_SEEDS: u64 = 60;
 const TIME: Duration = Duration::from_secs(20);
 
 #[test]
@@ -21,7 +21,7 @@ fn honest_disks_are_acquitted_and_liars_convicted_through_the_kernel() {
         return;
     }
     let (begun, mut all) = (Instant::now(), Verdicts::default());
-    for seed in (0..MOST).take_while(|seed| *seed < FEWEST || begun.elapsed() < TIME) {
+    for seed in (0..MAX_SEEDS).take_while(|seed| *seed < MIN_SEEDS || begun.elapsed() < TIME) {
         match std::panic::catch_unwind(|| judge(seed)) {
             Ok(verdicts) => all += verdicts.unwrap(),
             Err(cause) => {

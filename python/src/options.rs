@@ -9,7 +9,7 @@ use crate::errors::Failure;
 
 /// Maximum row limit in bytes. Offsets in Arrow arrays have 31 bits, and UTF-8 may need 1.5 times as many bytes as
 /// UTF-16.
-const MOST_ROW_LIMIT: usize = 512 << 20;
+const MAX_ROW_LIMIT: usize = 512 << 20;
 
 /// Handling of unreadable data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,8 +78,8 @@ impl RowArguments<'_, '_> {
     /// Parses the options. `default` is the choice for the database.
     pub fn options(self, default: Damage) -> PyResult<RowOptions> {
         let row_limit = self.row_limit.unwrap_or(ROW_LIMIT);
-        if row_limit > MOST_ROW_LIMIT {
-            let what = format!("row_limit={row_limit} is above {MOST_ROW_LIMIT}");
+        if row_limit > MAX_ROW_LIMIT {
+            let what = format!("row_limit={row_limit} is above {MAX_ROW_LIMIT}");
             return Err(Failure::argument(what).into());
         }
         let times = match (self.since, self.before) {

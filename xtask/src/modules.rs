@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::source::{NamedPath, SourceFile, attributes, is_test_only, paths_in};
 
 /// Maximum number of steps when re-exports are followed.
-const MOST_STEPS: usize = 32;
+const MAX_STEPS: usize = 32;
 
 /// One module: a file, or a module within a file.
 pub struct Module {
@@ -89,7 +89,7 @@ impl ModuleTree {
         let mut imports = BTreeSet::new();
         for (from, module) in self.modules.iter().enumerate() {
             for path in &module.paths {
-                if let Some(to) = self.resolve(from, &path.segments, MOST_STEPS)
+                if let Some(to) = self.resolve(from, &path.segments, MAX_STEPS)
                     && self.modules[to].file != module.file
                 {
                     imports.insert(Import { from, to });

@@ -24,7 +24,7 @@ use crate::tree_shape::TreeShape;
 use crate::{locate, pages, space};
 
 /// Minimum page size of the format in bytes.
-const SMALLEST_PAGE: u64 = 2048;
+const MIN_PAGE: u64 = 2048;
 
 /// Result of a check.
 #[derive(Clone, Debug, Serialize)]
@@ -79,7 +79,7 @@ impl CheckReport {
 /// includes a set of keys, and the owner and use of each page. Buffers for the pages that are being read are not
 /// included.
 pub fn memory_of_check(database_len: u64) -> u64 {
-    KeyFilter::bytes(database_len) + PageMap::most_bytes(database_len / SMALLEST_PAGE)
+    KeyFilter::bytes(database_len) + PageMap::most_bytes(database_len / MIN_PAGE)
 }
 
 /// Checks one database file.
@@ -126,7 +126,7 @@ pub(crate) fn examine_database(
         && !database.temporary
         && !just_created
         && !database.pace.is_throttled()
-        && last_owned <= MOST_JUDGED
+        && last_owned <= MAX_JUDGED
         && PageReader::new(&database).get(PageNumber::fixed(1)).is_ok();
     if trees_first {
         judged = Some(JudgedPages::new(last_owned));
@@ -176,7 +176,7 @@ pub(crate) fn examine_database(
 
 /// Maximum number of pages for which the check remembers which pages it has read, using 64 MiB. Pages of larger
 /// databases are read twice.
-const MOST_JUDGED: u32 = 1 << 29;
+const MAX_JUDGED: u32 = 1 << 29;
 /// Maximum number of pages that a truncated file may lack. If the database root claims more pages, its claim is
 /// ignored.
 const MISSING_PAGES_BELIEVED: u32 = 1 << 20;

@@ -10,7 +10,7 @@ use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 use crate::tree_label::table_of;
 
 /// Maximum number of findings that a report lists. A file may have millions of findings that add no new information.
-const MOST_LISTED: usize = 10_000;
+const MAX_LISTED: usize = 10_000;
 
 /// Collects findings about one file, or about several files one after the other.
 pub(crate) struct Findings {
@@ -24,7 +24,7 @@ pub(crate) struct Findings {
     /// Findings about damaged pages whose tree may still become known, by page.
     held: HashMap<PageNumber, (Finding, u32)>,
     kept: Vec<Finding>,
-    /// Number of findings beyond [`MOST_LISTED`], by severity.
+    /// Number of findings beyond [`MAX_LISTED`], by severity.
     dropped: [u64; 3],
     counts: [u64; 3],
     sink: Option<Arc<FindingFn>>,
@@ -78,7 +78,7 @@ impl Findings {
             sink(&finding);
         }
         self.counts[finding.severity as usize] += 1;
-        if self.kept.len() < MOST_LISTED {
+        if self.kept.len() < MAX_LISTED {
             self.kept.push(finding);
         } else {
             self.dropped[finding.severity as usize] += 1;
@@ -103,7 +103,7 @@ impl Findings {
         let offset = self.page_size.map(|size| size.offset_of(page));
         let finding = Finding::of_file(&self.file, kind, Severity::Error, what);
         let finding = Finding { page: Some(page), offset, ..finding };
-        if self.held.len() < MOST_LISTED {
+        if self.held.len() < MAX_LISTED {
             self.held.insert(page, (finding, rows));
         } else {
             self.add(finding);

@@ -34,7 +34,7 @@ pub(crate) struct LostWrite {
 }
 
 /// Maximum number of pages of a database that is compared. The flush types of larger databases take more than 32 MiB.
-const MOST_PAGES: u32 = 1 << 27;
+const MAX_PAGES: u32 = 1 << 27;
 /// Flush type of a page that was never written or is unknown to the map.
 const UNKNOWN: u8 = 0;
 
@@ -61,7 +61,7 @@ impl FlushTypes {
         if !clean || map.flush_signature != header.flush_map_signature {
             return None;
         }
-        if file_pages > MOST_PAGES {
+        if file_pages > MAX_PAGES {
             let what =
                 "the flush map beside the database was not used: the database has too many pages".to_owned();
             findings.info(FindingKind::Omitted, None, DATABASE, what);

@@ -6,7 +6,7 @@
 //! the walk, which reports it.
 //!
 //! Invariants: the findings do not depend on the order in which threads finish, or on read-ahead. Memory contains at
-//! most [`PER_THREAD`] tasks per thread and [`MOST`] tasks in total, including the tasks of later trees, and the
+//! most [`PER_THREAD`] tasks per thread and [`MAX_TASKS`] tasks in total, including the tasks of later trees, and the
 //! spare buffers of the check. A tree that is smaller than one task does not start any threads.
 
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ use crate::tree_shape::TreeShape;
 /// Maximum number of tasks in progress per thread. With fewer tasks, threads would wait for slow disks.
 const PER_THREAD: usize = 8;
 /// Maximum number of tasks in progress.
-const MOST: usize = 16;
+const MAX_TASKS: usize = 16;
 /// Interval at which a walk that waits for a task checks whether more reads can be started.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -154,7 +154,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
 
     /// Returns the maximum number of tasks in progress.
     fn most(&self) -> usize {
-        (self.threads * PER_THREAD).min(MOST)
+        (self.threads * PER_THREAD).min(MAX_TASKS)
     }
 
     fn in_work(&self) -> usize {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jetcell_vfs::IoBuffer;
 
 /// Maximum number of pooled buffers that are shorter than [`SpareBuffers::WHOLE`], using 4 MiB.
-const KEPT: usize = 16;
+const MAX_POOLED: usize = 16;
 
 /// Buffers of one check.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl SpareBuffers {
             returned.into_iter().partition(|buffer| buffer.len() == Self::WHOLE);
         buffers.whole.extend(whole);
         buffers.parts.extend(parts);
-        let surplus = buffers.parts.len().saturating_sub(KEPT);
+        let surplus = buffers.parts.len().saturating_sub(MAX_POOLED);
         let surplus: Vec<IoBuffer> = buffers.parts.drain(..surplus).collect();
         drop(buffers);
         drop(surplus);
@@ -71,8 +71,8 @@ mod tests {
         large[0] = 7;
         spare.put_back(vec![large, IoBuffer::zeroed(4096)]);
         assert_eq!((spare.take(8192)[0], spare.take(8192)[0]), (7, 0));
-        spare.put_back((0..2 * KEPT).map(|_| IoBuffer::zeroed(4096)).collect());
-        assert_eq!(spare.buffers().parts.len(), KEPT);
+        spare.put_back((0..2 * MAX_POOLED).map(|_| IoBuffer::zeroed(4096)).collect());
+        assert_eq!(spare.buffers().parts.len(), MAX_POOLED);
         let whole: Vec<IoBuffer> = (0..9).map(|_| spare.take(SpareBuffers::WHOLE)).collect();
         assert_eq!(spare.buffers().whole.len(), 7, "two huge pages have eight each");
         spare.put_back(whole);

@@ -32,8 +32,8 @@ use crate::tree_shape::TreeShape;
 /// Limits for further walks that compare the entries of an index in parts if its sums differ: entries per part,
 /// maximum number of parts, and maximum number of differences that are reported per part.
 const PART_ENTRIES: u64 = 1 << 20;
-const MOST_PARTS: u64 = 64;
-const MOST_NAMED: usize = 20_000;
+const MAX_PARTS: u64 = 64;
+const MAX_NAMED: usize = 20_000;
 
 /// Number of roots of a tree and its space trees.
 const ROOTS: u32 = 3;
@@ -319,7 +319,7 @@ impl StructureCheck<'_, '_> {
     ) -> bool {
         let page_size = self.reader.database.page_size;
         let parts = Account::parts(long_values.roots(), references);
-        if parts > MOST_PARTS {
+        if parts > MAX_PARTS {
             return false;
         }
         for part in 0..parts {
@@ -339,7 +339,7 @@ impl StructureCheck<'_, '_> {
             return;
         }
         let parts = index.entries().div_ceil(PART_ENTRIES).max(1);
-        if parts > MOST_PARTS {
+        if parts > MAX_PARTS {
             return index.report_disagreement(self.findings);
         }
         for part in 0..parts {
@@ -371,7 +371,7 @@ impl StructureCheck<'_, '_> {
                 Some(count) => *count -= 1,
                 None if concerns(hash) => {
                     all_missing += 1;
-                    if all_missing <= MOST_NAMED {
+                    if all_missing <= MAX_NAMED {
                         missing.push((page, key.to_vec(), bookmark.to_vec()));
                     }
                 }
@@ -384,14 +384,14 @@ impl StructureCheck<'_, '_> {
         }
         let mut orphans = Vec::new();
         self.walk_again(&index.shape(), &mut |page, node| {
-            if orphans.len() < MOST_NAMED
+            if orphans.len() < MAX_NAMED
                 && let Some(count) = open.get_mut(&index.entry_hash(node)).filter(|count| **count > 0)
             {
                 *count -= 1;
                 orphans.push((page, node.key_to_vec()));
             }
         });
-        if open.values().any(|count| *count > 0) || all_missing > MOST_NAMED {
+        if open.values().any(|count| *count > 0) || all_missing > MAX_NAMED {
             index.report_disagreement(self.findings);
         }
         for (page, key) in orphans {

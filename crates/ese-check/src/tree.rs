@@ -25,7 +25,7 @@ use crate::tree_shape::{MAX_DEPTH, TreeShape};
 
 /// Maximum number of pages that one walk remembers, using 16 MiB. In a larger tree, only the number of pages reveals
 /// a cycle.
-const MOST_VISITED: u32 = 1 << 27;
+const MAX_VISITED: u32 = 1 << 27;
 /// Number of a page's children that are read ahead of the walk, and number of children after which more reads are
 /// requested.
 const PREFETCH_DISTANCE: usize = 192;
@@ -98,7 +98,7 @@ impl<V: Visitor> WalkState<'_, V> {
             shape,
             visitor,
             sequence: LeafSequence::of_tree(),
-            visited: PageSet::for_pages(MOST_VISITED),
+            visited: PageSet::for_pages(MAX_VISITED),
             references: 0,
             workers: None,
         }
@@ -156,7 +156,7 @@ fn enter<V: Visitor>(
     let watched = walker.claims.as_ref().filter(|_| !state.shape.kind.contains(PageFlags::SPACE));
     let known = watched.and_then(|(map, tree)| Some(map.state(number)?.used == Use::Tree(*tree)));
     state.references = state.references.saturating_add(1);
-    let endless = state.references > walker.reader.database.file_pages.saturating_add(MOST_VISITED);
+    let endless = state.references > walker.reader.database.file_pages.saturating_add(MAX_VISITED);
     if endless || known.unwrap_or_else(|| !state.visited.insert(number)) {
         let what = format!("the page occurs a second time in the tree, below {}", referrer(parent));
         skip(walker, state, number, FindingKind::TreeShape, what);

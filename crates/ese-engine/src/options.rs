@@ -95,9 +95,9 @@ pub struct InstanceOptions {
 }
 
 /// Minimum size of a log file. A smaller file has too little space for the largest records.
-const SMALLEST_LOG_FILE: u32 = 64 << 10;
+const MIN_LOG_FILE: u32 = 64 << 10;
 /// Maximum size of a log file. Log headers and positions count segments with 16 bits.
-const LARGEST_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
+const MAX_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 
 impl InstanceOptions {
     /// Default of [`InstanceOptions::copy_lag_limit`].
@@ -125,13 +125,13 @@ impl InstanceOptions {
             )));
         }
         let size = self.log_file_size;
-        let possible = (SMALLEST_LOG_FILE..=LARGEST_LOG_FILE).contains(&size);
+        let possible = (MIN_LOG_FILE..=MAX_LOG_FILE).contains(&size);
         if possible && size.is_multiple_of(SEGMENT_BYTES as u32) {
             return Ok(());
         }
         Err(Error::Usage(format!(
-            "log files of {size} bytes: the size must be a multiple of {SEGMENT_BYTES} from {SMALLEST_LOG_FILE} to \
-             {LARGEST_LOG_FILE}"
+            "log files of {size} bytes: the size must be a multiple of {SEGMENT_BYTES} from {MIN_LOG_FILE} to \
+             {MAX_LOG_FILE}"
         )))
     }
 

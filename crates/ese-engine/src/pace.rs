@@ -5,13 +5,13 @@ use std::time::Duration;
 use crate::{Error, Result};
 
 /// Maximum pause after a step. ESE: the maximum of `JET_paramDbScanThrottle`.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Minimum duration of a wait for clean pages that is reported.
 const REPORTED_WAIT: Duration = Duration::from_secs(1);
 
 /// Minimum pause of a task that backs off.
-const SHORTEST_BACK_OFF: Duration = Duration::from_millis(10);
+const MIN_BACK_OFF: Duration = Duration::from_millis(10);
 
 /// Rate limits of a maintenance task.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,7 +38,7 @@ impl Throttle {
     /// Returns [`Error::Usage`] if a limit is invalid.
     pub fn check(&self) -> Result<()> {
         let refused = |what: String| Err(Error::Usage(what));
-        if self.pause > LONGEST_PAUSE {
+        if self.pause > MAX_PAUSE {
             return refused(format!("a pause of {:?} between reads; it must be from 0 to 60 s", self.pause));
         }
         if self.bytes_per_second == Some(0) || self.read_latency_target == Some(Duration::ZERO) {
@@ -79,8 +79,8 @@ impl Pace {
             self.faults = faults;
             let slow = us.checked_div(count).map_or(took, Duration::from_micros) > target;
             self.backed_off = match slow {
-                true => (self.backed_off * 2).clamp(SHORTEST_BACK_OFF, LONGEST_PAUSE),
-                false if self.backed_off < SHORTEST_BACK_OFF => Duration::ZERO,
+                true => (self.backed_off * 2).clamp(MIN_BACK_OFF, MAX_PAUSE),
+                false if self.backed_off < MIN_BACK_OFF => Duration::ZERO,
                 false => self.backed_off / 2,
             };
             pause = pause.max(self.backed_off);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn impossible_limits_are_refused() {
-        Throttle::pausing(LONGEST_PAUSE).check().unwrap();
+        Throttle::pausing(MAX_PAUSE).check().unwrap();
         let bad = [
             Throttle::pausing(Duration::from_millis(60_001)),
             Throttle { bytes_per_second: Some(0), ..Throttle::default() },
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!([slow(50), slow(50), slow(50)], [ms(10), ms(20), ms(40)]);
         assert_eq!([slow(5), slow(5), slow(5), slow(5)], [ms(20), ms(10), ms(5), ms(0)]);
         for _ in 0..20 {
-            assert!(slow(500) <= LONGEST_PAUSE);
+            assert!(slow(500) <= MAX_PAUSE);
         }
     }
 }

@@ -35,20 +35,20 @@ pub(crate) enum StepKind {
 ///
 /// Due times are rounded up to multiples of this value, so a thread that wakes finds many tasks due. Without
 /// rounding, the tasks of many idle instances would wake threads thousands of times per second.
-const TICK: Duration = Duration::from_millis(5);
+const DUE_RESOLUTION: Duration = Duration::from_millis(5);
 
 /// Time that a due task waits for a thread that is already running steps. Most steps take microseconds, so it would
 /// cost more to wake another thread for them.
-const GRACE: Duration = Duration::from_millis(1);
+const DUE_GRACE_PERIOD: Duration = Duration::from_millis(1);
 
 /// Returns the time at which a task is due again if its step ended at `now` and requested `pause`.
 fn due_after(now: Duration, pause: Duration) -> Duration {
     let due = now.saturating_add(pause);
-    if pause < 2 * TICK {
+    if pause < 2 * DUE_RESOLUTION {
         return due;
     }
-    let beyond = due.as_nanos() % TICK.as_nanos();
-    if beyond == 0 { due } else { due.saturating_add(TICK - Duration::from_nanos(beyond as u64)) }
+    let beyond = due.as_nanos() % DUE_RESOLUTION.as_nanos();
+    if beyond == 0 { due } else { due.saturating_add(DUE_RESOLUTION - Duration::from_nanos(beyond as u64)) }
 }
 
 /// Alarm time of a thread that was woken and has not checked for work yet.
@@ -316,8 +316,9 @@ impl State {
     /// Returns the next time at which a thread should check for work, apart from the end of a step.
     fn next_moment(&self, now: Duration) -> Option<Duration> {
         let first = |from: Duration| self.queue.range((from, usize::MAX)..).next().map(|(due, _)| *due);
-        let due =
-            first(now.saturating_sub(GRACE)).filter(|due| *due <= now).map(|due| due.saturating_add(GRACE));
+        let due = first(now.saturating_sub(DUE_GRACE_PERIOD))
+            .filter(|due| *due <= now)
+            .map(|due| due.saturating_add(DUE_GRACE_PERIOD));
         due.into_iter().chain(first(now)).min()
     }
 
@@ -327,7 +328,7 @@ impl State {
         let most_of_pages = threads - (threads / 4).max(1);
         let may_run = |(due, id): &&(Duration, usize)| {
             let Some(task) = self.tasks.get(id) else { return true };
-            let is_late = due.saturating_add(GRACE) <= now || task.woken.load(Ordering::SeqCst);
+            let is_late = due.saturating_add(DUE_GRACE_PERIOD) <= now || task.woken.load(Ordering::SeqCst);
             if self.all.steps > 0 && !is_late {
                 return false;
             }

@@ -11,7 +11,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(3600);
 /// Timeout for operations that normally take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn workers(threads: usize) -> Arc<Workers> {
     Workers::start(threads, Arc::new(RealClock::new())).unwrap()
@@ -37,7 +37,7 @@ fn blocked(gate: &Arc<Mutex<Receiver<()>>>) -> Step {
 }
 
 fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(1));
@@ -117,10 +117,10 @@ fn a_task_that_is_due_waits_a_moment_for_the_thread_that_runs_steps() {
     });
     let taken = |state: &mut State, now| state.take_due(now, 8).map(|(id, _)| id);
     assert_eq!(taken(&mut state, now), Some(first), "no thread runs steps");
-    assert_eq!((taken(&mut state, now), state.next_moment(now)), (None, Some(now + GRACE)));
+    assert_eq!((taken(&mut state, now), state.next_moment(now)), (None, Some(now + DUE_GRACE_PERIOD)));
     state.tasks[&second].woken.store(true, Ordering::SeqCst);
     assert_eq!(taken(&mut state, now), Some(second), "a task that was woken does not wait");
-    assert_eq!(taken(&mut state, now + GRACE), Some(third));
+    assert_eq!(taken(&mut state, now + DUE_GRACE_PERIOD), Some(third));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_task_that_is_woken_runs_at_once_and_again_if_it_was_running() {
             Some(LONG)
         }),
     );
-    enter.recv_timeout(PATIENCE).unwrap();
+    enter.recv_timeout(TIMEOUT).unwrap();
     slow.wake();
     slow.wake();
     drop(sender);
@@ -247,8 +247,8 @@ fn longer_pauses_of_many_tasks_end_at_the_same_moments() {
             let due = due_after(now, pause);
             assert!(
                 due >= now + pause
-                    && due < now + pause + TICK
-                    && due.as_nanos().is_multiple_of(TICK.as_nanos())
+                    && due < now + pause + DUE_RESOLUTION
+                    && due.as_nanos().is_multiple_of(DUE_RESOLUTION.as_nanos())
             );
         }
         assert_eq!(due_after(now, ms(1)), now + ms(1), "a short pause is as it was asked for");

@@ -24,7 +24,7 @@ const ROUNDS: usize = 60;
 /// data in the cache.
 const PARTS: usize = 4;
 /// Minimum number of rows that a code processes per round.
-const LEAST: usize = 200;
+const MIN_ROWS: usize = 200;
 
 type Work<'a> = Box<dyn FnMut(&mut [&mut [u8]]) + 'a>;
 
@@ -43,7 +43,7 @@ fn rates(rows: usize, stride: usize, one_place: bool, works: &mut [Work<'_>]) ->
         for (index, work) in works.iter_mut().enumerate() {
             let part = (3 * round + index) % parts;
             let part = &mut memory[part * in_part * row_len..][..in_part * row_len];
-            let repetitions = LEAST.div_ceil(in_part);
+            let repetitions = MIN_ROWS.div_ceil(in_part);
             let start = clock.monotonic();
             for _ in 0..repetitions {
                 for row in part.chunks_exact_mut(row_len) {

@@ -14,7 +14,7 @@ use crate::pace::Gauge;
 
 /// Maximum number of databases that are copied concurrently. Each database already has eight reads in flight, so more
 /// threads would only use more memory.
-const MOST_THREADS: usize = 16;
+const MAX_THREADS: usize = 16;
 
 /// A database that is being copied. `S` identifies the original for the caller.
 pub struct Copying<S> {
@@ -77,7 +77,7 @@ fn in_threads<T: Send, R: Send>(items: Vec<T>, threads: bool, work: impl Fn(T) -
     if !threads || items.len() < 2 {
         return items.into_iter().map(work).collect();
     }
-    let count = items.len().min(MOST_THREADS);
+    let count = items.len().min(MAX_THREADS);
     let queue: Mutex<VecDeque<(usize, T)>> = Mutex::new(items.into_iter().enumerate().collect());
     let take = || queue.lock().pop_front();
     let run = || {
@@ -119,7 +119,7 @@ mod tests {
         let expected: Vec<usize> = items.iter().map(|item| item * 2).collect();
         assert_eq!(in_threads(items.clone(), true, work), expected);
         let at_once = most.swap(0, Ordering::SeqCst);
-        assert!((2..=MOST_THREADS).contains(&at_once), "{at_once}");
+        assert!((2..=MAX_THREADS).contains(&at_once), "{at_once}");
         assert_eq!(in_threads(items, false, |item| item * 2), expected);
     }
 }

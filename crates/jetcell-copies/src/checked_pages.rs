@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of runs.
-const MOST: usize = 256;
+const MAX_RUNS: usize = 256;
 /// Maximum difference between the times of adjacent pages in one run, in milliseconds.
 const GRAIN_MS: i64 = 60_000;
 
@@ -20,7 +20,7 @@ impl CheckedPages {
     /// Returns true if the stored runs are in order and do not overlap, and their values cannot overflow in sums and
     /// differences.
     pub(crate) fn is_possible(&self) -> bool {
-        self.0.len() <= MOST
+        self.0.len() <= MAX_RUNS
             && self.0.iter().all(|(first, last, time)| {
                 (1..=*last).contains(first) && *last < u32::MAX && (0..=i64::MAX / 2).contains(time)
             })
@@ -50,7 +50,7 @@ impl CheckedPages {
             }
             _ => runs.insert(at, (page, page, at_unix_ms)),
         }
-        while self.0.len() > MOST {
+        while self.0.len() > MAX_RUNS {
             self.join_two();
         }
     }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CopyError, Result};
 use crate::incoming::part_path;
-use crate::log_end::{LARGEST_LOG, LogEnd};
+use crate::log_end::{LogEnd, MAX_LOG};
 use crate::stream_directory::StreamDirectory;
 
 /// Name of the file whose presence makes a directory a copy.
@@ -226,10 +226,7 @@ impl CopyState {
                 "signature",
                 databases.iter().all(|database| Signature::from_hex(&database.signature).is_some()),
             ),
-            (
-                "log_bytes",
-                self.log_bytes <= LARGEST_LOG && self.log_bytes.is_multiple_of(SEGMENT_BYTES as u64),
-            ),
+            ("log_bytes", self.log_bytes <= MAX_LOG && self.log_bytes.is_multiple_of(SEGMENT_BYTES as u64)),
             ("generation", generations.all(|generation| generation <= LAST_GENERATION)),
         ];
         rules.into_iter().find(|(_, holds)| !holds).map(|(name, _)| name)

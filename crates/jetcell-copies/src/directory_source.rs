@@ -9,7 +9,7 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode};
 
 use crate::error::{CopyError, Result};
 use crate::handover::{DirectoryHandover, Handover};
-use crate::log_end::{LARGEST_LOG, header_of};
+use crate::log_end::{MAX_LOG, header_of};
 use crate::source::{Offer, Source};
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::read_durable;
@@ -56,7 +56,7 @@ impl Source for DirectorySource {
             opened => opened.map_err(|error| self.unreachable(&error))?,
         };
         let read = || {
-            let len = file.len()?.min(LARGEST_LOG).saturating_sub(from);
+            let len = file.len()?.min(MAX_LOG).saturating_sub(from);
             let mut bytes = IoBuffer::zeroed(len as usize / SEGMENT_BYTES * SEGMENT_BYTES);
             file.read_at(from, &mut bytes, IoReason::LogRead)?;
             Ok(bytes)

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{CopyError, Result};
 
 /// Maximum size of an ESE log in bytes.
-pub const LARGEST_LOG: u64 = 1 << 28;
+pub const MAX_LOG: u64 = 1 << 28;
 
 /// Identification of a closed log: its generation, creation time and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,7 +25,7 @@ const ASK_AGAIN_MS: i64 = 5_000;
 /// Maximum number of pages in one request.
 const AT_ONCE: usize = 16;
 /// Maximum number of pages that wait to be sent.
-const MOST_UNSENT: usize = 32;
+const MAX_UNSENT: usize = 32;
 
 /// Page comparisons and page repairs of one copy.
 pub(crate) struct PageRepair {
@@ -66,7 +66,7 @@ impl PageRepair {
             self.checks.repaired(signature, page, now);
         }
         self.unsent.extend(findings.requested);
-        let surplus = self.unsent.len().saturating_sub(MOST_UNSENT);
+        let surplus = self.unsent.len().saturating_sub(MAX_UNSENT);
         self.unsent.drain(..surplus);
         self.store(vfs, directory)
     }

@@ -17,11 +17,11 @@ use crate::error::{CopyError, Result};
 /// Name of the file that is locked during a pause.
 pub(crate) const PAUSE_FILE: &str = "copy.pause";
 /// Maximum time to wait for the end of a batch of logs and for the replayer to stop.
-const PATIENCE: Duration = Duration::from_secs(300);
+const REPLAY_STOP_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum time to wait for the pause lock. A process that follows the copy holds the lock briefly while it checks
 /// for a pause.
-const PROBED: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(20);
+const PAUSE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Pauses the replay of a copy until this value is dropped.
 pub struct Pause {
@@ -43,7 +43,7 @@ pub fn pause(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Pause> {
         let what = "its databases may not be whole; see jetcell copies";
         return Err(CopyError::Refused(format!("{shown}: the copy does not follow its active side: {what}")));
     }
-    let held = wait_for(vfs, &directory.join(PAUSE_FILE), PROBED)?;
+    let held = wait_for(vfs, &directory.join(PAUSE_FILE), PAUSE_LOCK_TIMEOUT)?;
     let Some(lock) = held else {
         return Err(CopyError::Refused(format!("{shown}: another backup of the copy is running")));
     };
@@ -51,7 +51,7 @@ pub fn pause(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Pause> {
     let databases = state.databases.iter().map(|database| directory.join(&database.file));
     for path in databases.chain([base_lock]) {
         let there = vfs.exists(&path).map_err(|error| CopyError::io(&path, &error))?;
-        if there && wait_for(vfs, &path, PATIENCE)?.is_none() {
+        if there && wait_for(vfs, &path, REPLAY_STOP_TIMEOUT)?.is_none() {
             let what = "the process that uses the copy does not pause; stop it, and repeat";
             return Err(CopyError::Refused(format!("{}: {what}", path.display())));
         }
@@ -68,7 +68,7 @@ fn wait_for(vfs: &Arc<dyn Vfs>, path: &Path, patience: Duration) -> Result<Optio
             Ok(lock) => return Ok(Some(lock)),
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(CopyError::io(path, &error)),
             Err(_) if clock.monotonic() - began >= patience => return Ok(None),
-            Err(_) => clock.sleep(LOOK),
+            Err(_) => clock.sleep(LOCK_POLL_INTERVAL),
         }
     }
 }

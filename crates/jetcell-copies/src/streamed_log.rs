@@ -185,8 +185,8 @@ pub(crate) fn remove_streamed(vfs: &dyn Vfs, directory: &Path) -> Result<()> {
 /// Makes an open log durable and returns its valid segments from an offset on. The first segment is not checked,
 /// because it is the header or is already known.
 pub(crate) fn read_durable(file: &dyn File, generation: Generation, from: u64) -> std::io::Result<IoBuffer> {
-    const MOST: u64 = 256 << 10;
-    let len = file.len()?.saturating_sub(from).min(MOST) as usize / SEGMENT_BYTES * SEGMENT_BYTES;
+    const MAX_READ_BYTES: u64 = 256 << 10;
+    let len = file.len()?.saturating_sub(from).min(MAX_READ_BYTES) as usize / SEGMENT_BYTES * SEGMENT_BYTES;
     let mut bytes = IoBuffer::zeroed(len);
     file.read_at(from, &mut bytes, IoReason::LogRead)?;
     let known = len.min(SEGMENT_BYTES);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 /// Maximum length in bytes of a cached write that is written to the platters at a time.
-const LONGEST_DESTAGE: u64 = 256 << 10;
+const MAX_DESTAGE: u64 = 256 << 10;
 
 /// Parameters of the cache of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ impl Cache {
     /// Returns the next cached write for the platters: the first one from `position` on, otherwise the first of all.
     pub fn next_unwritten(&self, position: u64) -> Option<Range<u64>> {
         let next = self.unwritten.range(position..).next().or_else(|| self.unwritten.iter().next())?;
-        Some(*next.0..(*next.1).min(next.0 + LONGEST_DESTAGE))
+        Some(*next.0..(*next.1).min(next.0 + MAX_DESTAGE))
     }
 }
 
@@ -142,9 +142,9 @@ mod tests {
         assert!(cache.has(&(100..180)) && !cache.has(&(100..181)) && cache.has(&(220..400)));
         // The elevator moves upwards, and then starts again at the beginning.
         assert_eq!([150, 230].map(|at| cache.next_unwritten(at).unwrap()), [220..400, 100..180]);
-        let long = 1 << 30..(1 << 30) + 3 * LONGEST_DESTAGE;
+        let long = 1 << 30..(1 << 30) + 3 * MAX_DESTAGE;
         cache.hold(long.clone());
-        assert_eq!(cache.next_unwritten(500), Some(long.start..long.start + LONGEST_DESTAGE));
+        assert_eq!(cache.next_unwritten(500), Some(long.start..long.start + MAX_DESTAGE));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::cache::CacheParameters;
 /// Size of a sector in bytes.
 const SECTOR: f64 = 512.0;
 /// Maximum duration of a part of an access, in milliseconds.
-const LONGEST: f64 = 60_000.0;
+const MAX_PART_MS: f64 = 60_000.0;
 
 /// A kind of drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub enum Seek {
 impl Seek {
     /// Returns true if times and distances are within their ranges, and distances are in ascending order.
     fn is_possible(&self) -> bool {
-        let is_time = |time: f64| (0.0..=LONGEST).contains(&time);
+        let is_time = |time: f64| (0.0..=MAX_PART_MS).contains(&time);
         match self {
             Seek::Points(times) => times.iter().all(|time| is_time(*time)) && times.is_sorted(),
             Seek::Table(pairs) => {
@@ -172,15 +172,15 @@ impl Drive {
                     ("sectors_per_track", in_range(inner, 1.0, 1e6) && in_range(outer, inner, 1e6)),
                     ("read_seek", disk.read_seek.is_possible()),
                     ("write_seek", disk.write_seek.is_possible()),
-                    ("switch_ms", in_range(disk.switch_ms, 0.0, LONGEST)),
-                    ("command_ms", in_range(disk.command_ms, 0.0, LONGEST)),
+                    ("switch_ms", in_range(disk.switch_ms, 0.0, MAX_PART_MS)),
+                    ("command_ms", in_range(disk.command_ms, 0.0, MAX_PART_MS)),
                     ("cache", disk.cache.is_none_or(|cache| cache.is_possible())),
                 ]
             }
             Drive::Ssd(ssd) => vec![
                 ("capacity_gb", in_range(ssd.capacity_gb, 0.001, 1e6)),
-                ("read_ms", in_range(ssd.read_ms, 0.0, LONGEST)),
-                ("write_ms", in_range(ssd.write_ms, 0.0, LONGEST)),
+                ("read_ms", in_range(ssd.read_ms, 0.0, MAX_PART_MS)),
+                ("write_ms", in_range(ssd.write_ms, 0.0, MAX_PART_MS)),
                 ("mb_per_second", in_range(ssd.mb_per_second, 0.001, 1e9)),
                 ("channels", (1..=1024).contains(&ssd.channels)),
             ],

@@ -9,9 +9,9 @@ use crate::engine::{Pass, Second, Setup, simulate};
 const PART: f64 = 1.0 / 3.0;
 /// Approximate and maximum duration of the rebuild, as multiples of the duration of a state.
 const REBUILD: f64 = 2.0;
-const LONGEST_REBUILD: f64 = 10.0;
+const MAX_REBUILD: f64 = 10.0;
 /// Minimum number of bytes that are rebuilt.
-const LEAST: f64 = (64 << 20) as f64;
+const MIN_REBUILT_BYTES: f64 = (64 << 20) as f64;
 
 /// Measurements of a run. Times are simulated seconds from its beginning.
 #[derive(Clone, Debug, Serialize)]
@@ -79,10 +79,10 @@ pub(crate) fn timeline(setup: Setup<'_>, rate: f64) -> Timeline {
     let seconds = setup.seconds;
     let (failed, rebuild_began) = (seconds * PART, seconds * 2.0 * PART);
     let capacity = setup.drive.capacity();
-    let bytes = ((rate * 1e6 * REBUILD * seconds).max(LEAST) as u64).min(capacity);
+    let bytes = ((rate * 1e6 * REBUILD * seconds).max(MIN_REBUILT_BYTES) as u64).min(capacity);
     let measured = simulate(Setup {
         warm_up: 0.0,
-        seconds: rebuild_began + LONGEST_REBUILD * seconds,
+        seconds: rebuild_began + MAX_REBUILD * seconds,
         lost: 1,
         failure: Some(failed),
         rebuild: Some(rebuild_began),

@@ -30,7 +30,7 @@ impl fmt::Display for Issue {
 }
 
 /// Maximum number of issues that are stored. Further issues are only counted.
-const KEPT: usize = 1000;
+const MAX_STORED: usize = 1000;
 
 /// The issues of an export. The number of stored issues is limited.
 #[derive(Default, Debug)]
@@ -87,7 +87,7 @@ impl Issues {
             self.missing += 1;
             self.last_missing = Some(issue.clone());
         }
-        if self.kept.len() < KEPT {
+        if self.kept.len() < MAX_STORED {
             self.kept.push(issue);
         } else {
             self.dropped += 1;

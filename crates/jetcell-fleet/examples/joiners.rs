@@ -20,7 +20,7 @@ use jetcell_fleet::{
 };
 use jetcell_workload::measurement::read_samples;
 
-const TICK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns the process to which a message is addressed, or `None` if it is addressed to all.
 fn token_of(bytes: &[u8]) -> Option<String> {
@@ -121,7 +121,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let began = Instant::now();
     let mut tick = 0;
     while hosts.iter().any(|host| host.departure.is_none()) {
-        let mut received = bus.receive(TICK);
+        let mut received = bus.receive(POLL_INTERVAL);
         while let Some(bytes) = received.take() {
             let of = token_of(&bytes).map(|token| places.get(&token).copied());
             let to = match of {

@@ -11,9 +11,9 @@ pub use memory::{Hub, MemoryBus};
 pub use nats::{Access, NatsBus};
 
 /// Maximum size of a file with a token, a seed or credentials, in bytes.
-pub(crate) const LARGEST_SECRET: u64 = 64 << 10;
+pub(crate) const MAX_SECRET: u64 = 64 << 10;
 /// Maximum size of a file with certificates or a key, in bytes.
-pub(crate) const LARGEST_PEM: u64 = 1 << 20;
+pub(crate) const MAX_PEM: u64 = 1 << 20;
 
 /// Reason why the broker cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

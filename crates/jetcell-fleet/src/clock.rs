@@ -7,7 +7,7 @@ use crate::message::ClockReport;
 
 /// Maximum number of retained responses. The response with the shortest round trip is used. Older responses are
 /// dropped because clocks drift.
-const KEPT: usize = 64;
+const MAX_SAMPLES: usize = 64;
 
 /// A point in time on both clocks of a host, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl ClockEstimate {
         }
         let offset_ns = ((received - sent) + (answered - heard)) / 2;
         self.answers.push_back(Answer { round_trip_ns: round_trip as u64, offset_ns });
-        if self.answers.len() > KEPT {
+        if self.answers.len() > MAX_SAMPLES {
             self.answers.pop_front();
         }
     }
@@ -164,7 +164,7 @@ mod tests {
         for at in 0..1_000 {
             clock.answer(at, at, at, at);
         }
-        assert_eq!(clock.answers(), KEPT);
+        assert_eq!(clock.answers(), MAX_SAMPLES);
     }
 
     #[test]

@@ -18,10 +18,10 @@ use crate::message::Order;
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// Maximum size of a configuration file in bytes. No real configuration is larger.
-const LARGEST_FILE: u64 = 4 << 20;
+const MAX_FILE: u64 = 4 << 20;
 
 /// Maximum number of hosts. No test has had more.
-pub const MOST_HOSTS: u32 = 10_000;
+pub const MAX_HOSTS: u32 = 10_000;
 
 /// The configuration of a fleet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -105,9 +105,9 @@ impl FleetConfig {
     pub fn read(path: &Path) -> Result<FleetConfig, Mistake> {
         let shown = path.display();
         let mut text = String::new();
-        let read = open_input(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_string(&mut text));
+        let read = open_input(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
         read.map_err(|error| Mistake::new(format!("--config {shown}: cannot be read: {error}")))?;
-        if text.len() as u64 > LARGEST_FILE {
+        if text.len() as u64 > MAX_FILE {
             return Err(Mistake::new(format!("--config {shown}: is larger than 4 MiB; give the right file")));
         }
         FleetConfig::parse(&text).map_err(|mistake| Mistake::new(format!("--config {shown}: {mistake}")))
@@ -140,8 +140,8 @@ impl FleetConfig {
                 self.test
             ));
         }
-        if hosts > MOST_HOSTS {
-            return wrong(format!("{hosts} hosts; at most {MOST_HOSTS} take part in a fleet"));
+        if hosts > MAX_HOSTS {
+            return wrong(format!("{hosts} hosts; at most {MAX_HOSTS} take part in a fleet"));
         }
         let mut ranks = self.ranks();
         ranks.sort_unstable();

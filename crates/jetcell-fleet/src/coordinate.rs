@@ -9,13 +9,13 @@ use crate::clock::Clocks;
 use crate::coordinator::{Coordinator, Effect, News, Saved};
 
 /// Maximum time to wait for a message. It ensures that heartbeats are sent on time.
-const TICK: Duration = Duration::from_millis(20);
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Time for which the coordinator continues to send messages after the end.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Maximum number of messages that are handled before the timers are checked again.
-const MOST_AT_ONCE: usize = 256;
+const MAX_AT_ONCE: usize = 256;
 
 /// Sends a message. Returns any other effect for later processing.
 fn send(bus: &dyn Bus, effect: Effect) -> Option<Effect> {
@@ -52,8 +52,8 @@ pub fn coordinate(
     let mut farewell = None;
     loop {
         let mut effects = Vec::new();
-        let mut received = bus.receive(TICK);
-        for _ in 0..MOST_AT_ONCE {
+        let mut received = bus.receive(RECEIVE_TIMEOUT);
+        for _ in 0..MAX_AT_ONCE {
             let Some(bytes) = received.take() else { break };
             let answers = coordinator.receive(clocks.steady_ns(), &bytes);
             effects.extend(answers.into_iter().filter_map(|effect| send(bus, effect)));

@@ -33,7 +33,7 @@ const FROZEN_NS: u64 = 3_000_000_000;
 const THAW_NS: u64 = 5_000_000_000;
 
 /// Maximum number of chunks that are sent for one request.
-const MOST_PIECES: u64 = 64;
+const MAX_PIECES: u64 = 64;
 
 /// State shared between the test thread and the session.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ pub struct Progress {
 }
 
 /// Interval between checks for a stop request.
-const LOOK: Duration = Duration::from_millis(50);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Progress {
     /// Returns the signal that stops the test.
@@ -104,7 +104,7 @@ impl Progress {
     fn wait_until(&self, reached: impl Fn(&Shared) -> bool) {
         let mut shared = self.shared.0.lock();
         while !reached(&shared) && !self.stop.is_set() {
-            self.shared.1.wait_for(&mut shared, LOOK);
+            self.shared.1.wait_for(&mut shared, STOP_POLL_INTERVAL);
         }
     }
 
@@ -380,7 +380,7 @@ impl HostSession {
 
     fn send_pieces(&mut self, first: u64, count: u64) {
         let Some(parcel) = self.parcel.take() else { return };
-        for number in first..first.saturating_add(count.min(MOST_PIECES)) {
+        for number in first..first.saturating_add(count.min(MAX_PIECES)) {
             let Some(piece) = parcel.piece(number) else { break };
             let (rank, token) = (self.identity.place.rank, self.identity.token.clone());
             self.send(&FromHost::Piece { rank, token, number }, piece);

@@ -14,7 +14,7 @@ use crate::parcel::Parcel;
 use crate::test_run::Work;
 
 /// Maximum time to wait for a message. It ensures that heartbeats are sent on time.
-const TICK: Duration = Duration::from_millis(20);
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A message from the test thread to the session.
 enum Told {
@@ -76,7 +76,7 @@ pub fn join(
         // Dropping the sender ends the test thread if no assignment arrived.
         let orders = orders;
         loop {
-            let mut calls = match bus.receive(TICK) {
+            let mut calls = match bus.receive(RECEIVE_TIMEOUT) {
                 Some(bytes) => session.receive(clocks.now(), &bytes),
                 None => Vec::new(),
             };

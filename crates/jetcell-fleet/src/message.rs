@@ -17,13 +17,13 @@ pub const PROTOCOL: u32 = 2;
 
 /// Maximum length of a message in bytes, including a chunk of a result. Longer messages are ignored. By default, a
 /// NATS server accepts up to 1 MiB.
-pub const LONGEST_MESSAGE: usize = 512 << 10;
+pub const MAX_MESSAGE: usize = 512 << 10;
 
 /// Number of bytes of a result in one message.
 pub const PIECE: usize = 256 << 10;
 
 /// Maximum length of a text in a message, such as a host name or a reason, in bytes.
-const LONGEST_TEXT: usize = 4 << 10;
+const MAX_TEXT: usize = 4 << 10;
 
 /// Subjects of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -367,7 +367,7 @@ pub fn write<T: Serialize>(program: &str, run: &str, message: &T, attached: &[u8
 
 /// Decodes a message that was sent by the same version of the program.
 pub fn read<T: for<'a> Deserialize<'a>>(program: &str, bytes: &[u8]) -> Result<Received<T>, Unusable> {
-    if bytes.len() > LONGEST_MESSAGE {
+    if bytes.len() > MAX_MESSAGE {
         return Err(Unusable::Garbled);
     }
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
@@ -386,7 +386,7 @@ pub fn read<T: for<'a> Deserialize<'a>>(program: &str, bytes: &[u8]) -> Result<R
 
 /// Shortens a text from a message for display and escapes its control characters.
 pub fn shown(text: &str) -> String {
-    printable_start(text, LONGEST_TEXT / 4)
+    printable_start(text, MAX_TEXT / 4)
 }
 
 /// Returns the first characters of a text from another host, prepared for display.

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use jetcell_vfs::{check_input, check_secret, read_input, read_secret};
 use thiserror::Error;
 
-use crate::bus::{LARGEST_PEM, LARGEST_SECRET};
+use crate::bus::{MAX_PEM, MAX_SECRET};
 
 /// Time-out for the server to start listening.
 const START: Duration = Duration::from_secs(10);
 
 /// Maximum number of bytes that are read from the log of a server that did not start.
-const LARGEST_LOG: u64 = 1 << 20;
+const MAX_LOG: u64 = 1 << 20;
 
 /// Program directories that may be missing from the `PATH` of an ordinary user.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
@@ -89,9 +89,8 @@ impl NatsServer {
         }
         // The server would block on a pipe until its other end is opened, so the files are checked first.
         if let Some((certificate, key)) = &security.tls {
-            check_input(certificate, LARGEST_PEM)
-                .map_err(|error| NatsServerError::file(certificate, error))?;
-            check_secret(key, LARGEST_PEM).map_err(|error| NatsServerError::file(key, error))?;
+            check_input(certificate, MAX_PEM).map_err(|error| NatsServerError::file(certificate, error))?;
+            check_secret(key, MAX_PEM).map_err(|error| NatsServerError::file(key, error))?;
         }
         let text = text(address, security)?;
         let program = program().ok_or(NatsServerError::Missing)?;
@@ -122,7 +121,7 @@ impl NatsServer {
             }
             let ended = self.child.try_wait().is_ok_and(|status| status.is_some());
             if ended || began.elapsed() > START {
-                let text = read_input(log, LARGEST_LOG).unwrap_or_default();
+                let text = read_input(log, MAX_LOG).unwrap_or_default();
                 let last = text.lines().last().unwrap_or("it does not listen").to_string();
                 return Err(NatsServerError::Failed(last));
             }
@@ -171,7 +170,7 @@ fn ending_with_this_process(program: &Path) -> Command {
 fn text(address: SocketAddr, security: &Security) -> Result<String, NatsServerError> {
     let mut text = format!("listen: \"{address}\"\nmax_payload: 1MB\n");
     if let Some(path) = &security.token_file {
-        let token = read_secret(path, LARGEST_SECRET).map_err(|error| NatsServerError::file(path, error))?;
+        let token = read_secret(path, MAX_SECRET).map_err(|error| NatsServerError::file(path, error))?;
         text += &format!("authorization {{ token: {} }}\n", quoted(token.trim()));
     }
     if let Some((certificate, key)) = &security.tls {

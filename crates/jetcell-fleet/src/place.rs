@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::config::MOST_HOSTS;
+use crate::config::MAX_HOSTS;
 
 /// Rank of a host and size of its fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Place {
         let read = |variable: &'static str| match environment(variable) {
             None => Ok(None),
             Some(value) => match value.trim().parse::<u32>() {
-                Ok(number) if number <= MOST_HOSTS => Ok(Some(number)),
+                Ok(number) if number <= MAX_HOSTS => Ok(Some(number)),
                 _ => Err(NoPlace::Invalid { variable, value: value.chars().take(40).collect() }),
             },
         };

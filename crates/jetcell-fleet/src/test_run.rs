@@ -16,7 +16,7 @@ use crate::permit::Permit;
 
 /// Maximum sleep before the measurement starts. The limit is required because a restarted coordinator may correct the
 /// start.
-const NAP: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The work of a host. It runs on a separate thread.
 pub trait Work: Send {
@@ -176,14 +176,14 @@ impl FleetObserver<'_> {
         self.progress.pass(Gate::Measure);
         while !self.progress.stop().is_set() {
             let Some(start) = self.progress.start_ns() else {
-                std::thread::sleep(NAP);
+                std::thread::sleep(POLL_INTERVAL);
                 continue;
             };
             let left = Duration::from_nanos(start.saturating_sub(self.now_ns()));
             if left.is_zero() {
                 break;
             }
-            std::thread::sleep(left.min(NAP));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
         self.progress.measured_from(self.now_ns());
     }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use testkit::certificates::{make_authority, make_certificate};
 
 /// Time-out that is longer than a server start or a message takes on a busy host.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn found(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -65,7 +65,7 @@ impl Server {
                 std::io::Read::read_to_string(&mut server.child.stderr.take().unwrap(), &mut said).unwrap();
                 panic!("nats-server ended: {said}");
             }
-            assert!(began.elapsed() < PATIENCE, "nats-server does not listen");
+            assert!(began.elapsed() < TIMEOUT, "nats-server does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
         server
@@ -97,7 +97,7 @@ fn messages_pass(access: &Access) {
         sender.publish("jetcell.fleet.f.hosts", b"hello".to_vec());
         match receiver.receive(Duration::from_millis(100)) {
             Some(bytes) => return assert_eq!(bytes, b"hello"),
-            None => assert!(began.elapsed() < PATIENCE, "no message arrives"),
+            None => assert!(began.elapsed() < TIMEOUT, "no message arrives"),
         }
     }
 }

@@ -177,7 +177,7 @@ fn layers(options: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Maximum depth of stacked devices that is followed.
-const MOST_LAYERS: usize = 16;
+const MAX_LAYERS: usize = 16;
 
 /// Returns the whole disks that store a device, including the device itself if it is a disk.
 pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec<PathBuf> {
@@ -187,7 +187,7 @@ pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec
     };
     let slaves = node.join("slaves");
     let below = system.names(&slaves.display().to_string()).into_iter();
-    let below = below.filter(|_| layer < MOST_LAYERS);
+    let below = below.filter(|_| layer < MAX_LAYERS);
     let below = below.filter_map(|name| slaves.join(name).canonicalize().ok());
     let mut all: Vec<PathBuf> = below.flat_map(|slave| disks_below(&slave, system, layer + 1)).collect();
     all.push(disk);

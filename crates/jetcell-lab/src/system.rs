@@ -11,7 +11,7 @@ use jetcell_vfs::read_input_bytes;
 use thiserror::Error;
 
 /// Maximum number of bytes read from a kernel file.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Error of a system program.
 #[derive(Debug, Error)]
@@ -45,7 +45,7 @@ pub trait System {
 pub struct LocalSystem;
 
 /// Maximum number of bytes of a program's output that are read.
-const MOST_OUTPUT: usize = 1 << 20;
+const MAX_OUTPUT: usize = 1 << 20;
 /// Directories of administration programs, which are searched even if they are not in the user's `PATH`.
 const ADMINISTRATION: [&str; 2] = ["/usr/sbin", "/sbin"];
 
@@ -99,7 +99,7 @@ impl System for LocalSystem {
     }
 
     fn read(&self, path: &str) -> String {
-        read_input_bytes(Path::new(path), LARGEST)
+        read_input_bytes(Path::new(path), MAX_FILE_BYTES)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
     }
@@ -121,7 +121,7 @@ fn kept_output() -> io::Result<fs::File> {
 
 /// Returns the output so far. A background process may still append to it.
 fn text_of(file: fs::File) -> String {
-    let mut bytes = vec![0; MOST_OUTPUT];
+    let mut bytes = vec![0; MAX_OUTPUT];
     let len = file.read_at(&mut bytes, 0).unwrap_or(0);
     bytes.truncate(len);
     String::from_utf8_lossy(&bytes).into_owned()

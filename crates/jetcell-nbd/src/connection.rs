@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::memory::ConnectionMemory;
 
 /// Maximum time for which a thread polls for a request. If the client takes longer, the thread sleeps.
-const LOOK: Duration = Duration::from_micros(100);
+const POLL_TIMEOUT: Duration = Duration::from_micros(100);
 /// If the thread yields the processor while it polls, and others use the processor for longer than this, they need
 /// it. The thread then sleeps before each of the next requests: a thread that wakes up gets the processor sooner than
 /// a thread that has yielded it.
@@ -192,7 +192,7 @@ impl<'stream> Connection<'stream> {
         }
     }
 
-    /// Polls for data for at most [`LOOK`].
+    /// Polls for data for at most [`POLL_TIMEOUT`].
     fn look(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
         let mut began = None;
         let mut given = Duration::ZERO;
@@ -205,7 +205,7 @@ impl<'stream> Connection<'stream> {
                 return found;
             }
             let now = Instant::now();
-            if now - *began.get_or_insert(now) >= LOOK {
+            if now - *began.get_or_insert(now) >= POLL_TIMEOUT {
                 return None;
             }
             thread::yield_now();
@@ -225,7 +225,7 @@ impl Read for &Connection<'_> {
         self.set_blocking(true)?;
         let began = Instant::now();
         let result = self.transfer(|| self.stream.read(buffer));
-        let comes_soon = self.has_begun.get() && began.elapsed() < LOOK;
+        let comes_soon = self.has_begun.get() && began.elapsed() < POLL_TIMEOUT;
         self.looks.set(comes_soon && self.rest.is_over());
         self.rest.pass();
         result

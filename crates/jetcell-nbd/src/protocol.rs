@@ -12,11 +12,11 @@ pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668E_33EF;
 /// Size of a request in bytes, without its data.
 pub const REQUEST_HEADER: usize = 28;
 /// Maximum number of bytes in one read or write. The specification permits clients to rely on this size.
-pub const MOST_PAYLOAD: u32 = 32 << 20;
+pub const MAX_PAYLOAD: u32 = 32 << 20;
 /// Maximum number of bytes in a request or reply with its data. It includes room for the headers of many reads.
-pub const MAX_MESSAGE: usize = MOST_PAYLOAD as usize + (64 << 10);
+pub const MAX_MESSAGE: usize = MAX_PAYLOAD as usize + (64 << 10);
 /// Maximum length of a name in bytes.
-pub const LONGEST_NAME: usize = 4096;
+pub const MAX_NAME: usize = 4096;
 
 /// Flags of the handshake: options are answered, and no zeros follow the answer to `EXPORT_NAME`. The client uses the
 /// same bits.

@@ -10,7 +10,7 @@ use crate::plug_kind::PlugKind;
 /// Maximum time to wait for a response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of a response in bytes.
-const LARGEST: u64 = 64 << 10;
+const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 
 impl PlugKind {
     fn path(self) -> &'static str {
@@ -67,7 +67,7 @@ impl Plug {
     /// Returns the power in watts, and the value of the counter in joules if the plug has a counter.
     pub(crate) fn read(&self) -> Result<(f64, Option<f64>), PowerError> {
         let answer = self.agent.get(&self.url).call().map_err(|error| self.error(&error.to_string()))?;
-        let answer = answer.into_body().into_with_config().limit(LARGEST).read_to_vec();
+        let answer = answer.into_body().into_with_config().limit(MAX_RESPONSE_BYTES).read_to_vec();
         let answer = answer.map_err(|error| self.error(&error.to_string()))?;
         let answer: Value = serde_json::from_slice(&answer)
             .map_err(|_| self.error("the answer is not JSON; is this the right kind of plug?"))?;

@@ -18,22 +18,22 @@ use crate::meter::Reading;
 use crate::scope::Scope;
 
 /// Maximum number of rows in a log. One row per second for more than a year is below this limit.
-const MOST_ROWS: usize = 50_000_000;
+const MAX_ROWS: usize = 50_000_000;
 /// Tolerance in milliseconds by which a window may extend beyond the log. The times of a run are rounded to whole
 /// seconds.
 const TOLERANCE_MS: i64 = 1000;
 /// Limits for valid times and values. The time limit is the year 33658. The energy limit is about the daily
 /// consumption of mankind.
 const LATEST_MS: i64 = 1_000_000_000_000_000;
-const MOST_ENERGY: f64 = 1e18;
+const MAX_ENERGY: f64 = 1e18;
 /// Maximum time between two rows, as a fraction of the requested window.
-const LONGEST_GAP: f64 = 0.1;
+const MAX_GAP: f64 = 0.1;
 /// Minimum energy in a window, in steps of the counter. A counter is inexact by one step at each end of the window,
 /// which is then at most 2 %.
 const STEPS_OF_A_FIGURE: f64 = 100.0;
 /// Minimum time in seconds after which a processor counter can wrap. The smallest counters have a range of 65 kJ, and
 /// no processor draws a kilowatt.
-const SHORTEST_WRAP: f64 = 60.0;
+const MIN_WRAP: f64 = 60.0;
 
 /// Energy up to a point in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,7 +150,7 @@ impl PowerLog {
             last_ms = Some(unix_ms);
             let amount = |at: usize| {
                 let found: Option<f64> = cell(at).parse().ok();
-                let found = found.filter(|found| (0.0..=MOST_ENERGY).contains(found));
+                let found = found.filter(|found| (0.0..=MAX_ENERGY).contains(found));
                 found.ok_or_else(|| wrong(format!("\"{}\" is no power or energy", cell(at))))
             };
             if let (Some(sum), Some(at)) = (&mut power, columns.watts) {
@@ -176,8 +176,8 @@ impl PowerLog {
                 }
             }
             rows += 1;
-            if rows > MOST_ROWS {
-                return Err(format!("it has more than {MOST_ROWS} rows; cut it"));
+            if rows > MAX_ROWS {
+                return Err(format!("it has more than {MAX_ROWS} rows; cut it"));
             }
         }
         if rows < 2 {
@@ -240,7 +240,7 @@ impl PowerLog {
         let gap = |pair: &[Point]| (pair[1].unix_ms - pair[0].unix_ms) as f64 / 1000.0;
         if counted
             && self.scope == Scope::Processor
-            && let Some(unread) = inside().map(gap).find(|gap| *gap > SHORTEST_WRAP)
+            && let Some(unread) = inside().map(gap).find(|gap| *gap > MIN_WRAP)
         {
             return Err(format!(
                 "the counters were not read for {unread:.1} s, and begin again after a minute or more, so what they counted is not known; \
@@ -250,7 +250,7 @@ impl PowerLog {
         let is_cut = |pair: &[Point], at: i64| pair[0].unix_ms < at && at < pair[1].unix_ms;
         let unknown = inside().filter(|pair| !counted || is_cut(pair, from_ms) || is_cut(pair, to_ms));
         let gap = unknown.map(gap).fold(0.0, f64::max);
-        if gap > seconds * LONGEST_GAP {
+        if gap > seconds * MAX_GAP {
             return Err(format!("the meter said nothing for {gap:.1} s of a window of {seconds:.1} s"));
         }
         Ok(Used { joules: joules_at(points, to_ms) - joules_at(points, from_ms), seconds, counted })

@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::Error;
 
 /// Maximum number of drives in a group that the models accept.
-pub const MOST_GROUP_DRIVES: u32 = 100;
+pub const MAX_GROUP_DRIVES: u32 = 100;
 
 /// Maximum number of groups in an array.
-pub const MOST_GROUPS: u32 = 1_000_000;
+pub const MAX_GROUPS: u32 = 1_000_000;
 
 /// RAID type, which determines the redundancy of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,9 +123,9 @@ impl Set {
 impl Array {
     /// Creates an array of `groups` groups. Each group has `data_disks` drives for data.
     pub fn new(raid: RaidType, data_disks: u32, groups: u32) -> Result<Array, Error> {
-        let most = if raid.is_mirror() { MOST_GROUPS } else { MOST_GROUP_DRIVES - raid.parities() };
+        let most = if raid.is_mirror() { MAX_GROUPS } else { MAX_GROUP_DRIVES - raid.parities() };
         count("data disks of a group", data_disks, most)?;
-        count("groups", groups, MOST_GROUPS)?;
+        count("groups", groups, MAX_GROUPS)?;
         Ok(Array { raid, data_disks, groups })
     }
 

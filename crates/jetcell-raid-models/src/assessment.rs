@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::Case;
 use crate::approximation::{classical_loss, classical_mean_time_to_loss, closed_form_loss};
-use crate::array::MOST_GROUP_DRIVES;
+use crate::array::MAX_GROUP_DRIVES;
 use crate::diagram::{Diagram, Symbol};
 use crate::step::{Step, show};
 use crate::{Error, Fate, Model};
@@ -41,7 +41,7 @@ impl Assessment {
     /// Solves a case.
     pub fn new(case: &Case) -> Result<Assessment, Error> {
         let (set, hours) = (case.array.set(), case.hours());
-        debug_assert!(set.drives() <= MOST_GROUP_DRIVES);
+        debug_assert!(set.drives() <= MAX_GROUP_DRIVES);
         let chain = Diagram::new(case.model, set).chain(&case.rates)?;
         let fate = chain.after(hours)?;
         let sets = f64::from(case.array.sets_per_group());

@@ -13,7 +13,7 @@ use crate::units::{Fraction, HOURS_PER_YEAR, Hours, PerHour};
 use crate::{Error, Model, Rates};
 
 /// Maximum mission time in years.
-pub const MOST_YEARS: f64 = 1000.0;
+pub const MAX_YEARS: f64 = 1000.0;
 
 /// Default fraction of the free bandwidth that a scrub uses.
 const SCRUB_SHARE: f64 = 0.1;
@@ -75,9 +75,9 @@ impl Question {
         if years == 0.0 {
             return Err(Error::Zero("the number of years"));
         }
-        if years > MOST_YEARS {
+        if years > MAX_YEARS {
             return Err(Error::Combination(format!(
-                "{years} years is more than the {MOST_YEARS} that are modelled"
+                "{years} years is more than the {MAX_YEARS} that are modelled"
             )));
         }
         let model = self.model.unwrap_or_else(|| Model::default_for(array.raid())).check(array.raid())?;

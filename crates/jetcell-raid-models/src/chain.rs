@@ -21,10 +21,10 @@ use crate::Error;
 const TERMS: u32 = 18;
 
 /// Maximum number of squarings. No realistic question needs 2^64 steps.
-const MOST_SQUARINGS: u32 = 64;
+const MAX_SQUARINGS: u32 = 64;
 
 /// Maximum number of states in a chain. The matrix of such a chain has a few megabytes.
-pub const MOST_STATES: usize = 600;
+pub const MAX_STATES: usize = 600;
 
 /// Transitions between numbered states and to loss, with their rates per hour.
 #[derive(Clone, Debug)]
@@ -57,13 +57,13 @@ impl Fate {
 impl Chain {
     /// Creates a chain of `states` states without transitions.
     pub fn new(states: usize) -> Result<Chain, Error> {
-        if states == 0 || states > MOST_STATES {
+        if states == 0 || states > MAX_STATES {
             let count = states as u64;
             return Err(Error::Count {
                 what: "states of the model",
                 count,
                 least: 1,
-                most: MOST_STATES as u64,
+                most: MAX_STATES as u64,
             });
         }
         Ok(Chain { moves: vec![Vec::new(); states], loss: vec![0.0; states] })
@@ -96,7 +96,7 @@ impl Chain {
             return Ok(None);
         }
         let squarings = (rate * hours * 2.0).log2().ceil().max(0.0);
-        if squarings > f64::from(MOST_SQUARINGS) {
+        if squarings > f64::from(MAX_SQUARINGS) {
             return Err(Error::NotFinite(format!("{fastest:e} events per hour for {hours} h")));
         }
         Ok(Some((rate, rate * hours / squarings.exp2(), squarings as u32)))

@@ -38,7 +38,7 @@ pub mod units;
 
 pub use array::{Array, RaidType, Set};
 pub use assessment::Assessment;
-pub use case::{Case, MOST_YEARS};
+pub use case::{Case, MAX_YEARS};
 pub use chain::Fate;
 pub use error::Error;
 pub use model::{General, Model};

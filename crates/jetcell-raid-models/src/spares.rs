@@ -4,7 +4,7 @@ use crate::Error;
 use crate::units::{Hours, PerHour};
 
 /// Maximum number of spares.
-pub const MOST_SPARES: u32 = 1000;
+pub const MAX_SPARES: u32 = 1000;
 
 /// Spare drives. A replacement is ordered for each spare that is used.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
@@ -23,12 +23,12 @@ impl Spares {
     /// Orders beyond the number of spares correspond to failed drives that wait: E = sum over k > s of (k - s) P(k).
     /// By Little's law, each of them waits E / rate. Without spares, this is the delivery time.
     pub fn mean_wait(self, rate: PerHour) -> Result<Hours, Error> {
-        if self.count > MOST_SPARES {
+        if self.count > MAX_SPARES {
             return Err(Error::Count {
                 what: "spares",
                 count: self.count.into(),
                 least: 0,
-                most: MOST_SPARES.into(),
+                most: MAX_SPARES.into(),
             });
         }
         let ordered = rate.get() * self.delivery.get();

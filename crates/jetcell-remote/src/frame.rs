@@ -14,7 +14,7 @@ pub const CHUNK: usize = 1 << 20;
 /// Maximum length of a frame: a chunk and its surrounding fields.
 pub const LONGEST: usize = CHUNK + 4096;
 /// Maximum length of a frame from a client that has not sent the token.
-pub const LONGEST_GREETING: usize = 2048;
+pub const MAX_GREETING: usize = 2048;
 
 /// Size of a request number in bytes.
 const NUMBER: usize = 4;

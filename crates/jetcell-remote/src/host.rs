@@ -26,7 +26,7 @@ use crate::request::Request;
 /// Maximum number of reads in flight on one connection. More reads would only wait in buffers.
 const WINDOW: usize = 4;
 /// Maximum delay before a lost connection is reopened.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// A job for the background transfer thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -116,7 +116,7 @@ impl Host {
             }
             Err(error) => {
                 let before = state.failed.as_ref().map(|(_, _, pause)| *pause * 2);
-                let pause = before.unwrap_or(self.options.retry).min(LONGEST_PAUSE);
+                let pause = before.unwrap_or(self.options.retry).min(MAX_PAUSE);
                 state.failed = Some((error.clone(), Instant::now() + pause, pause));
                 Err(error)
             }

@@ -27,7 +27,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Interval between `Working` replies to a client whose reply waits for the rate limit.
 const WORKING: Duration = Duration::from_secs(5);
 /// Maximum time for connection threads to exit after the server was stopped.
-const LAST: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Limits on the resources that clients can use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,7 +156,7 @@ impl Server {
             }
         }
         let began = Instant::now();
-        while !shared.connections.lock().is_empty() && began.elapsed() < LAST {
+        while !shared.connections.lock().is_empty() && began.elapsed() < SHUTDOWN_TIMEOUT {
             thread::sleep(Duration::from_millis(5));
         }
     }

@@ -16,7 +16,7 @@ use jetcell_vfs::{DirectoryLock, File, IoBuffer, IoReason, OpenMode};
 
 use crate::content::is_registration;
 use crate::exports::Exports;
-use crate::frame::{CHUNK, LONGEST, LONGEST_GREETING};
+use crate::frame::{CHUNK, LONGEST, MAX_GREETING};
 use crate::reply::Reply;
 use crate::request::{Place, Request, VERSION};
 use crate::rights::{Change, INCOMING, Kind, Verdict, is_name, registered_id, stream_of};
@@ -101,7 +101,7 @@ impl Session {
 
     /// Returns the maximum length of the next frame from the client.
     pub fn longest_frame(&self) -> usize {
-        if self.is_known { LONGEST } else { LONGEST_GREETING }
+        if self.is_known { LONGEST } else { MAX_GREETING }
     }
 
     /// Returns true if the client has sent the token.

@@ -15,7 +15,7 @@ use maud::{Markup, PreEscaped, html};
 
 pub use self::axis::{Along, Scale};
 pub(crate) use self::drawing::colour;
-use self::drawing::{MOST_SERIES, swatch};
+use self::drawing::{MAX_SERIES, swatch};
 use crate::number::significant;
 use crate::standalone::standalone;
 
@@ -218,14 +218,14 @@ impl Chart {
 
     /// Returns the series of dots that are drawn, each with its colour number.
     fn dotted<'c>(&self, cloud: &'c Cloud) -> impl Iterator<Item = (usize, &'c Series)> {
-        (self.series.len().min(MOST_SERIES)..MOST_SERIES).zip(&cloud.series)
+        (self.series.len().min(MAX_SERIES)..MAX_SERIES).zip(&cloud.series)
     }
 
     fn legend(&self) -> Markup {
-        let left_out = self.series.len().saturating_sub(MOST_SERIES);
+        let left_out = self.series.len().saturating_sub(MAX_SERIES);
         html! {
             ul class="legend" {
-                @for (number, series) in self.series.iter().take(MOST_SERIES).enumerate() {
+                @for (number, series) in self.series.iter().take(MAX_SERIES).enumerate() {
                     li { span class="swatch" style=(swatch(number)) {} (series.name) }
                 }
                 @if let Some(cloud) = &self.cloud {

@@ -13,7 +13,7 @@ use crate::text_table::{table_text, wrapped};
 /// Heading of the reports.
 const TITLE: &str = "Durability test";
 /// Maximum number of findings that are listed.
-const MOST_FINDINGS: usize = 20;
+const MAX_FINDINGS: usize = 20;
 
 fn count(number: u64) -> String {
     grouped(number as f64)
@@ -113,12 +113,12 @@ fn findings(found: &Verification) -> Option<Table> {
         ]
     };
     let table = Table::words("Findings", &["Number", "Operation", "Damage", "Path", "Found"]);
-    (!found.findings.is_empty()).then(|| table.rows(found.findings.iter().take(MOST_FINDINGS).map(row)))
+    (!found.findings.is_empty()).then(|| table.rows(found.findings.iter().take(MAX_FINDINGS).map(row)))
 }
 
 fn remarks(found: &Verification) -> Vec<String> {
     let mut lines = Vec::new();
-    if found.findings.len() > MOST_FINDINGS {
+    if found.findings.len() > MAX_FINDINGS {
         lines.push(format!(
             "{} findings in all; the JSON result has each",
             count(found.findings.len() as u64)

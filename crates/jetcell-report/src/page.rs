@@ -30,7 +30,7 @@ const LONG_WORD: usize = 16;
 
 /// Maximum length in characters of an unbreakable part of a word. A longer part is broken; this length fits into the
 /// narrowest cell of a page.
-const LONGEST_PART: usize = 24;
+const MAX_PART: usize = 24;
 
 /// Number of rows above which a table may continue on the next printed page.
 pub(crate) const MANY_ROWS: usize = 20;
@@ -232,9 +232,9 @@ fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
     })
 }
 
-/// Splits a part of a word into pieces of at most [`LONGEST_PART`] characters.
+/// Splits a part of a word into pieces of at most [`MAX_PART`] characters.
 fn pieces(part: &str) -> Vec<&str> {
-    let mut ends: Vec<usize> = part.char_indices().step_by(LONGEST_PART).map(|(at, _)| at).collect();
+    let mut ends: Vec<usize> = part.char_indices().step_by(MAX_PART).map(|(at, _)| at).collect();
     ends.push(part.len());
     ends.windows(2).filter_map(|ends| part.get(ends[0]..ends[1])).collect()
 }
@@ -268,7 +268,7 @@ mod tests {
         );
         assert_eq!(breakable("<b> a/b").into_string(), "&lt;b&gt; a/b");
         let hash = "0123456789abcdef".repeat(2);
-        let (first, rest) = hash.split_at(LONGEST_PART);
+        let (first, rest) = hash.split_at(MAX_PART);
         assert_eq!(breakable(&hash).into_string(), format!("{first}<wbr>{rest}<wbr>"));
         assert_eq!(breakable("Jetstress001001.edb").into_string(), "Jetstress001001.edb");
     }

@@ -14,7 +14,7 @@ use crate::example::{repetitions, samples};
 use crate::{Comparison, Stored};
 
 /// Script that examines the page in a frame and sends the result to the enclosing page.
-const LOOK: &str = include_str!("rendered.js");
+const PROBE_SCRIPT: &str = include_str!("rendered.js");
 
 /// Width of a phone screen in CSS pixels.
 const TELEPHONE: u32 = 390;
@@ -23,7 +23,7 @@ const PAPER: u32 = 717;
 const SCREEN: u32 = 1400;
 
 /// Maximum run time of the browser in seconds.
-const PATIENCE: &str = "120";
+const BROWSER_TIMEOUT_SECONDS: &str = "120";
 
 fn browser() -> Option<PathBuf> {
     let directories = std::env::var_os("PATH").unwrap_or_default();
@@ -50,7 +50,7 @@ fn looks(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
         let title = format!("<title>{name}</title>");
         let (start, end) = (page.find("<title>").unwrap(), page.find("</title>").unwrap());
         let page = page.replace(&page[start..end + 8], &title);
-        let page = page.replace("</body>", &format!("<script>{LOOK}</script></body>"));
+        let page = page.replace("</body>", &format!("<script>{PROBE_SCRIPT}</script></body>"));
         std::fs::write(dir.path().join(format!("{number}.html")), page).unwrap();
         outside +=
             &format!("<iframe src='{number}.html' style='border:0;width:{width}px;height:900px'></iframe>");
@@ -58,7 +58,7 @@ fn looks(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
     let outer = dir.path().join("outer.html");
     std::fs::write(&outer, outside).unwrap();
     let output = Command::new("timeout")
-        .arg(PATIENCE)
+        .arg(BROWSER_TIMEOUT_SECONDS)
         .arg(browser)
         .args([
             "--headless",
@@ -76,7 +76,9 @@ fn looks(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
     let text = String::from_utf8_lossy(&output.stdout);
     let found: Vec<Value> = text
         .lines()
-        .filter_map(|line| line.split_once("LOOK ").map(|(_, look)| serde_json::from_str(look).unwrap()))
+        .filter_map(|line| {
+            line.split_once("PROBE_SCRIPT ").map(|(_, look)| serde_json::from_str(look).unwrap())
+        })
         .collect();
     assert_eq!(found.len(), pages.len(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     found

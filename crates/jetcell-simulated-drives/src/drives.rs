@@ -9,7 +9,7 @@ use jetcell_disk_simulation::disk::{Disk, DiskCounters, OperationId, Started};
 use jetcell_disk_simulation::drive::{Access, Drive};
 
 /// Minimum size of a drive in bytes. An empty file would have no room for the drive's cylinders.
-const SMALLEST: u64 = 1 << 20;
+const MIN_DRIVE_BYTES: u64 = 1 << 20;
 
 /// Number of a drive.
 pub(crate) type DriveId = usize;
@@ -62,7 +62,7 @@ impl Drives {
 
     /// Adjusts a drive to a new length of its file.
     pub fn resize(&mut self, id: DriveId, bytes: u64) {
-        self.drives[id].model = self.model.with_capacity(bytes.max(SMALLEST));
+        self.drives[id].model = self.model.with_capacity(bytes.max(MIN_DRIVE_BYTES));
     }
 
     /// Returns true if writes may remain in the cache of a drive.

@@ -82,7 +82,7 @@ pub struct StateDisks {
 }
 
 /// Maximum number of disks. A larger requirement is treated as an input error.
-const MOST_DISKS: f64 = 1e7;
+const MAX_DISKS: f64 = 1e7;
 
 impl Array {
     /// Calculates the smallest array of whole groups that provides `capacity_gib` and supports the load in every
@@ -125,7 +125,7 @@ impl Array {
         if let Some(need) = worst.filter(|need| need.disks > disks) {
             (disks, constraint, state) = (need.disks, need.busier_with, Some(need.state));
         }
-        if disks.is_nan() || disks > MOST_DISKS {
+        if disks.is_nan() || disks > MAX_DISKS {
             return Err(Mistake(format!(
                 "{layout} of {} would need more than ten million disks: check mailboxes and the disk",
                 disk.name

@@ -7,7 +7,7 @@ use crate::platform::Platform;
 use crate::states::State;
 
 /// Maximum number of databases in a test.
-const MOST_DATABASES: f64 = 999.0;
+const MAX_DATABASES: f64 = 999.0;
 
 /// Returns the TOML configuration for `jetcell test performance --config`.
 ///
@@ -17,9 +17,9 @@ const MOST_DATABASES: f64 = 999.0;
 pub fn test_config(config: &Config, platform: &Platform, demand: &Demand) -> Result<String, Mistake> {
     let load = demand.load(State::ServerLost);
     let databases = demand.database_copies_per_server;
-    if databases > MOST_DATABASES {
+    if databases > MAX_DATABASES {
         return Err(Mistake(format!(
-            "a test has at most {MOST_DATABASES} databases but a server would have {databases}; use larger databases"
+            "a test has at most {MAX_DATABASES} databases but a server would have {databases}; use larger databases"
         )));
     }
     let target = load.database_reads + load.database_writes;

@@ -64,11 +64,11 @@ fn scale(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, Quanti
     }
     let factor = units.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?.1;
     let value = number.parse::<f64>().map_err(|_| wrong())? * factor;
-    if value <= MOST { Ok(value) } else { Err(error(QuantityFault::TooLarge)) }
+    if value <= MAX_QUANTITY { Ok(value) } else { Err(error(QuantityFault::TooLarge)) }
 }
 
 /// Maximum of all quantities: an exabyte, or 30 billion years. Larger values are input errors.
-const MOST: f64 = 1e18;
+const MAX_QUANTITY: f64 = 1e18;
 
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident, $example:literal, [$(($unit:literal, $factor:expr)),+ $(,)?]) => {

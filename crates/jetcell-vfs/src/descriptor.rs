@@ -22,7 +22,7 @@ const ALIGNMENT: usize = IoBuffer::ALIGNMENT;
 /// Maximum size of a bounce buffer in bytes.
 const BOUNCE: usize = 1 << 20;
 /// Maximum number of parts in one system call. Linux: `IOV_MAX`.
-const MOST_PARTS: usize = 1024;
+const MAX_PARTS: usize = 1024;
 
 pub(crate) struct Descriptor {
     path: PathBuf,
@@ -170,7 +170,7 @@ impl Descriptor {
             }
             return Ok(());
         }
-        for parts in parts.chunks(MOST_PARTS) {
+        for parts in parts.chunks(MAX_PARTS) {
             let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
             let written = retry(|| rustix::io::pwritev(&self.file, &slices, offset))?;
             // After a short write, the remaining parts are written separately.

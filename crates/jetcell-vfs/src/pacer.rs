@@ -8,7 +8,7 @@ use jetcell_sync::{Arc, Mutex};
 use crate::Clock;
 
 /// Maximum sleep between two checks for cancellation.
-const NAP: Duration = Duration::from_millis(100);
+const MAX_SLEEP: Duration = Duration::from_millis(100);
 
 /// A request to end a long operation early. Clones share the request.
 #[derive(Clone, Default, Debug)]
@@ -49,7 +49,7 @@ impl Pacer {
         };
         while !ended() {
             match begin.checked_sub(self.clock.monotonic()) {
-                Some(left) if !left.is_zero() => self.clock.sleep(left.min(NAP)),
+                Some(left) if !left.is_zero() => self.clock.sleep(left.min(MAX_SLEEP)),
                 _ => return,
             }
         }

@@ -25,7 +25,7 @@ const FILE: &str = "jetcell-stress.json";
 const VERSION: u32 = 2;
 
 /// The size limit is larger than the histograms of a thousand databases.
-const KEPT: KeptFile =
+const STATE_FILE: KeptFile =
     KeptFile { name: FILE, largest: 1 << 30, advice: "remove it and begin a new test with --open" };
 
 /// State of a stress test.
@@ -80,9 +80,9 @@ impl Endurance {
 
     /// Reads the state of an interrupted test from this directory. Returns `None` if there is no such state.
     fn read(dir: &Path) -> Result<Option<Endurance>, Refusal> {
-        match KEPT.read::<Endurance>(dir)? {
+        match STATE_FILE.read::<Endurance>(dir)? {
             Some(test) if test.version != VERSION => {
-                refuse(format!("{} is of another version: {}", dir.join(FILE).display(), KEPT.advice))
+                refuse(format!("{} is of another version: {}", dir.join(FILE).display(), STATE_FILE.advice))
             }
             test => test.map(|test| state_files::with_increments(test, dir)).transpose(),
         }
@@ -167,7 +167,7 @@ impl Endurance {
 
     /// Removes the state files at the end of the test.
     pub(crate) fn end(dir: &Path) -> io::Result<()> {
-        KEPT.remove(dir)?;
+        STATE_FILE.remove(dir)?;
         state_files::remove(dir)
     }
 }

@@ -26,14 +26,14 @@ const OF_THREAD: u64 = 768 << 10;
 const OF_SESSION: u64 = 12 << 10;
 
 /// Minimum memory for pages, per database and in total. Each table of a database needs a few pages.
-const LEAST_PAGES_OF_DATABASE: u64 = 1 << 20;
-const LEAST_PAGES: u64 = 8 << 20;
+const MIN_PAGES_OF_DATABASE: u64 = 1 << 20;
+const MIN_PAGES: u64 = 8 << 20;
 
 /// Memory for old record versions: per instance, in total, and the minimum per instance. Transactions of the load are
 /// small, and transactions of a creation have a few dozen records.
 const VERSION_STORE: u64 = 64 << 20;
 const VERSION_STORES: u64 = 128 << 20;
-const LEAST_VERSION_STORE: u64 = 1 << 20;
+const MIN_VERSION_STORE: u64 = 1 << 20;
 
 /// Parameters that determine the memory of a run.
 #[derive(Clone, Copy, Debug)]
@@ -69,14 +69,14 @@ impl MemoryBudget {
 
     /// Returns the minimum cache size for this number of databases and threads, in bytes.
     pub(crate) fn least_cache(self) -> u64 {
-        let pages = LEAST_PAGES.max(self.databases as u64 * LEAST_PAGES_OF_DATABASE);
+        let pages = MIN_PAGES.max(self.databases as u64 * MIN_PAGES_OF_DATABASE);
         let more = (pages + self.beside_pages()).saturating_sub(BESIDE_CACHE);
         pages.max((more * 4).div_ceil(5))
     }
 
     /// Returns the maximum memory for old versions of one database, in bytes.
     pub(crate) fn versions(self) -> u64 {
-        VERSION_STORE.min((VERSION_STORES / self.databases.max(1) as u64).max(LEAST_VERSION_STORE))
+        VERSION_STORE.min((VERSION_STORES / self.databases.max(1) as u64).max(MIN_VERSION_STORE))
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
         for (databases, threads) in [(1, 1), (1, 512), (24, 4), (64, 64), (999, 8)] {
             let least = budget(0, databases, threads).least_cache();
             let pages = |cache| MemoryBudget { cache, ..budget(0, databases, threads) }.pages();
-            let wanted = LEAST_PAGES.max((databases as u64) << 20);
+            let wanted = MIN_PAGES.max((databases as u64) << 20);
             assert!(pages(least + 4) >= wanted && least >= wanted, "{databases} {threads}");
             assert!(least == wanted || pages(least - 8) < wanted, "{databases} {threads}");
         }

@@ -35,7 +35,7 @@ pub(crate) const DIRECTORY: &str = "prepared";
 
 const VERSION: u32 = 1;
 
-const KEPT: KeptFile = KeptFile {
+const STATE_FILE: KeptFile = KeptFile {
     name: FILE,
     largest: 4 << 20,
     advice: "remove it and the directories named prepared, and create the databases again with --force",
@@ -45,7 +45,7 @@ const KEPT: KeptFile = KeptFile {
 const PIECE: usize = 4 << 20;
 
 /// Interval between two reports of progress.
-const TICK: Duration = Duration::from_millis(50);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Result of a copy operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +68,10 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// Reads the preserved state of the databases in a directory. Returns `None` if no state is preserved.
     pub(crate) fn read(dir: &Path) -> Result<Option<Prepared>, Refusal> {
-        let Some(prepared) = KEPT.read::<Prepared>(dir)? else { return Ok(None) };
+        let Some(prepared) = STATE_FILE.read::<Prepared>(dir)? else { return Ok(None) };
         match prepared.version {
             VERSION => Ok(Some(prepared)),
-            _ => refuse(format!("{} is of another version: {}", dir.join(FILE).display(), KEPT.advice)),
+            _ => refuse(format!("{} is of another version: {}", dir.join(FILE).display(), STATE_FILE.advice)),
         }
     }
 
@@ -124,7 +124,7 @@ pub(crate) fn keep(
         return Ok(Outcome::Stopped);
     }
     let prepared = Prepared { version: VERSION, instances: all_absolute(instances), putting_back: false };
-    KEPT.write(dir, &prepared).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))?;
+    STATE_FILE.write(dir, &prepared).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))?;
     Ok(Outcome::Done)
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn put_back(
 ) -> Result<Outcome, String> {
     let note = |putting_back: bool| {
         let prepared = Prepared { version: VERSION, instances: all_absolute(instances), putting_back };
-        KEPT.write(dir, &prepared).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))
+        STATE_FILE.write(dir, &prepared).map_err(|error| format!("{}: {error}", dir.join(FILE).display()))
     };
     note(true)?;
     let pairs: Vec<_> = instances.iter().map(|instance| (kept_place(instance), instance.clone())).collect();
@@ -153,7 +153,7 @@ pub(crate) fn put_back(
 pub(crate) fn forget(dir: &Path, instances: &[InstancePlan]) -> io::Result<()> {
     if dir.join(FILE).exists() {
         // After this removal, no run uses the preserved files.
-        KEPT.remove(dir)?;
+        STATE_FILE.remove(dir)?;
     }
     for kept in instances.iter().map(kept_place) {
         for file in files_of(&kept)? {
@@ -221,7 +221,7 @@ fn copy_all(
             if !progress(done.load(Ordering::Relaxed), total) {
                 stopped.store(true, Ordering::Relaxed);
             }
-            match ended.recv_timeout(TICK) {
+            match ended.recv_timeout(PROGRESS_INTERVAL) {
                 Ok(copied) => outcome = outcome.and(copied),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return outcome,

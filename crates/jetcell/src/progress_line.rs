@@ -14,9 +14,9 @@ const SPINNER: usize = 2;
 /// Number of details that have priority over the bar.
 const KEPT_BESIDE_BAR: usize = 2;
 /// Minimum number of characters to which a title is shortened.
-const SHORTEST_TITLE: usize = 8;
+const MIN_TITLE: usize = 8;
 /// Interval between two steps of the spinner.
-const TICK: Duration = Duration::from_millis(200);
+const SPINNER_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A progress line that is redrawn until it is dropped.
 pub struct ProgressLine(ProgressBar);
@@ -32,7 +32,7 @@ impl ProgressLine {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
-        bar.enable_steady_tick(TICK);
+        bar.enable_steady_tick(SPINNER_INTERVAL);
         Some(ProgressLine(bar))
     }
 
@@ -78,7 +78,7 @@ fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String 
     let with_bar = (fewest..=parts.len()).rev().map(|kept| joined(title, &bar, &first(kept)));
     let without_bar = (0..=parts.len()).rev().map(|kept| joined(title, "", &first(kept)));
     with_bar.chain(without_bar).find(fits).unwrap_or_else(|| {
-        let room = width.saturating_sub(percent.chars().count() + 1).max(SHORTEST_TITLE);
+        let room = width.saturating_sub(percent.chars().count() + 1).max(MIN_TITLE);
         let short: String = title.chars().take(room).collect();
         joined(&format!("{short}…"), "", "")
     })

@@ -26,7 +26,7 @@ const USAGE: &str = "usage: fuzz --target TARGET [--seconds N] [--first-seed N] 
 /// Maximum memory in MiB that this process may use in addition to its seeds.
 const MEMORY_MIB: u64 = 256;
 /// Maximum size in bytes of corpus files that are used as seeds.
-const LARGEST: u64 = 8 << 20;
+const MAX_SEED_BYTES: u64 = 8 << 20;
 
 struct Arguments {
     targets: Vec<String>,
@@ -169,7 +169,7 @@ fn case(target: &str, arguments: &Arguments, directory: &Path) -> Option<Case> {
 fn files(arguments: &Arguments) -> Vec<Vec<u8>> {
     let corpus = Corpus::locate();
     let real = corpus.iter().flat_map(|corpus| {
-        let known = corpus.files.iter().filter(|file| file.size <= LARGEST && file.kind != "txt");
+        let known = corpus.files.iter().filter(|file| file.size <= MAX_SEED_BYTES && file.kind != "txt");
         known.map(|file| corpus.read(&file.name))
     });
     let own = arguments.files.iter().map(|path| std::fs::read(path).expect("the file given can be read"));

@@ -16,7 +16,7 @@ use jetcell_vfs::Vfs;
 /// Maximum number of records in a deep table: one or two per leaf, and 10 to 17 leaves below an internal page.
 pub(super) const IDS: i32 = 400;
 /// Maximum number of records in a range that is filled or emptied at once.
-pub(super) const LONGEST_RANGE: i32 = 120;
+pub(super) const MAX_RANGE: i32 = 120;
 /// Number of records whose keys share all bytes except the last one. The separators between them are therefore as
 /// long as the keys.
 const GROUP: i32 = 8;

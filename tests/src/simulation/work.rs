@@ -10,7 +10,7 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
 use super::Simulation;
-use super::deep::{IDS, LONGEST_RANGE, is_deep};
+use super::deep::{IDS, MAX_RANGE, is_deep};
 use super::model::{Columns, Databases, Row, State, TableModel, definition, extra_index};
 
 /// Maximum number of tables per session and database.
@@ -240,7 +240,7 @@ impl Records<'_> {
     /// Fills or empties a range of keys.
     fn change_range(&mut self, rng: &mut ChaCha8Rng) -> Result<()> {
         let first = rng.random_range(0..IDS);
-        let last = (first + rng.random_range(1..=LONGEST_RANGE)).min(IDS);
+        let last = (first + rng.random_range(1..=MAX_RANGE)).min(IDS);
         // A table with few records grows, and a table with many records shrinks.
         let fill = rng.random_range(0..IDS as usize) > self.model.rows.len();
         for id in first..last {

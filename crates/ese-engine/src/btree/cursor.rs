@@ -47,7 +47,7 @@ const READ_AHEAD: usize = 16;
 
 /// Maximum number of consecutive searches for the path to a sibling. Other sessions do not change the path that
 /// often, so more searches indicate damage.
-const MOST_DETOURS: u32 = 1000;
+const MAX_DETOURS: u32 = 1000;
 
 /// Progress of a cursor in one direction.
 #[derive(Clone, Copy)]
@@ -232,7 +232,7 @@ impl TreeCursor {
                         return Err(self.tree.damaged(current, "leaf without nodes in the middle of a tree"));
                     };
                     detours += 1;
-                    if detours > MOST_DETOURS {
+                    if detours > MAX_DETOURS {
                         return Err(self
                             .tree
                             .damaged(current, "its links and the links of its neighbour disagree"));

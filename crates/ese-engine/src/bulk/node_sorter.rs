@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// Block size of the file in bytes.
 const BLOCK: usize = 4096;
 /// Minimum number of bytes per read of a run.
-const SMALLEST_READ: usize = 16 * BLOCK;
+const MIN_READ: usize = 16 * BLOCK;
 
 /// A node that is ordered by its bytes: key, then data.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -93,7 +93,7 @@ impl NodeSorter {
 
     /// Returns the number of runs that can be merged at once, with a separate buffer for each.
     fn most_runs(&self) -> usize {
-        (self.memory / SMALLEST_READ).max(3) - 1
+        (self.memory / MIN_READ).max(3) - 1
     }
 
     /// Merges all runs into one.
@@ -129,7 +129,7 @@ impl NodeSorter {
         }
         let run_file = self.file.as_mut().ok_or_else(|| Error::Internal("no file of runs".to_string()))?;
         let (start, file) = (run_file.end, run_file.file.clone());
-        let buffer = IoBuffer::zeroed(SMALLEST_READ);
+        let buffer = IoBuffer::zeroed(MIN_READ);
         Ok(RunWriter { run_file, file, start, bytes: 0, buffer, filled: 0 })
     }
 
@@ -221,7 +221,7 @@ struct Merge {
 
 impl Merge {
     fn new(file: &Arc<dyn File>, runs: &[Run], memory: usize) -> Result<Merge> {
-        let read = (memory / runs.len().max(1) / BLOCK * BLOCK).clamp(SMALLEST_READ, 1 << 20);
+        let read = (memory / runs.len().max(1) / BLOCK * BLOCK).clamp(MIN_READ, 1 << 20);
         let mut merge = Merge { runs: Vec::new(), heads: BinaryHeap::new(), node: SortedNode::default() };
         for (number, run) in runs.iter().enumerate() {
             let (buffer, file) = (IoBuffer::zeroed(read), file.clone());

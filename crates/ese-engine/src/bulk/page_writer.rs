@@ -21,7 +21,7 @@ const WRITES_IN_FLIGHT: usize = 4;
 /// transfers, so one sync can serve several extents.
 const TRANSFERS_WAITING: usize = 3;
 /// Maximum size of an extent in bytes. A small tree gets extents of an eighth of its size.
-const LARGEST_EXTENT: usize = 64 << 20;
+const MAX_EXTENT: usize = 64 << 20;
 /// Number of transfers up to which each new extent doubles the tree, because each extent costs a sync of the log.
 const DOUBLING_TRANSFERS: u64 = 4;
 
@@ -82,7 +82,7 @@ impl PageWriter {
             time: None,
             rest: None,
             extent_logged: LogPosition::MIN,
-            transfer_pages: (transfers.bytes / size).clamp(1, LARGEST_EXTENT / size) as u32,
+            transfer_pages: (transfers.bytes / size).clamp(1, MAX_EXTENT / size) as u32,
             zero: transfers.zero,
             open: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -108,7 +108,7 @@ impl PageWriter {
         }
         let file = &self.tree.file;
         let time = *self.time.get_or_insert_with(|| file.db_time());
-        let largest = (LARGEST_EXTENT / file.page_size.bytes()) as u64;
+        let largest = (MAX_EXTENT / file.page_size.bytes()) as u64;
         let transfer = u64::from(self.transfer_pages).min(largest);
         let doubled = self.pages.min(DOUBLING_TRANSFERS * transfer);
         let wanted = (self.pages / 8).max(doubled).clamp(transfer, largest) as u32;

@@ -6,7 +6,7 @@ use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Condvar, Mutex};
 
 /// Maximum time that the cleaner sleeps without a notification before it checks for work.
-const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+const MAX_SLEEP: Duration = Duration::from_millis(500);
 
 /// Signal that wakes or stops the cleaner thread.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl CleanerSignal {
     pub fn wait(&self) -> bool {
         let mut asleep = self.asleep.lock();
         if !self.stop.load(Ordering::Acquire) && !self.work.load(Ordering::Acquire) {
-            self.notified.wait_for(&mut asleep, LONGEST_SLEEP);
+            self.notified.wait_for(&mut asleep, MAX_SLEEP);
         }
         self.work.store(false, Ordering::Release);
         !self.stop.load(Ordering::Acquire)

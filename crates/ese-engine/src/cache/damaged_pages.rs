@@ -8,7 +8,7 @@ use jetcell_sync::{Condvar, Mutex};
 use jetcell_vfs::Clock;
 
 /// Maximum number of damaged pages that are remembered.
-const MOST_DAMAGED: usize = 1000;
+const MAX_DAMAGED: usize = 1000;
 
 /// The damaged pages of a file.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl DamagedPages {
     /// Records that a page could not be read.
     pub fn note(&self, page: PageNumber, now: Duration) {
         let found = &mut self.state.lock().found;
-        if found.len() < MOST_DAMAGED {
+        if found.len() < MAX_DAMAGED {
             found.entry(page).or_insert(now);
         }
     }

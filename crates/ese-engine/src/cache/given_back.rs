@@ -12,7 +12,7 @@ use jetcell_sync::RwLock;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of ranges. With more ranges, a bitmap of all pages uses less memory.
-const MOST_RANGES: usize = 1 << 16;
+const MAX_RANGES: usize = 1 << 16;
 
 /// The pages of one file that were returned to the file system since the file was attached.
 ///
@@ -115,7 +115,7 @@ impl Pages {
     /// Switches to a bitmap if there are too many ranges.
     fn limit(&mut self) {
         let Pages::Ranges(ranges) = self else { return };
-        if ranges.len() <= MOST_RANGES {
+        if ranges.len() <= MAX_RANGES {
             return;
         }
         let ranges = std::mem::take(ranges);
@@ -161,7 +161,7 @@ mod tests {
         const LAST: u32 = (1 << 29) - 1;
         let pages = GivenBack::default();
         let first_of = |range: u32| LAST - 4 * range - 1;
-        let count = MOST_RANGES as u32 + 5;
+        let count = MAX_RANGES as u32 + 5;
         (0..count).for_each(|range| pages.add(first_of(range), first_of(range) + 1));
         let bytes = match &*pages.pages.read() {
             Pages::Bits(bits) => bits.capacity() * 8,

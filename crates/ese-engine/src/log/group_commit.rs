@@ -30,19 +30,14 @@ pub(super) struct GroupCommit {
 /// writing the group takes the same time again. With a shorter wait, the thread that measures the time would be woken
 /// unnecessarily during the write.
 const WAIT_IN_WRITES: u32 = 2;
-const SHORTEST_WAIT: Duration = Duration::from_micros(20);
-const LONGEST_WAIT: Duration = Duration::from_millis(1);
-const SHORTEST_SUSPENSION: u32 = 16;
-const LONGEST_SUSPENSION: u32 = 1024;
+const MIN_WAIT: Duration = Duration::from_micros(20);
+const MAX_WAIT: Duration = Duration::from_millis(1);
+const MIN_SUSPENSION: u32 = 16;
+const MAX_SUSPENSION: u32 = 1024;
 
 impl GroupCommit {
     pub fn new() -> GroupCommit {
-        GroupCommit {
-            expected: 1,
-            max_wait: SHORTEST_WAIT,
-            suspended: 0,
-            next_suspension: SHORTEST_SUSPENSION,
-        }
+        GroupCommit { expected: 1, max_wait: MIN_WAIT, suspended: 0, next_suspension: MIN_SUSPENSION }
     }
 
     /// Returns whether to wait until more than `present` commits are present. Each commit that could write calls this
@@ -54,7 +49,7 @@ impl GroupCommit {
         }
         if present >= self.expected {
             if self.expected > 1 {
-                self.next_suspension = SHORTEST_SUSPENSION;
+                self.next_suspension = MIN_SUSPENSION;
             }
             return false;
         }
@@ -63,13 +58,13 @@ impl GroupCommit {
 
     /// Records the duration of a write.
     pub fn write_took(&mut self, duration: Duration) {
-        self.max_wait = (duration * WAIT_IN_WRITES).clamp(SHORTEST_WAIT, LONGEST_WAIT);
+        self.max_wait = (duration * WAIT_IN_WRITES).clamp(MIN_WAIT, MAX_WAIT);
     }
 
     /// Records that the group was not complete in time, and suspends waiting.
     pub fn timed_out(&mut self) {
         self.suspended = self.next_suspension;
-        self.next_suspension = (self.next_suspension * 2).min(LONGEST_SUSPENSION);
+        self.next_suspension = (self.next_suspension * 2).min(MAX_SUSPENSION);
     }
 }
 
@@ -161,13 +156,13 @@ mod tests {
         assert!(!group.should_wait(1), "no other commit is known");
         group.expected = 3;
         assert!(group.should_wait(1) && group.should_wait(2) && !group.should_wait(3));
-        for writes in [SHORTEST_SUSPENSION, 2 * SHORTEST_SUSPENSION] {
+        for writes in [MIN_SUSPENSION, 2 * MIN_SUSPENSION] {
             group.timed_out();
             assert!((0..writes).all(|_| !group.should_wait(1)) && group.should_wait(1));
         }
         assert!(!group.should_wait(3), "the group is complete");
         group.timed_out();
-        assert!((0..SHORTEST_SUSPENSION).all(|_| !group.should_wait(1)) && group.should_wait(1));
+        assert!((0..MIN_SUSPENSION).all(|_| !group.should_wait(1)) && group.should_wait(1));
     }
 
     #[test]

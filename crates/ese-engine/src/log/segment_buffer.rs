@@ -17,7 +17,7 @@ use ese_format::log::segment::RECORDS_AT;
 use jetcell_vfs::IoBuffer;
 
 /// Minimum space in a segment that is used for a fragment. If less space is left, the segment is filled.
-const SMALLEST_FRAGMENT: usize = 32;
+const MIN_FRAGMENT: usize = 32;
 /// Type of the first fragment of a record. It has a type, the total length and its own length; other fragments have a
 /// type and their length.
 const FRAGMENT_BEGIN: u8 = 76;
@@ -28,8 +28,8 @@ const FRAGMENT_BYTES: usize = 3;
 const AHEAD: usize = 2048;
 /// Maximum number of segments in a block. This and the next two limits balance two goals: a long write should have
 /// few parts, and the buffer of a stream that writes little should be small.
-const MOST_OF_BLOCK: usize = 64;
-const LEAST_OF_BLOCK: usize = 4;
+const MAX_OF_BLOCK: usize = 64;
+const MIN_OF_BLOCK: usize = 4;
 const BLOCKS_OF_FILE: usize = 16;
 /// Minimum number of blocks that are retained for reuse, regardless of the size of the last write.
 const SPARE_BLOCKS: usize = 2;
@@ -84,7 +84,7 @@ impl SegmentBuffer {
     /// Creates a buffer that starts with the segment of `position`. Files have `file_segments` segments, including
     /// header and shadow.
     pub fn new(position: LogPosition, file_segments: usize) -> SegmentBuffer {
-        let of_block = (file_segments / BLOCKS_OF_FILE).clamp(LEAST_OF_BLOCK, MOST_OF_BLOCK);
+        let of_block = (file_segments / BLOCKS_OF_FILE).clamp(MIN_OF_BLOCK, MAX_OF_BLOCK);
         SegmentBuffer {
             open: LogPosition { offset: 0, ..position },
             used: RECORDS_AT,
@@ -100,7 +100,7 @@ impl SegmentBuffer {
 
     /// Returns the maximum number of segments that records with a total of `bytes` bytes can occupy.
     pub fn segments_for(bytes: usize) -> usize {
-        bytes / (SEGMENT_BYTES - RECORDS_AT - SMALLEST_FRAGMENT - FRAGMENT_BEGIN_BYTES) + 2
+        bytes / (SEGMENT_BYTES - RECORDS_AT - MIN_FRAGMENT - FRAGMENT_BEGIN_BYTES) + 2
     }
 
     /// Returns the position at which the next record will start.
@@ -133,7 +133,7 @@ impl SegmentBuffer {
     /// bytes before it.
     pub fn append(&mut self, record: &[u8]) -> (LogPosition, usize) {
         let mut padding = 0;
-        if record.len() > SEGMENT_BYTES - self.used && SEGMENT_BYTES - self.used < SMALLEST_FRAGMENT {
+        if record.len() > SEGMENT_BYTES - self.used && SEGMENT_BYTES - self.used < MIN_FRAGMENT {
             // The remaining bytes are zero, which readers interpret as no-operation records.
             padding = SEGMENT_BYTES - self.used;
             self.close();
@@ -273,7 +273,7 @@ fn new_block(segments: usize) -> IoBuffer {
 mod tests {
     use super::*;
 
-    const BLOCK: usize = MOST_OF_BLOCK;
+    const BLOCK: usize = MAX_OF_BLOCK;
 
     fn buffer() -> SegmentBuffer {
         SegmentBuffer::new(LogPosition::new(1, 1, 0), 5)

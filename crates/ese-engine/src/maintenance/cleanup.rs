@@ -22,7 +22,7 @@ const BATCH: usize = 64;
 /// Maximum time that changes wait for room while other transactions retain history. These transactions may only be
 /// waiting for a processor. After this time, a transaction is considered long-running, and changes no longer wait for
 /// it.
-const PATIENCE: Duration = Duration::from_millis(500);
+const ROOM_TIMEOUT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Cleans up at most `limit` transactions whose history no snapshot sees. Returns their number.
@@ -44,7 +44,7 @@ pub(crate) fn clean_all(core: &Core) -> Result<usize> {
 /// Waits until `transaction` may make a change. Called if the version store is nearly full. The caller must not hold
 /// a latch.
 pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
-    let mut patience = PATIENCE;
+    let mut patience = ROOM_TIMEOUT;
     loop {
         let cleaned = clean_all(core);
         if !core.versions.is_nearly_full() {

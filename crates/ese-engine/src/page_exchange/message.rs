@@ -25,7 +25,7 @@ use crate::{Error, Result};
 const WISHES: &str = "jetcell pages 1";
 const PAGE: &str = "jetcell page 1";
 /// Maximum number of pages per message.
-pub const MOST_WISHES: usize = 32;
+pub const MAX_WISHES: usize = 32;
 
 /// Pages that a copy requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl PageWishes {
         };
         let wishes = self.repair.iter().map(|wish| line("repair", wish));
         let wishes: Vec<String> = wishes.chain(self.lost.iter().map(|wish| line("lost", wish))).collect();
-        let text = format!("{WISHES}\n{}", wishes[..wishes.len().min(MOST_WISHES)].concat());
+        let text = format!("{WISHES}\n{}", wishes[..wishes.len().min(MAX_WISHES)].concat());
         put(vfs, &directory.join(copy_file_name(base, id, "wants")?), &text, &[])
     }
 
@@ -59,7 +59,7 @@ impl PageWishes {
             return None;
         }
         let mut wishes = PageWishes::default();
-        for line in lines.take(MOST_WISHES) {
+        for line in lines.take(MAX_WISHES) {
             let mut fields = line.split(' ');
             let list = match fields.next()? {
                 "repair" => &mut wishes.repair,
@@ -188,10 +188,10 @@ fn read_page(vfs: &dyn Vfs, path: &Path) -> Result<Option<PageImage>> {
 /// Returns the text of a message, and the bytes after its first block. Returns `None` if the message does not exist
 /// or cannot be read.
 fn read_text(vfs: &dyn Vfs, path: &Path) -> Result<Option<(String, Vec<u8>)>> {
-    const MOST: u64 = (SEGMENT_BYTES + PageSize::KIB_32.bytes()) as u64;
+    const MAX_MESSAGE_BYTES: u64 = (SEGMENT_BYTES + PageSize::KIB_32.bytes()) as u64;
     let read = || {
         let file = vfs.open(path, OpenMode::Read)?;
-        let len = file.len()?.min(MOST) as usize / SEGMENT_BYTES * SEGMENT_BYTES;
+        let len = file.len()?.min(MAX_MESSAGE_BYTES) as usize / SEGMENT_BYTES * SEGMENT_BYTES;
         let mut bytes = IoBuffer::zeroed(len);
         file.read_at(0, &mut bytes, IoReason::Other)?;
         Ok(bytes)

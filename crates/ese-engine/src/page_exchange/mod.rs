@@ -41,10 +41,10 @@ use crate::{Error, Result};
 /// Time after which an unanswered request is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 /// Time during which the answer to a request is polled at short intervals. Afterwards it is polled at long intervals.
-const SOON: Duration = Duration::from_secs(3);
+const FAST_POLL_PERIOD: Duration = Duration::from_secs(3);
 /// Interval between polls of the messages of copies: short while an answer may arrive soon, and long otherwise.
-const OFTEN: Duration = Duration::from_millis(100);
-const RARELY: Duration = Duration::from_secs(1);
+const FAST_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const SLOW_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Pending page requests of this instance, and the connection to its copies.
 pub(crate) struct PageExchange {
@@ -74,8 +74,8 @@ impl PageExchange {
     /// Returns the time until the next step is due.
     pub fn pause(&self) -> Duration {
         let now = self.core.vfs.clock().monotonic();
-        let is_new = |request: &Request| now.saturating_sub(request.asked) < SOON;
-        if self.requests.lock().values().any(is_new) { OFTEN } else { RARELY }
+        let is_new = |request: &Request| now.saturating_sub(request.asked) < FAST_POLL_PERIOD;
+        if self.requests.lock().values().any(is_new) { FAST_POLL_INTERVAL } else { SLOW_POLL_INTERVAL }
     }
 
     /// Ends the repair of pages. Sessions no longer wait for repairs.

@@ -31,9 +31,9 @@ pub(crate) struct SpaceLock<'a> {
 /// Start page of searches through an entire tree.
 pub(super) const FIRST: PageNumber = PageNumber::fixed(1);
 /// Maximum size in pages of an extent that a tree requests from its parent, unless it needs more.
-const LARGEST_EXTENT: u32 = 256;
+const MAX_EXTENT: u32 = 256;
 /// Minimum size in pages of an extent that a tree requests.
-const SMALLEST_EXTENT: u32 = 4;
+const MIN_EXTENT: u32 = 4;
 
 impl<'a> SpaceLock<'a> {
     pub fn new(file: &'a Arc<DatabaseFile>) -> SpaceLock<'a> {
@@ -179,7 +179,7 @@ impl<'a> SpaceLock<'a> {
     fn grow(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
         let Some(parent) = trees.parent else { return self.grow_file(trees, need) };
         let owned = self.owned_pages(trees)?;
-        let wanted = (owned / 8).clamp(SMALLEST_EXTENT, LARGEST_EXTENT).max(need);
+        let wanted = (owned / 8).clamp(MIN_EXTENT, MAX_EXTENT).max(need);
         self.with_extent(SYSTEM_PROCID, parent, need, wanted, |lock, group, extent| {
             let extent = lock.own(group, trees, extent)?;
             lock.free(group, trees, extent)

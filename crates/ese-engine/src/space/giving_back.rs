@@ -17,7 +17,7 @@ use crate::{Error, Result};
 
 /// Minimum size in bytes of an extent that is returned to the root or turned into a hole. Windows file systems use
 /// this hole size.
-const LEAST_BYTES: usize = 64 << 10;
+const MIN_BYTES: usize = 64 << 10;
 /// Maximum number of holes per batch of log records. The header is written after each batch.
 const HOLES_PER_BATCH: usize = 256;
 /// Maximum number of extents per step. This limits the memory.
@@ -35,7 +35,7 @@ struct ExtentStep {
 
 impl SpaceLock<'_> {
     fn least_pages(&self) -> u32 {
-        (LEAST_BYTES / self.file.page_size.bytes()).max(1) as u32
+        (MIN_BYTES / self.file.page_size.bytes()).max(1) as u32
     }
 
     /// Returns large available extents of a tree to the root of the database. Other trees and the file system can

@@ -31,7 +31,7 @@ use crate::log::{LogStream, TransactionNumbers};
 use crate::{Error, Result};
 
 /// Minimum number of pages by which a file grows.
-const LEAST_EXTENSION: u32 = 16;
+const MIN_EXTENSION: u32 = 16;
 
 /// Services that the files of one instance share.
 #[derive(Clone)]
@@ -137,7 +137,7 @@ impl DatabaseFile {
             path,
             logged_path,
             page_size: header.page_size,
-            extension_pages: AtomicU32::new(extension_pages.max(LEAST_EXTENSION)),
+            extension_pages: AtomicU32::new(extension_pages.max(MIN_EXTENSION)),
             file,
             db_time: CachePadded::new(AtomicU64::new(header.db_time.0)),
             last_tree: AtomicU32::new(header.last_tree.0),
@@ -160,7 +160,7 @@ impl DatabaseFile {
 
     /// Sets the number of pages by which the file grows.
     pub(crate) fn extend_by(&self, pages: u32) {
-        self.extension_pages.store(pages.max(LEAST_EXTENSION), Ordering::Relaxed);
+        self.extension_pages.store(pages.max(MIN_EXTENSION), Ordering::Relaxed);
     }
 
     /// Allocates the next database time.

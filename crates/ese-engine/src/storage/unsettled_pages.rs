@@ -12,7 +12,7 @@ use ese_format::space::Extent;
 use jetcell_sync::Mutex;
 
 /// Maximum number of extents that are remembered. They use a few MiB, regardless of the file size.
-const MOST_EXTENTS: usize = 1 << 16;
+const MAX_EXTENTS: usize = 1 << 16;
 
 /// The available pages of one database that are not settled. If there are too many extents, all pages up to the
 /// middle extent are treated as not settled.
@@ -44,8 +44,8 @@ impl UnsettledPages {
             (first, last) = (first.min(other), last.max(end));
         }
         extents.insert(first, last);
-        if extents.len() > MOST_EXTENTS {
-            let middle = extents.values().nth(MOST_EXTENTS / 2).copied().unwrap_or(last);
+        if extents.len() > MAX_EXTENTS {
+            let middle = extents.values().nth(MAX_EXTENTS / 2).copied().unwrap_or(last);
             state.add_all_until(middle);
         }
     }
@@ -131,9 +131,9 @@ mod tests {
     #[test]
     fn too_many_extents_become_one_part_of_the_file() {
         let pages = UnsettledPages::default();
-        let last = 8 * MOST_EXTENTS as u32;
+        let last = 8 * MAX_EXTENTS as u32;
         (1..=last).step_by(2).for_each(|page| pages.add(extent(page, 1)));
-        assert!(pages.0.lock().extents.len() <= MOST_EXTENTS);
+        assert!(pages.0.lock().extents.len() <= MAX_EXTENTS);
         assert_eq!(pages.settled_run(&extent(1, last + 10), 2, 10), Some(extent(last, 10)), "no page in use");
         let until = pages.until();
         assert!(until > last / 4 && until < last, "{until}");

@@ -95,11 +95,11 @@ impl IndexDefinition {
 }
 
 /// Maximum length of a binary or text column that is not a long value.
-const LONGEST_SHORT_VALUE: u32 = 255;
+const MAX_SHORT_VALUE: u32 = 255;
 /// Maximum number of columns in an index.
 const MAX_SEGMENTS: usize = 16;
 /// Maximum length of a name in bytes.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME: usize = 64;
 
 impl TableDefinition {
     /// Returns the schema of the table. Its trees are not assigned yet.
@@ -153,11 +153,11 @@ impl ColumnDefinition {
             _ => tagged,
         };
         let size = match self.kind {
-            ColumnType::Binary | ColumnType::Text if self.size == 0 => LONGEST_SHORT_VALUE,
+            ColumnType::Binary | ColumnType::Text if self.size == 0 => MAX_SHORT_VALUE,
             _ => self.size,
         };
         let usage = |what: &str| Error::Usage(format!("column {:?}: {what}", self.name));
-        if self.kind.fixed_size().is_none() && !self.kind.is_long() && size > LONGEST_SHORT_VALUE {
+        if self.kind.fixed_size().is_none() && !self.kind.is_long() && size > MAX_SHORT_VALUE {
             return Err(usage("a column of more than 255 bytes must have a long type"));
         }
         let counts = matches!(self.kind, ColumnType::Long | ColumnType::LongLong | ColumnType::UnsignedLong);
@@ -176,7 +176,7 @@ impl ColumnDefinition {
         column.code_page = self.code_page;
         column.default = self.default.clone();
         if column.default.as_ref().is_some_and(|value| {
-            value.len() > LONGEST_SHORT_VALUE as usize
+            value.len() > MAX_SHORT_VALUE as usize
                 || self.kind.fixed_size().is_some_and(|size| size != value.len())
         }) {
             return Err(usage("the length of the default value does not fit the type"));
@@ -226,7 +226,7 @@ impl IndexDefinition {
 
 fn check_name<'a>(name: &str, mut others: impl Iterator<Item = &'a str>) -> Result<()> {
     let bad = |c: char| !c.is_ascii() || c.is_ascii_control() || "!.[]`".contains(c);
-    if name.is_empty() || name.len() > LONGEST_NAME || name.contains(bad) || name.starts_with(' ') {
+    if name.is_empty() || name.len() > MAX_NAME || name.contains(bad) || name.starts_with(' ') {
         return Err(Error::Usage(format!(
             "{name:?} is not a valid name: names have 1 to 64 ASCII characters without ! . [ ] `"
         )));

@@ -19,7 +19,7 @@ use super::recovered::{DATABASES, Rows, create, create_one, open, options, rows,
 
 /// Timeout at the gate. It is long enough for another thread to reach the gate, unless the engine serialises the two
 /// calls.
-const PATIENCE: Duration = Duration::from_secs(1);
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A disk with a gate. A call that has chosen an id, has not logged anything yet, and is about to open a side file,
 /// waits at the gate for a second call.
@@ -36,7 +36,7 @@ impl Gated {
         *arrived += 1;
         self.changed.notify_all();
         // If the wait times out, no second call reached this point concurrently, which is the correct behavior.
-        self.changed.wait_while_for(&mut arrived, |arrived| *arrived < 2, PATIENCE);
+        self.changed.wait_while_for(&mut arrived, |arrived| *arrived < 2, QUEUE_TIMEOUT);
     }
 }
 

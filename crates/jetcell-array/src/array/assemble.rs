@@ -6,7 +6,7 @@ use jetcell_sync::{Arc, thread};
 use jetcell_vfs::Vfs;
 
 use super::create::open_distinct;
-use super::free_rows::MOST_THREADS;
+use super::free_rows::MAX_THREADS;
 use super::{Array, Counters, LoadMeter, Mode, ZONES_PER_NOTE};
 use crate::error::{Refusal, Result};
 use crate::kernels::Kernel;
@@ -64,7 +64,7 @@ impl Array {
             buffers: Default::default(),
             row_writes: Default::default(),
             new_rows: Default::default(),
-            threads: thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
+            threads: thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
             staged: Default::default(),
             filling: None,
             mode,

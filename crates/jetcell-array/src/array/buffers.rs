@@ -9,10 +9,10 @@ use crate::shared_block::SharedBlock;
 /// them.
 pub(super) const SHORTEST: usize = 32 << 10;
 /// Maximum number of bytes in the pool.
-const MOST_KEPT: usize = 64 << 20;
+const MAX_KEPT: usize = 64 << 20;
 
 /// Maximum number of pooled buffers for single blocks.
-const MOST_BLOCKS: usize = 16384;
+const MAX_BLOCKS: usize = 16384;
 
 /// Buffers that no transfer uses at the moment.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl Buffers {
         let Some(buffer) = block.into_buffer() else { return };
         if buffer.capacity() != BLOCK {
             self.keep(buffer);
-        } else if self.blocks.len() < MOST_BLOCKS {
+        } else if self.blocks.len() < MAX_BLOCKS {
             self.blocks.push(buffer);
         }
     }
@@ -91,10 +91,10 @@ impl Buffers {
     /// Puts a buffer into the pool. To make room, the least recently returned buffers are freed.
     pub fn keep(&mut self, buffer: IoBuffer) {
         let capacity = buffer.capacity();
-        if !(SHORTEST..=MOST_KEPT).contains(&capacity) {
+        if !(SHORTEST..=MAX_KEPT).contains(&capacity) {
             return;
         }
-        while self.bytes + capacity > MOST_KEPT
+        while self.bytes + capacity > MAX_KEPT
             && let Some((oldest, _)) = self.kept.iter().enumerate().min_by_key(|(_, (_, number))| *number)
         {
             self.remove(oldest);
@@ -128,12 +128,12 @@ mod tests {
     #[test]
     fn no_more_is_kept_than_the_limit() {
         let mut buffers = Buffers::default();
-        for _ in 0..3 * MOST_KEPT / (1 << 20) {
+        for _ in 0..3 * MAX_KEPT / (1 << 20) {
             buffers.keep(IoBuffer::zeroed(1 << 20));
         }
-        assert_eq!((buffers.bytes, buffers.kept.len()), (MOST_KEPT, MOST_KEPT >> 20));
+        assert_eq!((buffers.bytes, buffers.kept.len()), (MAX_KEPT, MAX_KEPT >> 20));
         buffers.keep(IoBuffer::zeroed(4096));
-        assert_eq!(buffers.kept.len(), MOST_KEPT >> 20);
+        assert_eq!(buffers.kept.len(), MAX_KEPT >> 20);
     }
 
     #[test]

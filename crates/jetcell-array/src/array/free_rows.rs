@@ -20,10 +20,10 @@ use crate::shared_block::SharedBlock;
 const TIMES_AHEAD: u64 = 4;
 
 /// Maximum number of zones whose records are read ahead.
-const MOST_ZONES_AHEAD: u64 = 32;
+const MAX_ZONES_AHEAD: u64 = 32;
 
 /// Maximum number of threads that compute rows.
-pub(super) const MOST_THREADS: usize = 8;
+pub(super) const MAX_THREADS: usize = 8;
 
 /// Number of rows that each thread computes in a batch.
 const ROWS_PER_THREAD: usize = ZONE_ROWS as usize;
@@ -51,7 +51,7 @@ fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
 fn zones_behind(rows: &[FreeRow]) -> Option<Range<u64>> {
     let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
     let (first, behind, count) = (*zones.first()?, zones.last()? + 1, zones.len() as u64);
-    (behind - first == count).then(|| behind..behind + (TIMES_AHEAD * count).min(MOST_ZONES_AHEAD))
+    (behind - first == count).then(|| behind..behind + (TIMES_AHEAD * count).min(MAX_ZONES_AHEAD))
 }
 
 impl Array {
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(behind(&[70, 100, 130]), Some(3..11));
         assert_eq!(behind(&[70, 200]), None);
         assert_eq!(behind(&[]), None);
-        assert_eq!(behind(&(0..100 * ZONE_ROWS).collect::<Vec<_>>()), Some(100..100 + MOST_ZONES_AHEAD));
+        assert_eq!(behind(&(0..100 * ZONE_ROWS).collect::<Vec<_>>()), Some(100..100 + MAX_ZONES_AHEAD));
     }
 
     #[test]

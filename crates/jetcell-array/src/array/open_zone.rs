@@ -20,7 +20,7 @@ const ZONES_AT_ONCE: u64 = 4;
 
 /// Maximum total size of the shared buffers of a zone, in bytes. A single block keeps its whole buffer in memory,
 /// even if the other blocks of the buffer were replaced.
-const MOST_SHARED: usize = 32 << 20;
+const MAX_SHARED: usize = 32 << 20;
 
 /// Rows of a zone, and the content of the blocks that were written so far.
 pub(crate) struct OpenZone {
@@ -64,7 +64,7 @@ impl OpenZone {
     /// arbitrary content. Returns `None` if the content must be copied instead.
     pub(super) fn share(&mut self, buffers: &mut Buffers, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         let bytes = buffer.capacity();
-        if bytes < SHORTEST || self.shared + bytes > MOST_SHARED {
+        if bytes < SHORTEST || self.shared + bytes > MAX_SHARED {
             return None;
         }
         self.shared += bytes;

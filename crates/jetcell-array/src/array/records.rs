@@ -19,7 +19,7 @@ const CAPACITY: usize = 4096;
 
 /// Maximum number of reads ahead of records that are retained. They belong to several sequential writers, any of
 /// which may have stopped.
-const MOST_AHEAD: usize = 8;
+const MAX_AHEAD: usize = 8;
 
 /// Record blocks by device and zone. A cached block differs from the block on its member only while an operation
 /// writes it.
@@ -206,7 +206,7 @@ impl Array {
         let reads = missing.clone().filter(|zone| is_needed(&self.records, *zone)).collect();
         let reads = self.start_records(&reads);
         if reads.bytes > 0 {
-            let surplus = (self.records.ahead.len() + 1).saturating_sub(MOST_AHEAD);
+            let surplus = (self.records.ahead.len() + 1).saturating_sub(MAX_AHEAD);
             self.records.ahead.drain(..surplus);
             self.records.ahead.push((missing, reads));
         }

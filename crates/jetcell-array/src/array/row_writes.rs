@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::geometry::ZONE_ROWS;
 
 /// Maximum number of bytes in flight.
-const MOST_UNDER_WAY: usize = 48 << 20;
+const MAX_UNDER_WAY: usize = 48 << 20;
 
 /// Maximum number of threads that compute parity.
-const MOST_WORKERS: usize = 2;
+const MAX_WORKERS: usize = 2;
 
 /// A zone whose parity is computed before it is written.
 struct Computed {
@@ -125,7 +125,7 @@ impl Array {
         self.records.hold(&write.zones);
         self.row_writes.bytes += write.transfers.bytes;
         self.row_writes.writes.push_back(write);
-        while self.row_writes.bytes > MOST_UNDER_WAY {
+        while self.row_writes.bytes > MAX_UNDER_WAY {
             self.finish_first_write()?;
         }
         Ok(())
@@ -171,7 +171,7 @@ impl Array {
     /// if the system cannot start a thread.
     fn free_worker(&mut self) -> Result<Option<usize>> {
         let RowWrites { computed, workers, .. } = &mut self.row_writes;
-        if workers.len() < self.threads.min(MOST_WORKERS) {
+        if workers.len() < self.threads.min(MAX_WORKERS) {
             // If no thread can be started, the caller computes the parity, which takes longer.
             workers.extend(ZoneWorker::start());
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::integrity::generation_after;
 
 /// Maximum number of zones that are remembered.
-const MOST_ZONES: usize = 1 << 18;
+const MAX_ZONES: usize = 1 << 18;
 
 /// Generations of zones in which all cells of all rows have the same generation.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl ZoneGenerations {
 
     /// Remembers the generation of a zone that was written whole.
     pub fn insert(&mut self, zone: u64, generation: u64) {
-        if self.known.len() >= MOST_ZONES {
+        if self.known.len() >= MAX_ZONES {
             self.known.pop_first();
         }
         self.known.insert(zone, generation);

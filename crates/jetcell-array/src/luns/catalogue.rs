@@ -15,9 +15,9 @@ const CHECKED: usize = 16;
 /// Offset of the length.
 const LENGTH: usize = 16;
 /// Maximum length of the name of a LUN or a snapshot, in bytes.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 /// Maximum number of blocks in a LUN: 4 PiB.
-const MOST_BLOCKS: u64 = 1 << 40;
+const MAX_BLOCKS: u64 = 1 << 40;
 
 pub(super) type LunId = u32;
 
@@ -172,7 +172,7 @@ impl Catalogue {
             let mut lun = LunEntry {
                 id: LunId::try_from(input.number()?).ok().filter(|id| *id < catalogue.next_lun)?,
                 name: input.name()?,
-                blocks: input.number().filter(|blocks| (1..=MOST_BLOCKS).contains(blocks))?,
+                blocks: input.number().filter(|blocks| (1..=MAX_BLOCKS).contains(blocks))?,
                 root: input.pointer().filter(is_possible)?,
                 floor: input.number().filter(|floor| *floor <= sequence)?,
                 snapshots: vec![],
@@ -199,19 +199,19 @@ impl Catalogue {
 /// The name is empty or too long, or has characters other than letters, digits, and `-`, `_`, `.`.
 pub fn check_name(name: &str) -> Result<()> {
     let is_good = |char: char| char.is_alphanumeric() || "-_.".contains(char);
-    if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_good) {
+    if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_good) {
         return Ok(());
     }
-    let text = format!("the name {name:?} is not 1 to {LONGEST_NAME} bytes of letters, digits, and - _ .");
+    let text = format!("the name {name:?} is not 1 to {MAX_NAME} bytes of letters, digits, and - _ .");
     Err(Refusal::Parameter(text).into())
 }
 
 /// Rejects sizes that a LUN cannot have.
 pub(super) fn check_blocks(blocks: u64) -> Result<()> {
-    if (1..=MOST_BLOCKS).contains(&blocks) {
+    if (1..=MAX_BLOCKS).contains(&blocks) {
         return Ok(());
     }
-    Err(Refusal::Parameter(format!("a LUN has from 1 to {MOST_BLOCKS} blocks of {BLOCK} bytes")).into())
+    Err(Refusal::Parameter(format!("a LUN has from 1 to {MAX_BLOCKS} blocks of {BLOCK} bytes")).into())
 }
 
 struct Encoder(Vec<u8>);

@@ -138,7 +138,7 @@ const AREA: u64 = 256;
 const FIRST_BLOCK: u64 = 2 * AREA;
 
 /// Maximum number of cached nodes.
-const MOST_NODES: usize = 16384;
+const MAX_NODES: usize = 16384;
 
 /// Reads the nodes of a volume, from the cache or from its array.
 struct MapReader<'volume> {
@@ -167,7 +167,7 @@ impl Nodes for MapReader<'_> {
 
 impl Maps {
     fn insert(&mut self, block: u64, node: Arc<Node>) {
-        while self.nodes.len() >= MOST_NODES {
+        while self.nodes.len() >= MAX_NODES {
             self.nodes.pop_first();
         }
         self.nodes.insert(block, node);

@@ -10,7 +10,7 @@ use super::FIRST_BLOCK;
 use crate::geometry::{Layout, ZONE_ROWS};
 
 /// Maximum number of zones in a window.
-const MOST_ZONES: usize = 1024;
+const MAX_ZONES: usize = 1024;
 
 /// Blocks that are allocated for a consistency point.
 #[derive(Default, Debug)]
@@ -127,7 +127,7 @@ impl Space {
             found += u64::from(self.whole_rows[*zone as usize]) * self.columns as u64;
             is_needed
         };
-        zones.into_iter().take_while(needed).take(MOST_ZONES).collect()
+        zones.into_iter().take_while(needed).take(MAX_ZONES).collect()
     }
 
     /// Sets the window to the zones that the catalogue on the array lists.

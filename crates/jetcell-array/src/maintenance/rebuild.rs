@@ -17,11 +17,11 @@ use crate::member::Extents;
 
 /// Maximum number of ranges of finished zones per slot. If a slot has more ranges, recently written zones are not
 /// preferred.
-const MOST_RANGES: usize = 16;
+const MAX_RANGES: usize = 16;
 
 /// Maximum number of bytes that a step of a rebuild or scrub reads from all members, and maximum number of its zones.
-const MOST_BYTES: u64 = 64 << 20;
-const MOST_ZONES: u64 = 16;
+const MAX_BYTES: u64 = 64 << 20;
+const MAX_ZONES: u64 = 16;
 
 /// Progress of a rebuild or copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,8 +89,8 @@ impl Array {
 
     /// Returns the maximum number of rows whose blocks may be in memory at the same time.
     pub(super) fn most_rows(&self) -> u64 {
-        let zones = MOST_BYTES / (self.config.layout.slots * BLOCK) as u64 / ZONE_ROWS;
-        zones.clamp(1, MOST_ZONES) * ZONE_ROWS
+        let zones = MAX_BYTES / (self.config.layout.slots * BLOCK) as u64 / ZONE_ROWS;
+        zones.clamp(1, MAX_ZONES) * ZONE_ROWS
     }
 
     /// Returns the rows to rebuild next, and the devices on which they are rebuilt.
@@ -159,7 +159,7 @@ impl Array {
         let edges: Vec<u64> = edges.chain([0]).collect();
         let rebuilding = slots.iter().filter(|slot| slot.replacement != 0);
         let gaps = rebuilding.flat_map(|slot| edges.iter().map(|edge| slot.rebuilt.next_gap(*edge)));
-        let is_whole = slots.iter().all(|slot| slot.rebuilt.ranges().len() < MOST_RANGES);
+        let is_whole = slots.iter().all(|slot| slot.rebuilt.ranges().len() < MAX_RANGES);
         let recent = self.recent_zones.iter().copied().filter(|_| is_whole);
         let recency =
             |zone: &u64| self.recent_zones.iter().position(|recent| recent == zone).filter(|_| is_whole);

@@ -21,14 +21,14 @@ pub struct Throttle {
 }
 
 /// Duration of the first pause, and minimum duration. Shorter pauses are omitted.
-const SHORTEST: Duration = Duration::from_micros(500);
+const MIN_PAUSE: Duration = Duration::from_micros(500);
 /// Initial, minimum and maximum number of rows in a step.
 const FIRST_ROWS: u64 = 16;
-const FEWEST_ROWS: u64 = 4;
-const MOST_ROWS: u64 = 1024;
+const MIN_ROWS: u64 = 4;
+const MAX_ROWS: u64 = 1024;
 /// Maximum duration of a pause, as a multiple of the previous step. Maintenance therefore gets at least a sixteenth
 /// of the time, even if the load is slow for other reasons.
-const MOST_STEPS: u32 = 15;
+const MAX_STEPS: u32 = 15;
 
 impl Throttle {
     /// Creates a throttle for a load whose operations should take at most `target`. Even if they take longer, no
@@ -51,18 +51,18 @@ impl Throttle {
     fn pause(&mut self, time: Duration, latency: Option<Duration>) -> Duration {
         let most = if latency.is_some() { self.target / 4 } else { self.target };
         if time > most {
-            self.rows = (self.rows / 2).max(FEWEST_ROWS);
+            self.rows = (self.rows / 2).max(MIN_ROWS);
         } else if time < most / 2 {
-            self.rows = (self.rows * 2).min(MOST_ROWS);
+            self.rows = (self.rows * 2).min(MAX_ROWS);
         }
         self.pause = match latency {
-            Some(latency) if latency > self.target => (self.pause * 2).clamp(SHORTEST, self.longest),
+            Some(latency) if latency > self.target => (self.pause * 2).clamp(MIN_PAUSE, self.longest),
             _ => self.pause * 3 / 4,
         };
-        if self.pause < SHORTEST {
+        if self.pause < MIN_PAUSE {
             self.pause = Duration::ZERO;
         }
-        self.pause.min((time * MOST_STEPS).max(SHORTEST))
+        self.pause.min((time * MAX_STEPS).max(MIN_PAUSE))
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
         let mut throttle = Throttle::new(ms(20), ms(100));
         assert_eq!(throttle.pause(ms(10), Some(ms(10))), NONE);
         let pauses: Vec<Duration> = (0..12).map(|_| throttle.pause(ms(10), Some(ms(30)))).collect();
-        assert!(pauses.is_sorted() && pauses[0] == SHORTEST && pauses[11] == ms(100));
+        assert!(pauses.is_sorted() && pauses[0] == MIN_PAUSE && pauses[11] == ms(100));
         assert_eq!(throttle.pause(ms(10), Some(ms(20))), ms(75));
         assert!((0..40).any(|_| throttle.pause(ms(10), Some(ms(5))) == NONE));
     }
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(rows_of(Some(ms(1)), 10), 4);
         assert_eq!(rows_of(Some(ms(1)), 1), 32);
         assert_eq!(rows_of(None, 1), 128);
-        assert_eq!(rows_of(Some(ms(1)), 1000), FEWEST_ROWS);
-        assert_eq!(rows_of(Some(ms(1)), 0), MOST_ROWS);
+        assert_eq!(rows_of(Some(ms(1)), 1000), MIN_ROWS);
+        assert_eq!(rows_of(Some(ms(1)), 0), MAX_ROWS);
     }
 }

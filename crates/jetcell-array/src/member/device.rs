@@ -329,12 +329,12 @@ impl Device {
     /// Returns a description of the content of the file, or `None` if it appears to be empty. Only both ends of the
     /// file are examined.
     pub fn content(&self) -> Result<Option<&'static str>> {
-        const LOOK: u64 = 1 << 20;
+        const PROBE_BYTES: u64 = 1 << 20;
         if !self.superblocks().is_empty() {
             return Ok(Some("a member of an array"));
         }
         let bytes = self.len()? / BLOCK as u64 * BLOCK as u64;
-        let look = bytes.min(LOOK);
+        let look = bytes.min(PROBE_BYTES);
         // Each end is one read: reading single blocks would take long on a slow drive.
         let mut end = IoBuffer::zeroed(look as usize);
         for offset in [0, bytes - look] {

@@ -28,7 +28,7 @@ type Waiting = (VolumeFile, Transfer);
 /// batches.
 const LONG_READ: usize = 1 << 20;
 /// Maximum number of batches of reads in flight.
-const MOST_AHEAD: usize = 4;
+const MAX_AHEAD: usize = 4;
 
 thread_local! {
     /// Transfers that completions on this thread have submitted. `None` if no transfer is being completed on this
@@ -202,7 +202,7 @@ impl Turns {
 
     /// Starts reads, and completes the first transfers. Returns false if there were none.
     fn take(&mut self) -> bool {
-        while self.begun.len() < MOST_AHEAD {
+        while self.begun.len() < MAX_AHEAD {
             let batch = self.next_reads();
             let Some((file, _)) = batch.first() else { break };
             let is_alone = self.begun.is_empty() && self.waiting.is_empty();

@@ -19,7 +19,7 @@ use crate::value_files::ValueFiles;
 
 /// Maximum number of columns. SQLite allows 2000. The remaining columns of a wider table are stored in one column as
 /// a JSON object.
-const MOST_COLUMNS: usize = 1990;
+const MAX_COLUMNS: usize = 1990;
 
 /// Writes all tables.
 pub(crate) struct SqliteFile {
@@ -57,10 +57,10 @@ impl SqliteFile {
         let mut columns: Vec<String> = table
             .columns
             .iter()
-            .take(MOST_COLUMNS)
+            .take(MAX_COLUMNS)
             .map(|column| format!("{} {}", quoted(&column.column.name), affinity(&column.column)))
             .collect();
-        if table.columns.len() > MOST_COLUMNS {
+        if table.columns.len() > MAX_COLUMNS {
             columns.push(format!("{} TEXT", quoted(&unique("_more", &mut taken))));
         }
         if self.mark_deleted || columns.is_empty() {
@@ -77,16 +77,16 @@ impl SqliteFile {
         let mut statement =
             self.connection.prepare_cached(&self.insert).map_err(|error| failed(&self.file, error))?;
         let mut parameter = 0;
-        for (column, cell) in table.columns.iter().zip(row.cells).take(MOST_COLUMNS) {
+        for (column, cell) in table.columns.iter().zip(row.cells).take(MAX_COLUMNS) {
             parameter += 1;
             self.buffer.clear();
             let value = sql_value(column, cell, &mut self.buffer);
             statement.raw_bind_parameter(parameter, value).map_err(|error| failed(&self.file, error))?;
         }
-        if table.columns.len() > MOST_COLUMNS {
+        if table.columns.len() > MAX_COLUMNS {
             self.buffer.clear();
             self.buffer.push(b'{');
-            for (column, cell) in table.columns.iter().zip(row.cells).skip(MOST_COLUMNS) {
+            for (column, cell) in table.columns.iter().zip(row.cells).skip(MAX_COLUMNS) {
                 if *cell != Cell::Null {
                     if self.buffer.len() > 1 {
                         self.buffer.push(b',');

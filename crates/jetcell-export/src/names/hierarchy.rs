@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// Maximum length of the path to the root. A damaged file may contain cycles.
 const DEEPEST: usize = 256;
 /// Maximum total length of all names on the path to the root, in bytes. A damaged file may contain long names.
-const LONGEST: usize = 64 << 10;
+const MAX_PATH_BYTES: usize = 64 << 10;
 
 /// A tree of names. It needs about 100 bytes of memory per name.
 #[derive(Debug, Default, PartialEq)]
@@ -26,7 +26,7 @@ impl Hierarchy {
         let mut at = number;
         while let Some((parent, name)) = self.0.get(&at) {
             bytes += name.len();
-            if names.len() == DEEPEST || bytes > LONGEST {
+            if names.len() == DEEPEST || bytes > MAX_PATH_BYTES {
                 return None;
             }
             names.push(&**name);
@@ -53,7 +53,7 @@ mod tests {
         for number in [2, 7, 9] {
             assert_eq!(tree.names_to_root(number), None, "{number}");
         }
-        tree.insert(10, 3, &"x".repeat(LONGEST));
+        tree.insert(10, 3, &"x".repeat(MAX_PATH_BYTES));
         assert_eq!(tree.names_to_root(10), None, "too long");
     }
 }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 
-use super::{Bus, BusError, LARGEST_PEM, LARGEST_SECRET};
+use super::{Bus, BusError, MAX_PEM, MAX_SECRET};
 
 /// Maximum number of received messages in the queue. Further messages are dropped.
 const WAITING_IN: usize = 8192;
@@ -75,11 +75,10 @@ impl Access {
     fn options(&self) -> Result<ConnectOptions, BusError> {
         let unreadable =
             |path: &PathBuf, error: std::io::Error| BusError::Refused(format!("{}: {error}", path.display()));
-        let text =
-            |path: &PathBuf| read_secret(path, LARGEST_SECRET).map_err(|error| unreadable(path, error));
+        let text = |path: &PathBuf| read_secret(path, MAX_SECRET).map_err(|error| unreadable(path, error));
         let secret = |path: &PathBuf| text(path).map(|text| text.trim().to_string());
         // The client library opens these files by path.
-        let pem = |path: &PathBuf| match check_input(path, LARGEST_PEM) {
+        let pem = |path: &PathBuf| match check_input(path, MAX_PEM) {
             Ok(()) => Ok(path.clone()),
             Err(error) => Err(unreadable(path, error)),
         };
@@ -101,7 +100,7 @@ impl Access {
             options = options.add_root_certificates(pem(path)?).require_tls(true);
         }
         if let Some((certificate, key)) = &self.tls_client {
-            check_secret(key, LARGEST_PEM).map_err(|error| unreadable(key, error))?;
+            check_secret(key, MAX_PEM).map_err(|error| unreadable(key, error))?;
             options = options.add_client_certificate(pem(certificate)?, key.clone()).require_tls(true);
         }
         Ok(options)

@@ -8,10 +8,10 @@ use super::{FleetVerdict, HostRow};
 use crate::coordinator::Coordinator;
 
 /// Maximum skew of a start, and maximum movement of a clock, in percent of the shortest measurement.
-const MOST_SKEW_PERCENT: f64 = 1.0;
+const MAX_SKEW_PERCENT: f64 = 1.0;
 
 /// Minimum part of the shortest measurement that all hosts have in common, in percent.
-const LEAST_OVERLAP_PERCENT: f64 = 99.0;
+const MIN_OVERLAP_PERCENT: f64 = 99.0;
 
 /// The time during which all hosts with a result were measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -78,7 +78,7 @@ pub(super) fn judge(
     let mut together = Vec::new();
     if window.shortest_seconds > 0.0 {
         let at_most = |name: &str, value: Option<(f64, String)>| {
-            value.map(|(seconds, note)| Rule::at_most(name, MOST_SKEW_PERCENT, window.percent(seconds), note))
+            value.map(|(seconds, note)| Rule::at_most(name, MAX_SKEW_PERCENT, window.percent(seconds), note))
         };
         together.extend(at_most("Start skew (% of the measured time)", worst(hosts, skew_seconds)));
         together.extend(at_most(
@@ -87,7 +87,7 @@ pub(super) fn judge(
         ));
         together.push(Rule::at_least(
             "Common time of all hosts (% of the shortest measured time)",
-            LEAST_OVERLAP_PERCENT,
+            MIN_OVERLAP_PERCENT,
             window.percent(window.overlap_seconds),
             String::new(),
         ));

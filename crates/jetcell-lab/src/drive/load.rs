@@ -17,7 +17,7 @@ use super::progress::Moved;
 /// from deduplicating blocks.
 const STAMPED: usize = 4096;
 /// Maximum number of transfers whose offset and latency are retained for a chart.
-const MOST_POINTS: usize = 1000;
+const MAX_POINTS: usize = 1000;
 
 /// Order of the offsets that a load accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(super) struct Measured {
     pub(super) bytes: u64,
     /// Time from the start of the load to the completion of the last transfer.
     pub(super) elapsed: Duration,
-    /// Offset and latency of the first [`MOST_POINTS`] transfers.
+    /// Offset and latency of the first [`MAX_POINTS`] transfers.
     pub(super) points: Vec<(u64, Duration)>,
 }
 
@@ -214,7 +214,7 @@ impl Running {
                 measured.bytes += buffer.len() as u64;
                 self.load.moved.add(buffer.len() as u64);
                 measured.elapsed = now.saturating_sub(self.begun);
-                if measured.points.len() < MOST_POINTS {
+                if measured.points.len() < MAX_POINTS {
                     measured.points.push((offset, latency));
                 }
             }

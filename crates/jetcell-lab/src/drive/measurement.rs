@@ -202,7 +202,7 @@ fn curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
 }
 
 /// Shortest distance of a seek. Each further distance is [`SEEK_FACTOR`] times the previous one.
-const SHORTEST_SEEK: u64 = 64 << 10;
+const MIN_SEEK: u64 = 64 << 10;
 const SEEK_FACTOR: u64 = 4;
 
 /// Reads at a random offset, and then at a known distance from it. Only the second read is measured.
@@ -212,7 +212,7 @@ fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     let mut buffer = IoBuffer::try_zeroed(size).ok_or(io::ErrorKind::OutOfMemory)?;
     let last = bench.bytes.saturating_sub(step.size);
     let distances: Vec<u64> =
-        std::iter::successors(Some(SHORTEST_SEEK), |distance| distance.checked_mul(SEEK_FACTOR))
+        std::iter::successors(Some(MIN_SEEK), |distance| distance.checked_mul(SEEK_FACTOR))
             .take_while(|distance| *distance <= last)
             .collect();
     let share = bench.time / u32::try_from(distances.len().max(1)).unwrap_or(u32::MAX);

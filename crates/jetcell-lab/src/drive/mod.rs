@@ -27,5 +27,5 @@ pub use progress::Progress;
 pub use result::{Costs, DriveTest, Figure, Options, SCHEMA, StepResult, TestedTarget};
 pub use seek_curve::SeekCurve;
 pub use step::{Group, Step, Unit, is_step};
-pub use target::{SMALLEST_TARGET, Target, TargetError, TargetKind, Writing};
+pub use target::{MIN_TARGET, Target, TargetError, TargetKind, Writing};
 pub use test::test;

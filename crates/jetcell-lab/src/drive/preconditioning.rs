@@ -13,7 +13,7 @@ use super::measurement::Bench;
 /// Number of complete writes of the target before the rounds.
 pub(super) const PASSES: usize = 2;
 /// Maximum number of rounds of random writes.
-pub(super) const MOST_ROUNDS: usize = 25;
+pub(super) const MAX_ROUNDS: usize = 25;
 const DEPTH: usize = 32;
 /// Number of most recent rounds whose rates must be steady.
 const WINDOWS: usize = 5;
@@ -45,7 +45,7 @@ impl Preconditioning {
         mut round_time: impl FnMut(usize) -> Option<Duration>,
     ) -> io::Result<Preconditioning> {
         let mut done = Preconditioning::default();
-        while done.rounds.len() < MOST_ROUNDS && !done.is_steady() && !bench.cancel.is_cancelled() {
+        while done.rounds.len() < MAX_ROUNDS && !done.is_steady() && !bench.cancel.is_cancelled() {
             let Some(time) = round_time(done.rounds.len()) else { break };
             let load = Load {
                 region: 0..bench.bytes,

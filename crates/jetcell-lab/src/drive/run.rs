@@ -10,7 +10,7 @@ use jetcell_workload::machine::Machine;
 use super::error::TestError;
 use super::load::{self, Access, Load};
 use super::measurement::{Bench, Measurement};
-use super::preconditioning::{MOST_ROUNDS, PASSES, Preconditioning};
+use super::preconditioning::{MAX_ROUNDS, PASSES, Preconditioning};
 use super::progress::{Moved, Stage};
 use super::result::{DriveTest, Options, SCHEMA, StepResult, TestedTarget};
 use super::step::{Step, steps};
@@ -174,7 +174,7 @@ impl<'r> Run<'r> {
         };
         self.unwritten = self.targets.iter().map(|target| target.bytes * passes(target) as u64).sum();
         self.rounds =
-            self.targets.iter().filter(|target| self.is_preconditioned(target)).count() * MOST_ROUNDS;
+            self.targets.iter().filter(|target| self.is_preconditioned(target)).count() * MAX_ROUNDS;
         let mut tested = Vec::new();
         for (number, target) in self.targets.iter().enumerate() {
             let mut one = TestedTarget::of(target);
@@ -227,10 +227,10 @@ impl<'r> Run<'r> {
         }
         let (cancel, moved) = (self.cancel, self.moved.clone());
         let bench = bench(target, self.options, cancel, &moved, Duration::ZERO, self.options.seed);
-        let later = self.rounds.saturating_sub(MOST_ROUNDS);
+        let later = self.rounds.saturating_sub(MAX_ROUNDS);
         let found = Preconditioning::run(&bench, |number| {
-            self.rounds = later + MOST_ROUNDS - number;
-            let title = format!("{}: precondition, round {} of {MOST_ROUNDS}", target.name, number + 1);
+            self.rounds = later + MAX_ROUNDS - number;
+            let title = format!("{}: precondition, round {} of {MAX_ROUNDS}", target.name, number + 1);
             self.tell(title, None);
             (!self.is_over()).then(|| self.time())
         });

@@ -20,7 +20,7 @@ const OWN: &str = ".jetcell-disk-test-";
 /// File sizes are multiples of this number of bytes.
 const GRAIN: u64 = 1 << 20;
 /// Minimum size of a target in bytes. A smaller target fits into the cache of its drive.
-pub const SMALLEST_TARGET: u64 = 16 << 20;
+pub const MIN_TARGET: u64 = 16 << 20;
 
 /// Kind of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ pub enum TargetError {
     #[error("{}: the file system has no direct I/O (O_DIRECT), so memory would be measured; give a target on another one", .0.display())]
     NoDirectIo(PathBuf),
     /// The target is too small for a measurement.
-    #[error("{}: {} is too little for a test; give {} or more", .path.display(), human_bytes(*bytes), human_bytes(SMALLEST_TARGET))]
+    #[error("{}: {} is too little for a test; give {} or more", .path.display(), human_bytes(*bytes), human_bytes(MIN_TARGET))]
     TooSmall {
         /// The target.
         path: PathBuf,
@@ -194,7 +194,7 @@ impl Target {
             unusable(error)
         })?;
         let bytes = file.len().map_err(unusable)?;
-        if bytes < SMALLEST_TARGET {
+        if bytes < MIN_TARGET {
             return Err(TargetError::TooSmall { path: path.into(), bytes });
         }
         if !matches!(kind, TargetKind::Device | TargetKind::ErasedDevice) {
@@ -229,7 +229,7 @@ impl Target {
         let unusable = |error| TargetError::Unusable { path: path.into(), error };
         let directory = jetcell_vfs::parent_directory(own);
         let bytes = size / GRAIN * GRAIN;
-        if bytes < SMALLEST_TARGET {
+        if bytes < MIN_TARGET {
             return Err(TargetError::TooSmall { path: path.into(), bytes });
         }
         refuse_memory(path, directory)?;
@@ -331,14 +331,14 @@ mod tests {
             return;
         }
         std::fs::write(dir.path().join(format!("{OWN}1")), "leftover").unwrap();
-        let target = Target::open(&vfs, dir.path(), SMALLEST_TARGET + 5, Writing::Nothing).unwrap();
+        let target = Target::open(&vfs, dir.path(), MIN_TARGET + 5, Writing::Nothing).unwrap();
         assert_eq!(
             (target.bytes, target.kind, target.is_written()),
-            (SMALLEST_TARGET, TargetKind::Directory, true)
+            (MIN_TARGET, TargetKind::Directory, true)
         );
-        assert_eq!(target.file.len().unwrap(), SMALLEST_TARGET);
+        assert_eq!(target.file.len().unwrap(), MIN_TARGET);
         let new = dir.path().join("new");
-        let target = Target::open(&vfs, &new, SMALLEST_TARGET, Writing::NewFiles).unwrap();
+        let target = Target::open(&vfs, &new, MIN_TARGET, Writing::NewFiles).unwrap();
         assert_eq!((target.kind, target.is_written()), (TargetKind::NewFile, true));
         assert_eq!(names(dir.path()), 0);
     }
@@ -347,18 +347,18 @@ mod tests {
     fn existing_files_are_read_only_and_holes_are_said() {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
         let path = dir.path().join("a");
-        std::fs::File::create(&path).unwrap().set_len(SMALLEST_TARGET + 100).unwrap();
+        std::fs::File::create(&path).unwrap().set_len(MIN_TARGET + 100).unwrap();
         assert!(matches!(Target::open(&vfs, &path, 0, Writing::NewFiles), Err(TargetError::NotOwn(_))));
         if !direct_io_available(dir.path()) {
             return;
         }
         let target = Target::open(&vfs, &path, 0, Writing::Nothing).unwrap();
-        assert_eq!((target.bytes, target.is_written()), (SMALLEST_TARGET, false));
+        assert_eq!((target.bytes, target.is_written()), (MIN_TARGET, false));
         assert!(FileMap::of(&path).is_err() || target.notes[0].starts_with("100.0 % of the file was never"));
         let target = Target::open(&vfs, &path, 0, Writing::AllFiles).unwrap();
         assert_eq!(
             (target.kind, target.bytes, target.is_written()),
-            (TargetKind::OverwrittenFile, SMALLEST_TARGET, true)
+            (TargetKind::OverwrittenFile, MIN_TARGET, true)
         );
         assert_eq!(target.notes, [""; 0], "it is filled before the test");
     }
@@ -371,12 +371,12 @@ mod tests {
         }
         let vfs = RealVfs::new(RealOptions::default()).unwrap();
         let file = memory.path().join("a");
-        std::fs::write(&file, vec![7; SMALLEST_TARGET as usize]).unwrap();
+        std::fs::write(&file, vec![7; MIN_TARGET as usize]).unwrap();
         let new = memory.path().join("new");
         for (path, writing) in
             [(memory.path(), Writing::Nothing), (&file, Writing::Nothing), (&new, Writing::NewFiles)]
         {
-            let refused = Target::open(&vfs, path, SMALLEST_TARGET, writing).err().unwrap();
+            let refused = Target::open(&vfs, path, MIN_TARGET, writing).err().unwrap();
             assert!(matches!(refused, TargetError::Memory { .. }), "{refused}");
         }
         assert_eq!(names(memory.path()), 1);
@@ -386,9 +386,9 @@ mod tests {
     fn what_cannot_be_tested_is_refused_and_nothing_is_left() {
         let (dir, vfs) = (directory(), RealVfs::new(RealOptions::default()).unwrap());
         let open = |path: &Path, size| Target::open(&vfs, path, size, Writing::Nothing).err().unwrap();
-        assert!(matches!(open(&dir.path().join("none"), SMALLEST_TARGET), TargetError::Missing(_)));
-        assert!(matches!(open(Path::new("/dev/null"), SMALLEST_TARGET), TargetError::NoTarget(_)));
-        assert!(matches!(open(dir.path(), SMALLEST_TARGET - 1), TargetError::TooSmall { .. }));
+        assert!(matches!(open(&dir.path().join("none"), MIN_TARGET), TargetError::Missing(_)));
+        assert!(matches!(open(Path::new("/dev/null"), MIN_TARGET), TargetError::NoTarget(_)));
+        assert!(matches!(open(dir.path(), MIN_TARGET - 1), TargetError::TooSmall { .. }));
         assert!(matches!(open(dir.path(), 1 << 62), TargetError::NoSpace { .. }));
         assert_eq!(names(dir.path()), 0);
         let small = dir.path().join("small");

@@ -13,7 +13,7 @@ use super::run::Run;
 use super::target::Target;
 
 /// Interval at which the watchdog checks the current stage.
-const LOOK: Duration = Duration::from_millis(250);
+const WATCHDOG_INTERVAL: Duration = Duration::from_millis(250);
 /// The kernel retries a transfer for minutes before it reports an error.
 const PATIENCE: Patience = Patience { usual: Duration::from_secs(300), at_the_end: Duration::from_secs(5) };
 
@@ -78,7 +78,7 @@ fn watched(
     let measuring = measuring.map_err(TestError::Thread)?;
     let (mut current, mut quiet_since, mut seen): (Option<Stage>, _, _) = (None, Instant::now(), 0);
     loop {
-        let event = told.recv_timeout(LOOK);
+        let event = told.recv_timeout(WATCHDOG_INTERVAL);
         match event {
             Ok(Event::Ended(result)) => return *result,
             Ok(Event::Begins(stage)) => {

@@ -12,9 +12,9 @@ use thiserror::Error;
 use super::rows::RunFigures;
 
 /// Maximum size of a list in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_LIST_BYTES: u64 = 1 << 20;
 /// Maximum number of drives in a list.
-const MOST_DRIVES: usize = 24;
+const MAX_DRIVES: usize = 24;
 
 /// Reason why a list cannot be used.
 #[derive(Debug, Error)]
@@ -185,7 +185,7 @@ impl DriveList {
     /// Reads a list. Relative paths in the list refer to its directory.
     pub fn read(path: &Path) -> Result<DriveList, DriveListError> {
         let failed = |what: String| DriveListError { path: path.into(), what };
-        let text = read_input(path, LARGEST).map_err(|error| failed(error.to_string()))?;
+        let text = read_input(path, MAX_LIST_BYTES).map_err(|error| failed(error.to_string()))?;
         let mut list: DriveList = DriveList::parse(&text).map_err(failed)?;
         let directory = path.parent().unwrap_or(Path::new(""));
         for drive in &mut list.drives {
@@ -220,8 +220,8 @@ impl DriveList {
 
     fn check(&self) -> Result<(), String> {
         let drives = self.drives.len();
-        if !(2..=MOST_DRIVES).contains(&drives) {
-            return Err(format!("{drives} drives; a comparison has 2 to {MOST_DRIVES}"));
+        if !(2..=MAX_DRIVES).contains(&drives) {
+            return Err(format!("{drives} drives; a comparison has 2 to {MAX_DRIVES}"));
         }
         let mut names: Vec<&str> = self.drives.iter().map(|drive| drive.name.as_str()).collect();
         names.sort_unstable();

@@ -10,9 +10,9 @@ use super::journal::Line;
 use super::witness::{FileWitness, KEPT};
 
 /// Maximum length of an accepted line in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 64 << 10;
 /// Interval at which the listener checks for cancellation.
-const LOOK: Duration = Duration::from_millis(100);
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Accepts one writer and keeps its journal.
 pub struct WitnessListener(TcpListener);
@@ -45,7 +45,7 @@ impl WitnessListener {
         let mut stream = loop {
             match self.0.accept() {
                 Ok((stream, _)) => break stream,
-                Err(error) if is_pause(&error) => std::thread::sleep(LOOK),
+                Err(error) if is_pause(&error) => std::thread::sleep(CANCEL_POLL_INTERVAL),
                 Err(error) => return Err(error),
             }
             if cancel.is_cancelled() {
@@ -54,7 +54,7 @@ impl WitnessListener {
         };
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(LOOK))?;
+        stream.set_read_timeout(Some(CANCEL_POLL_INTERVAL))?;
         keep_lines(&mut stream, journal, cancel)
     }
 }
@@ -88,7 +88,7 @@ fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel
                 return Ok(lines);
             }
         }
-        if received.len() > LONGEST {
+        if received.len() > MAX_LINE_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a line of the peer does not end"));
         }
     }

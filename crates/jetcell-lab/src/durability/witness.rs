@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::journal::{Journal, JournalError, Line};
 
 /// Maximum time that the writer waits for a witness.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WITNESS_TIMEOUT: Duration = Duration::from_secs(20);
 /// Reply of the witness after it stored a line.
 pub(super) const KEPT: &[u8] = b"kept\n";
 
@@ -85,11 +85,11 @@ impl TcpWitness {
     pub fn connect(address: &str) -> io::Result<TcpWitness> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            match TcpStream::connect_timeout(&address, WITNESS_TIMEOUT) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    stream.set_read_timeout(Some(PATIENCE))?;
-                    stream.set_write_timeout(Some(PATIENCE))?;
+                    stream.set_read_timeout(Some(WITNESS_TIMEOUT))?;
+                    stream.set_write_timeout(Some(WITNESS_TIMEOUT))?;
                     return Ok(TcpWitness { stream: BufReader::new(stream) });
                 }
                 Err(error) => last = error,

@@ -10,13 +10,13 @@ use rand_chacha::ChaCha8Rng;
 
 /// Used space in percent up to which a round writes.
 const FULL: f64 = 90.0;
-/// Maximum file size in bytes. Sizes are distributed logarithmically between [`SMALLEST`] and this value.
-const LARGEST: usize = 4 << 20;
-const SMALLEST: usize = 4 << 10;
+/// Maximum file size in bytes. Sizes are distributed logarithmically between [`MIN_FILE_BYTES`] and this value.
+const MAX_FILE_BYTES: usize = 4 << 20;
+const MIN_FILE_BYTES: usize = 4 << 10;
 /// Number of files per directory.
 const IN_DIRECTORY: usize = 1000;
 /// Number of removed files between two checks of the free space.
-const LOOK: usize = 32;
+const SPACE_CHECK_INTERVAL: usize = 32;
 
 /// Writes files of 4 KiB to 4 MiB into the new directory `directory`, until `fill_percent` of the file system is in
 /// use. Before that, each round writes files until 90 % is in use, and then removes files in random order down to
@@ -40,7 +40,7 @@ pub(super) fn age(
         rng: ChaCha8Rng::seed_from_u64(1),
         files: Vec::new(),
         made: 0,
-        bytes: vec![0; LARGEST],
+        bytes: vec![0; MAX_FILE_BYTES],
     };
     let fill = f64::from(fill_percent);
     for _ in 0..rounds {
@@ -70,7 +70,7 @@ impl Filler {
                 Err(error) if error.kind() == io::ErrorKind::StorageFull => break,
                 Err(error) => return Err(error),
             }
-            if unsynced >= 16 * LARGEST {
+            if unsynced >= 16 * MAX_FILE_BYTES {
                 synced(&self.directory)?;
                 unsynced = 0;
             }
@@ -85,8 +85,8 @@ impl Filler {
         }
         let path = place.join(self.made.to_string());
         self.made += 1;
-        let power = self.rng.random_range((SMALLEST as f64).ln()..=(LARGEST as f64).ln());
-        let size = (power.exp() as usize).clamp(SMALLEST, LARGEST);
+        let power = self.rng.random_range((MIN_FILE_BYTES as f64).ln()..=(MAX_FILE_BYTES as f64).ln());
+        let size = (power.exp() as usize).clamp(MIN_FILE_BYTES, MAX_FILE_BYTES);
         let content = self.bytes.get_mut(..size).unwrap_or_default();
         self.rng.fill_bytes(content);
         let mut file = File::create_new(&path)?;
@@ -98,7 +98,7 @@ impl Filler {
     fn remove_until(&mut self, percent: f64, stops: &dyn Fn() -> bool) -> io::Result<()> {
         self.files.shuffle(&mut self.rng);
         while !stops() && used_percent(&self.directory)? > percent && !self.files.is_empty() {
-            for path in self.files.split_off(self.files.len().saturating_sub(LOOK)) {
+            for path in self.files.split_off(self.files.len().saturating_sub(SPACE_CHECK_INTERVAL)) {
                 fs::remove_file(path)?;
             }
             synced(&self.directory)?;
@@ -139,10 +139,15 @@ mod tests {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let rng = ChaCha8Rng::seed_from_u64(1);
         let path = directory.path().to_path_buf();
-        let mut filler =
-            Filler { directory: path.clone(), rng, files: Vec::new(), made: 0, bytes: vec![0; LARGEST] };
+        let mut filler = Filler {
+            directory: path.clone(),
+            rng,
+            files: Vec::new(),
+            made: 0,
+            bytes: vec![0; MAX_FILE_BYTES],
+        };
         let sizes: Vec<usize> = (0..12).map(|_| filler.write_one().unwrap()).collect();
-        assert!(sizes.iter().all(|size| (SMALLEST..=LARGEST).contains(size)));
+        assert!(sizes.iter().all(|size| (MIN_FILE_BYTES..=MAX_FILE_BYTES).contains(size)));
         assert!(sizes.iter().min() < sizes.iter().max(), "{sizes:?}");
         // All files are removed, but the used space does not reach zero.
         filler.remove_until(0.0, &|| false).unwrap();

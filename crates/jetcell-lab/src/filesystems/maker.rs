@@ -16,7 +16,7 @@ use super::work_directory::{WorkDirectory, call};
 use crate::system::{System, SystemError};
 
 /// Minimum size of an image in bytes. A smaller image is too small for some file systems and for every database.
-pub const SMALLEST_IMAGE: u64 = 512 << 20;
+pub const MIN_IMAGE: u64 = 512 << 20;
 /// Length in bytes of the key for encrypted file systems. The key exists in memory only.
 const KEY: usize = 64;
 
@@ -423,8 +423,7 @@ mod tests {
             return;
         }
         let parent = tempfile::tempdir().unwrap();
-        let maker =
-            FilesystemMaker::new(&LocalSystem, Medium::Images(SMALLEST_IMAGE), parent.path()).unwrap();
+        let maker = FilesystemMaker::new(&LocalSystem, Medium::Images(MIN_IMAGE), parent.path()).unwrap();
         let specification = Specification {
             mount_options: vec!["compress-force=zstd".into()],
             ..Specification::of(FilesystemKind::Btrfs)

@@ -18,7 +18,7 @@ pub use comparison::{
     FilesystemTest, Limits, RowResult, SCHEMA, Signs, SkippedFilesystem, TestedDirectory, compare,
 };
 pub use kind::FilesystemKind;
-pub use maker::{FilesystemMaker, MakeError, Medium, SMALLEST_IMAGE};
+pub use maker::{FilesystemMaker, MIN_IMAGE, MakeError, Medium};
 pub use remarks::remarks;
 pub(crate) use rows::row;
 pub use rows::{ROWS, Row, figures};

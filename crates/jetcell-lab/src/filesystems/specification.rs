@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::kind::FilesystemKind;
 
 /// Maximum number of file systems in a test.
-const MOST: usize = 64;
+const MAX_FILESYSTEMS: usize = 64;
 /// Maximum share of the space that other files may use, in percent. The database needs the remainder.
-const MOST_FILL: u8 = 80;
-const MOST_ROUNDS: u16 = 100;
+const MAX_FILL: u8 = 80;
+const MAX_ROUNDS: u16 = 100;
 /// Maximum size of a list file in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_LIST_BYTES: u64 = 1 << 20;
 
 /// Specification of a file system to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +66,8 @@ impl Specification {
     /// Returns one line that describes the error in the file.
     pub fn read_list(path: &Path) -> Result<Vec<Specification>, String> {
         let failed = |what: String| format!("{}: {what}", path.display());
-        let text = read_input(path, LARGEST).map_err(|error| failed(format!("cannot be read: {error}")))?;
+        let text =
+            read_input(path, MAX_LIST_BYTES).map_err(|error| failed(format!("cannot be read: {error}")))?;
         Specification::parse_list(&text).map_err(failed)
     }
 
@@ -95,8 +96,8 @@ impl Specification {
 /// # Errors
 /// Returns one line if there are too many file systems, equal names, or settings outside their limits.
 pub fn check(all: &[Specification]) -> Result<(), String> {
-    if all.len() > MOST {
-        return Err(format!("{} file systems; a test has {MOST} at most", all.len()));
+    if all.len() > MAX_FILESYSTEMS {
+        return Err(format!("{} file systems; a test has {MAX_FILESYSTEMS} at most", all.len()));
     }
     for (at, one) in all.iter().enumerate() {
         if one.name.chars().any(char::is_control) || one.name.chars().count() > 100 {
@@ -105,9 +106,9 @@ pub fn check(all: &[Specification]) -> Result<(), String> {
         if all.iter().take(at).any(|other| other.name == one.name) {
             return Err(format!("\"{}\" is there twice; give each file system a name of its own", one.name));
         }
-        if one.fill_percent > MOST_FILL || one.aging_rounds > MOST_ROUNDS {
+        if one.fill_percent > MAX_FILL || one.aging_rounds > MAX_ROUNDS {
             return Err(format!(
-                "{}: fill_percent is {MOST_FILL} at most, and aging_rounds {MOST_ROUNDS}",
+                "{}: fill_percent is {MAX_FILL} at most, and aging_rounds {MAX_ROUNDS}",
                 one.name
             ));
         }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::{End, Exports, Fields, bytes, data};
 use crate::export::Export;
 use crate::protocol::{
-    ALLOCATION, ALLOCATION_ID, FIXED_NEWSTYLE, LONGEST_NAME, MAGIC, MOST_PAYLOAD, NO_ZEROES, OPTION_MAGIC,
+    ALLOCATION, ALLOCATION_ID, FIXED_NEWSTYLE, MAGIC, MAX_NAME, MAX_PAYLOAD, NO_ZEROES, OPTION_MAGIC,
     OPTION_REPLY_MAGIC, info, option, option_reply, transmission,
 };
 
 /// Maximum length of the data of an option, in bytes. It has room for several names.
-const LONGEST_OPTION: u32 = 64 << 10;
+const MAX_OPTION: u32 = 64 << 10;
 /// Maximum number of options in a handshake.
-const MOST_OPTIONS: usize = 1000;
+const MAX_OPTIONS: usize = 1000;
 
 /// Choices that a client made in the handshake.
 pub struct Chosen {
@@ -50,7 +50,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
             return Err(End::Garbage(format!("unknown flags {theirs:#x} in the handshake")));
         }
         self.omits_zeros = theirs & u32::from(NO_ZEROES) != 0;
-        for _ in 0..MOST_OPTIONS {
+        for _ in 0..MAX_OPTIONS {
             if super::is_closed(self.input)? {
                 return Err(End::Closed);
             }
@@ -60,7 +60,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
             }
             let number = u32::from_be_bytes(bytes(self.input)?);
             let length = u32::from_be_bytes(bytes(self.input)?);
-            if length > LONGEST_OPTION {
+            if length > MAX_OPTION {
                 return Err(End::Garbage(format!("an option of {length} bytes")));
             }
             let mut content = vec![];
@@ -73,7 +73,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
                 });
             }
         }
-        Err(End::Garbage(format!("more than {MOST_OPTIONS} options")))
+        Err(End::Garbage(format!("more than {MAX_OPTIONS} options")))
     }
 
     /// Answers an option. Returns the index of the export if the client has chosen one.
@@ -139,7 +139,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         let Some((name, wanted)) = parse() else { return Ok(Err(option_reply::INVALID)) };
         let Some(export) = self.find(name) else { return Ok(Err(option_reply::UNKNOWN)) };
         let (name, served) = &self.exports[export];
-        let block_sizes = [1, served.preferred_block(), MOST_PAYLOAD].map(u32::to_be_bytes).concat();
+        let block_sizes = [1, served.preferred_block(), MAX_PAYLOAD].map(u32::to_be_bytes).concat();
         let (export_facts, description) = (self.size_and_flags(export), served.description());
         let facts: [(u16, &[u8]); 4] = [
             (info::EXPORT, &export_facts),
@@ -225,4 +225,4 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
     }
 }
 
-const _: () = assert!(LONGEST_OPTION as usize > 2 * LONGEST_NAME);
+const _: () = assert!(MAX_OPTION as usize > 2 * MAX_NAME);

@@ -12,7 +12,7 @@ use self::handshake::Handshake;
 use self::requests::Transmission;
 use crate::export::Export;
 use crate::memory::ConnectionMemory;
-use crate::protocol::LONGEST_NAME;
+use crate::protocol::MAX_NAME;
 
 /// Exports by name, in the order in which they are listed. The first export also has the empty name.
 pub type Exports = Vec<(String, Arc<dyn Export>)>;
@@ -113,7 +113,7 @@ impl<'data> Fields<'data> {
     /// Reads a length and a text of this length.
     fn name(&mut self) -> Option<&'data str> {
         let length = usize::try_from(self.u32()?).ok()?;
-        if length > LONGEST_NAME || length > self.0.len() {
+        if length > MAX_NAME || length > self.0.len() {
             return None;
         }
         let (name, rest) = self.0.split_at(length);

@@ -11,17 +11,17 @@ use super::{End, bytes, data, is_closed, skip};
 use crate::export::Read;
 use crate::memory::ConnectionMemory;
 use crate::protocol::{
-    ALLOCATION_ID, MOST_PAYLOAD, REQUEST_HEADER, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO,
+    ALLOCATION_ID, MAX_PAYLOAD, REQUEST_HEADER, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO,
     STRUCTURED_REPLY_MAGIC, chunk, command, command_flag, error,
 };
 
 /// Number of bytes of pending replies after which they are sent, even if more requests have arrived.
-const MOST_REPLIES: usize = 4 << 20;
+const MAX_REPLIES: usize = 4 << 20;
 /// Maximum number of reads in a batch.
-const MOST_READS: usize = 128;
+const MAX_READS: usize = 128;
 /// Maximum length of data that bypasses the input buffer, in bytes. Data bypasses it only if no part of it arrived
 /// together with its header.
-const SHORT: u32 = 64 << 10;
+const MAX_BUFFERED_DATA: u32 = 64 << 10;
 /// Number of bytes for the state of a block: in a reply, and in memory while the reply is created.
 const STATE_BYTES: usize = 8;
 const STATUS_BYTES: usize = 56;
@@ -112,7 +112,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
 
     /// Handles the next requests. Returns false if no further requests can follow.
     fn next(&mut self) -> Result<bool, End> {
-        if self.input.buffer().len() < REQUEST_HEADER || self.replies.len() >= MOST_REPLIES {
+        if self.input.buffer().len() < REQUEST_HEADER || self.replies.len() >= MAX_REPLIES {
             self.send()?;
         }
         if is_closed(self.input)? {
@@ -127,7 +127,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             command::DISCONNECT => return Ok(false),
             command::READ => self.reads(request)?,
             command::WRITE => {
-                if request.length > MOST_PAYLOAD {
+                if request.length > MAX_PAYLOAD {
                     // The client may take long to send all this data, so it gets its other replies first.
                     self.send()?;
                     skip(self.input, request.length)?;
@@ -136,7 +136,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
                     self.payload.clear();
                     self.payload.reserve_exact(request.length as usize);
                     let mut payload = mem::take(&mut self.payload);
-                    let taken = if request.length <= SHORT && self.input.buffer().is_empty() {
+                    let taken = if request.length <= MAX_BUFFERED_DATA && self.input.buffer().is_empty() {
                         payload.resize(request.length as usize, 0);
                         self.input.get_mut().read_exact(&mut payload).map_err(End::from)
                     } else {
@@ -219,7 +219,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             return Err(error::EPERM);
         }
         let has_payload = matches!(request.kind, command::READ | command::WRITE);
-        if has_payload && request.length > MOST_PAYLOAD {
+        if has_payload && request.length > MAX_PAYLOAD {
             return Err(error::EINVAL);
         }
         let end = request.offset.checked_add(request.length.into());
@@ -234,11 +234,11 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
     fn reads(&mut self, first: Request) -> Result<(), End> {
         let mut requests = vec![first];
         let mut total = first.length as usize;
-        while requests.len() < MOST_READS
+        while requests.len() < MAX_READS
             && let Some(header) = self.input.buffer().first_chunk()
             && let Some(next) = Request::parse(header)
             && next.kind == command::READ
-            && total + next.length as usize <= MOST_REPLIES
+            && total + next.length as usize <= MAX_REPLIES
         {
             self.input.consume(REQUEST_HEADER);
             total += next.length as usize;

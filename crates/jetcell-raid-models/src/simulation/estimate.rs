@@ -21,10 +21,10 @@ const BLOCK: u64 = 512;
 const ROUND: u64 = 32;
 
 /// Maximum number of lives in an estimate.
-pub const MOST_LIVES: u64 = 1_000_000_000;
+pub const MAX_LIVES: u64 = 1_000_000_000;
 
 /// Maximum number of events in a life. A typical life has about a hundred.
-const MOST_EVENTS: f64 = 1e6;
+const MAX_EVENTS: f64 = 1e6;
 
 /// Normal quantile for a 95 % interval.
 const DEVIATE: f64 = 1.96;
@@ -82,9 +82,9 @@ struct Sums {
 impl Experiment {
     /// Simulates lives until `effort` is reached. Calls `progress` with each intermediate estimate.
     pub fn estimate(&self, effort: Effort, mut progress: impl FnMut(&Estimate)) -> Result<Estimate, Error> {
-        if effort.lives == 0 || effort.lives > MOST_LIVES {
+        if effort.lives == 0 || effort.lives > MAX_LIVES {
             let count = effort.lives;
-            return Err(Error::Count { what: "simulated lives", count, least: 1, most: MOST_LIVES });
+            return Err(Error::Count { what: "simulated lives", count, least: 1, most: MAX_LIVES });
         }
         if !(1e-5..=1.0).contains(&effort.precision) {
             return Err(Error::Combination(format!(
@@ -93,7 +93,7 @@ impl Experiment {
             )));
         }
         let events = self.expected_events();
-        if events > MOST_EVENTS {
+        if events > MAX_EVENTS {
             return Err(Error::Combination(format!(
                 "a simulated life would have {events:.0e} events; that is too many, use the models without --monte-carlo"
             )));

@@ -12,7 +12,7 @@ const FAILURE_SCALE: f64 = 461_386.0;
 /// Shape of the published failure distribution: slow wear-out.
 const FAILURE_SHAPE: f64 = 1.12;
 /// Minimum time of the published restores and scrubs in hours.
-const LEAST: f64 = 6.0;
+const MIN_HOURS: f64 = 6.0;
 /// Shape of the published restore distribution.
 const RESTORE_SHAPE: f64 = 2.0;
 /// Shape of the published scrub distribution.
@@ -68,7 +68,7 @@ impl Laws {
     /// failure scale is used.
     fn published(rates: &Rates, failure_is_published: bool) -> Result<Laws, Error> {
         let delayed =
-            |mean: Hours, shape| Weibull::new(Hours::new(LEAST.min(mean.get() / 2.0))?, mean, shape);
+            |mean: Hours, shape| Weibull::new(Hours::new(MIN_HOURS.min(mean.get() / 2.0))?, mean, shape);
         let failure =
             if failure_is_published { Some(Hours::new(FAILURE_SCALE)?) } else { rates.failure.mean() };
         let restore = rates.restore.mean().ok_or(Error::Zero("the restore rate"))?;

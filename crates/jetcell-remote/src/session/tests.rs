@@ -111,7 +111,7 @@ fn lock(session: &mut Session, file: &str) -> Result<u32, ErrorKind> {
 fn nothing_is_answered_without_the_token() {
     let exports = exports(Arc::new(disk()), Path::new("/app"), true);
     let mut session = Session::new(&exports);
-    assert_eq!(session.longest_frame(), LONGEST_GREETING);
+    assert_eq!(session.longest_frame(), MAX_GREETING);
     let list = Request::List { directory: place(""), after: String::new() };
     assert_eq!(session.answer(&list.encode()).ends, Some(End::Garbage));
     for token in ["", "0123456789abcdeX", "0123456789abcdef0"] {

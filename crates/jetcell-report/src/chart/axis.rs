@@ -7,9 +7,9 @@ use crate::number::significant;
 /// Maximum value that is drawn. Larger values are drawn at the edge, which keeps the arithmetic of the axes finite.
 pub(super) const LARGEST: f64 = 1e15;
 /// Minimum span of an axis. Smaller spans are widened to 1.
-const SMALLEST_SPAN: f64 = 1e-6;
+const MIN_SPAN: f64 = 1e-6;
 /// Maximum number of labels on the vertical axis.
-const MOST_LABELS: usize = 6;
+const MAX_LABELS: usize = 6;
 
 /// Quantity of the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,13 +109,13 @@ impl Scale {
         match self {
             Scale::Linear => {
                 let all = span(heights.chain([0.0]));
-                (all.start..all.end + (all.end - all.start) * 0.04, MOST_LABELS)
+                (all.start..all.end + (all.end - all.start) * 0.04, MAX_LABELS)
             }
             // Extend the range to whole powers of ten.
             Scale::Logarithmic => {
                 let all = span(heights);
                 let (low, high) = (all.start.floor(), all.end.ceil());
-                (low..high, MOST_LABELS.min((high - low) as usize + 1))
+                (low..high, MAX_LABELS.min((high - low) as usize + 1))
             }
         }
     }
@@ -127,7 +127,7 @@ pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
     match high - low {
         _ if low > high => 0.0..1.0,
-        width if width < SMALLEST_SPAN => low..low + 1.0,
+        width if width < MIN_SPAN => low..low + 1.0,
         _ => low..high,
     }
 }

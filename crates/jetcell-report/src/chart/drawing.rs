@@ -10,7 +10,7 @@ use super::{Along, Chart, Cloud, Scale, Series};
 /// lines.
 const COLOURS: usize = 8;
 /// Maximum number of lines that can be distinguished.
-pub(super) const MOST_SERIES: usize = 3 * COLOURS;
+pub(super) const MAX_SERIES: usize = 3 * COLOURS;
 /// Number of intervals that a long series is reduced to, about one per unit of width.
 pub(super) const INTERVALS: usize = 400;
 
@@ -38,7 +38,7 @@ pub(super) type Line = Vec<Vec<(f64, f64)>>;
 impl Chart {
     /// Returns the drawing for a page that contains the style sheet of the reports.
     pub fn svg(&self) -> String {
-        let lines: Vec<Line> = self.series.iter().take(MOST_SERIES).map(|series| self.line(series)).collect();
+        let lines: Vec<Line> = self.series.iter().take(MAX_SERIES).map(|series| self.line(series)).collect();
         let mut svg = String::new();
         // Drawing to a string fails only if a caller's formatter fails, and there are none.
         let _ = self.draw(&lines, &mut svg);
@@ -231,7 +231,7 @@ fn coloured(svg: String, title: &str) -> String {
     replace(INK, "currentColor", "");
     replace(GRID, "var(--line)", "");
     replace(LIMIT, "var(--bad)", ";stroke-dasharray:5 4");
-    for series in 0..MOST_SERIES {
+    for series in 0..MAX_SERIES {
         replace(placeholder(series), &colour(series), dashes(series));
     }
     let (width, height) = SIZE;

@@ -3,18 +3,18 @@
 
 use serde_json::{Value, json};
 
-use super::drawing::MOST_SERIES;
+use super::drawing::MAX_SERIES;
 use super::{Along, Chart, Series};
 use crate::number::{four_digits, significant};
 
 /// Maximum number of positions at which values are shown. A position of a longer series shows a range.
-const MOST_PLACES: usize = 200;
+const MAX_PLACES: usize = 200;
 
 impl Chart {
     /// Returns JSON: for each position, its location as a fraction of the drawing's width, its name, and the value of
     /// each line.
     pub(super) fn readout(&self) -> String {
-        let lines: Vec<&Series> = self.series.iter().take(MOST_SERIES).collect();
+        let lines: Vec<&Series> = self.series.iter().take(MAX_SERIES).collect();
         let points = || lines.iter().flat_map(|series| &series.points);
         let mut places: Vec<f64> = points().map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
         places.sort_by(f64::total_cmp);
@@ -36,7 +36,7 @@ impl Chart {
             Some(json!([(at * 1e4).round() / 1e4, name, values]))
         };
         let shown: Vec<Value> =
-            places.chunks(places.len().div_ceil(MOST_PLACES).max(1)).filter_map(place).collect();
+            places.chunks(places.len().div_ceil(MAX_PLACES).max(1)).filter_map(place).collect();
         let names: Vec<&str> = lines.iter().map(|series| series.name.as_str()).collect();
         let unit = self.unit.split(',').next().unwrap_or_default();
         json!({ "unit": unit, "names": names, "places": shown }).to_string()

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ese_engine::Error;
 
-use super::{Drive, TICK, Window};
+use super::{Drive, POLL_INTERVAL, Window};
 use crate::load::Load;
 use crate::measurement::{HostCounters, Measurement};
 use crate::observer::{Heartbeat, Observer};
@@ -45,7 +45,7 @@ impl Drive<'_> {
         while started.elapsed() < duration && !self.over(load) {
             observer.advance(started.elapsed().as_millis() as u64, "");
             heartbeat.beat(observer, || self.snapshot(load, clock));
-            std::thread::sleep(TICK.min(duration.saturating_sub(started.elapsed())));
+            std::thread::sleep(POLL_INTERVAL.min(duration.saturating_sub(started.elapsed())));
         }
         view.last = self.snapshot(load, clock);
         let complete = started.elapsed() >= duration;

@@ -16,7 +16,7 @@ use crate::profile::Profile;
 /// Warm-up time of a step at its rate, as a fraction (1/n) of the measured time.
 const WARMUP_FRACTION: u32 = 3;
 
-const TICK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Drive<'_> {
     /// Searches for the highest sustained rate. Returns the measurement of the successful confirmation, or an empty
@@ -87,7 +87,7 @@ impl Drive<'_> {
         while began.elapsed() < time && !self.over(load) {
             observer.advance(forecast.done(), note);
             heartbeat.beat(observer, || self.snapshot(load, clock));
-            std::thread::sleep(TICK.min(time.saturating_sub(began.elapsed())));
+            std::thread::sleep(POLL_INTERVAL.min(time.saturating_sub(began.elapsed())));
         }
     }
 

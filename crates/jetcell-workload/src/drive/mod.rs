@@ -34,14 +34,14 @@ const WARM_STANDSTILL: Duration = Duration::from_secs(10);
 /// Minimum duration, in seconds, before a measurement can be considered settled. Cache and log activity is periodic,
 /// and the period becomes visible only after some time. The tests of this crate have no such period and use a shorter
 /// minimum.
-const SHORTEST_SETTLED: f64 = if cfg!(test) { 1.0 } else { 30.0 };
+const MIN_SETTLED: f64 = if cfg!(test) { 1.0 } else { 30.0 };
 
 /// Time after a measurement in which the load may catch up with its rate. One slow operation delays the operations
 /// queued after it, which does not mean that the rate is too high.
-const GRACE: Duration = Duration::from_millis(500);
+const DUE_GRACE_PERIOD: Duration = Duration::from_millis(500);
 
 /// Interval at which the measurement updates the progress and checks for stop requests.
-const TICK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Condition that ends a measurement.
 #[derive(Clone, Copy)]
@@ -199,7 +199,7 @@ impl Drive<'_> {
                 ));
                 break;
             }
-            std::thread::sleep(TICK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -208,7 +208,7 @@ impl Drive<'_> {
         let mut heartbeat = Heartbeat::new();
         while observer.holds_load() && !self.over(load) {
             heartbeat.beat(observer, || self.snapshot(load, clock));
-            std::thread::sleep(TICK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -262,8 +262,8 @@ impl Drive<'_> {
                     }
                     observer.sampled(&sample);
                     view.add(sample, &now, HostCounters::read(&devices));
-                    settled |= self.profile.stop_when_steady
-                        && SteadyState::is_settled(&view.samples, SHORTEST_SETTLED);
+                    settled |=
+                        self.profile.stop_when_steady && SteadyState::is_settled(&view.samples, MIN_SETTLED);
                 }
                 view.last = now;
                 next += self.profile.sample_interval.0;
@@ -303,7 +303,7 @@ impl Drive<'_> {
             }
             let window_end = window.saturating_mul(view.repetitions.len() as u32 + 1);
             let nearest = window_end.min(next).saturating_sub(elapsed);
-            std::thread::sleep(TICK.min(nearest));
+            std::thread::sleep(POLL_INTERVAL.min(nearest));
         }
         view.last_host = HostCounters::read(&devices);
         let complete = settled || self.reached(started.elapsed(), duration);
@@ -334,7 +334,10 @@ impl Drive<'_> {
         let began = Instant::now();
         loop {
             let state = load.open_loop();
-            if state.is_none_or(|state| state.kept_up()) || began.elapsed() >= GRACE || self.over(load) {
+            if state.is_none_or(|state| state.kept_up())
+                || began.elapsed() >= DUE_GRACE_PERIOD
+                || self.over(load)
+            {
                 return state;
             }
             std::thread::sleep(Duration::from_millis(5));

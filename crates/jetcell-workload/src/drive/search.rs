@@ -7,19 +7,19 @@
 //! on. The first rate that is confirmed is the result. This result may be too low, but it is confirmed and is below
 //! every rate that violated a limit. The report shows both rates.
 
-use crate::measurement::LOWEST_RATE;
+use crate::measurement::MIN_RATE;
 
 /// Ratio between the lowest failed rate and the highest passed rate at which the search ends.
 pub(super) const TOLERANCE: f64 = 1.05;
 
 /// Maximum number of probes, including confirmations.
-pub(super) const MOST_PROBES: usize = 30;
+pub(super) const MAX_PROBES: usize = 30;
 
 /// Maximum rate of a search, in operations per second.
-const HIGHEST: f64 = 1e7;
+const MAX_RATE: f64 = 1e7;
 
 /// Minimum rate as a fraction of the first rate. If this rate also violates a limit, the rate is not the cause.
-const SMALLEST_PART: f64 = 1.0 / 256.0;
+const MIN_PART: f64 = 1.0 / 256.0;
 
 /// Request for one probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,19 +44,19 @@ pub(super) struct Found {
 /// Searches for the highest sustained rate, starting at `start`. `probe` returns true if a rate meets all limits, or
 /// `None` to end the search.
 pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -> Found {
-    let start = if start.is_nan() { LOWEST_RATE } else { start.clamp(LOWEST_RATE, HIGHEST) };
-    let lowest = (start * SMALLEST_PART).max(LOWEST_RATE);
+    let start = if start.is_nan() { MIN_RATE } else { start.clamp(MIN_RATE, MAX_RATE) };
+    let lowest = (start * MIN_PART).max(MIN_RATE);
     // `held` is the highest rate that met all limits. `broke` is the lowest rate that violated a limit, and is above
     // `held`.
     let (mut held, mut broke): (Option<f64>, Option<f64>) = (None, None);
     let (mut confirmed_lower, mut drop) = (None, 0.05);
-    for _ in 0..MOST_PROBES {
+    for _ in 0..MAX_PROBES {
         let ask =
             confirmed_lower.map(|rate| Ask { rate, confirm: true }).unwrap_or_else(|| match (held, broke) {
                 (None, None) => Ask { rate: rounded(start), confirm: false },
-                (Some(low), None) if low * 2.0 > HIGHEST => Ask { rate: low, confirm: true },
+                (Some(low), None) if low * 2.0 > MAX_RATE => Ask { rate: low, confirm: true },
                 (Some(low), None) => Ask { rate: rounded(low * 2.0), confirm: false },
-                (None, Some(high)) => Ask { rate: rounded((high / 2.0).max(LOWEST_RATE)), confirm: false },
+                (None, Some(high)) => Ask { rate: rounded((high / 2.0).max(MIN_RATE)), confirm: false },
                 (Some(low), Some(high)) if high <= low * TOLERANCE => Ask { rate: low, confirm: true },
                 (Some(low), Some(high)) => Ask { rate: rounded(low.midpoint(high)), confirm: false },
             });
@@ -72,7 +72,7 @@ pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -
                     break;
                 }
                 if ask.confirm {
-                    confirmed_lower = Some(rounded((ask.rate * (1.0 - drop)).max(LOWEST_RATE)));
+                    confirmed_lower = Some(rounded((ask.rate * (1.0 - drop)).max(MIN_RATE)));
                     drop = (drop * 2.0).min(0.5);
                 }
             }
@@ -114,8 +114,8 @@ mod tests {
             asked.push((ask, answer));
             Some(answer)
         });
-        assert!(asked.len() <= MOST_PROBES);
-        assert!(asked.iter().all(|(ask, _)| (LOWEST_RATE..=HIGHEST).contains(&ask.rate)));
+        assert!(asked.len() <= MAX_PROBES);
+        assert!(asked.iter().all(|(ask, _)| (MIN_RATE..=MAX_RATE).contains(&ask.rate)));
         if let Some(sustained) = found.sustained {
             let last = asked.last().unwrap();
             assert_eq!(*last, (Ask { rate: sustained, confirm: true }, true));
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_search_ends_if_every_rate_holds_and_if_none_does() {
         let (found, _) = search(100.0, |_| true);
-        assert!(found.ended && found.first_failed.is_none() && found.sustained.unwrap() * 2.0 > HIGHEST);
+        assert!(found.ended && found.first_failed.is_none() && found.sustained.unwrap() * 2.0 > MAX_RATE);
         let (found, _) = search(1e6, |_| false);
         let lowest = found.first_failed.unwrap();
         assert_eq!(found, Found { sustained: None, first_failed: Some(lowest), ended: true });

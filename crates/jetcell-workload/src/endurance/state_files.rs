@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jetcell_vfs::{OutputFile, open_input};
 use serde::{Deserialize, Serialize};
 
-use super::{Endurance, KEPT, add_io};
+use super::{Endurance, STATE_FILE, add_io};
 use crate::measurement::{InstanceIo, Tally};
 use crate::refusal::{Refusal, refuse};
 use crate::result::Part;
@@ -90,7 +90,7 @@ impl StateFiles {
     fn store_whole(&mut self, state: Endurance) -> io::Result<()> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let state = Endurance { number: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), ..state };
-        KEPT.write(&self.dir, &state)?;
+        STATE_FILE.write(&self.dir, &state)?;
         (self.stored, self.whole) = (state, Instant::now());
         self.journal = Some(OutputFile::create(&self.dir.join(JOURNAL))?);
         // The directory entry of the journal must survive a crash of the machine.
@@ -131,7 +131,7 @@ pub(super) fn with_increments(mut test: Endurance, dir: &Path) -> Result<Enduran
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(test),
         Err(error) => return unreadable(error),
     };
-    let mut lines = BufReader::new(file.take(KEPT.largest));
+    let mut lines = BufReader::new(file.take(STATE_FILE.largest));
     let mut line = Vec::new();
     loop {
         line.clear();

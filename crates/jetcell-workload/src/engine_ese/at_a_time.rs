@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 /// Maximum number of instances that are processed concurrently.
-const MOST: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// Runs `work` for each number below `count` and returns the results in order.
 pub(super) fn at_a_time<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new((0..count).map(|_| None).collect::<Vec<Option<T>>>());
     std::thread::scope(|scope| {
-        for _ in 0..count.min(MOST) {
+        for _ in 0..count.min(MAX_CONCURRENT) {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);

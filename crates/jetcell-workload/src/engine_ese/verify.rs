@@ -28,7 +28,7 @@ use crate::measurement::{FileVerification, Verification};
 const FINDINGS_KEPT: usize = 10;
 
 /// Interval between two calls of `progress`. Each call may cancel the verification.
-const TICK: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum number of databases that are verified concurrently on a volume that is not a single spindle.
 const AT_A_TIME: usize = 4;
@@ -112,7 +112,7 @@ pub(super) fn verify(
                 cancel.cancel();
                 return false;
             }
-            if end.recv_timeout(TICK) == Err(RecvTimeoutError::Disconnected) {
+            if end.recv_timeout(PROGRESS_INTERVAL) == Err(RecvTimeoutError::Disconnected) {
                 return progress(total, total);
             }
         }

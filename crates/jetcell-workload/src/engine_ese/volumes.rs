@@ -20,7 +20,7 @@ const FIRST_VOLUME: usize = 8;
 const FURTHER_VOLUME: usize = 2;
 /// Maximum number of threads. If there are more volumes than these threads can serve, a stalled volume may delay
 /// others.
-const MOST_THREADS: usize = 64;
+const MAX_THREADS: usize = 64;
 
 /// Identity of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(super) fn volumes(plan: &Plan, arrays: &[PathBuf]) -> Vec<usize> {
 pub(super) fn threads(volumes: &[usize]) -> Option<usize> {
     let count = volumes.iter().max().map_or(0, |last| last + 1);
     let further = count.saturating_sub(1).saturating_mul(FURTHER_VOLUME);
-    (volumes.len() > OWN_THREADS).then(|| (FIRST_VOLUME + further).min(MOST_THREADS))
+    (volumes.len() > OWN_THREADS).then(|| (FIRST_VOLUME + further).min(MAX_THREADS))
 }
 
 /// Returns the worker group of the volume of each database, or `None` if the instance has its own threads.

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use crate::measurement::OpenLoop;
 
 /// Maximum sleep time before a thread checks whether the load has been stopped.
-const NAP: Duration = Duration::from_millis(50);
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 
 /// Schedule of all threads. It can be replaced while the threads run.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Pace {
                 if quit.load(Relaxed) {
                     return None;
                 }
-                std::thread::sleep(early.min(NAP));
+                std::thread::sleep(early.min(MAX_SLEEP));
                 if self.current().is_none_or(|now| !Arc::ptr_eq(&now, &schedule)) {
                     continue 'schedules;
                 }

@@ -24,11 +24,11 @@ use crate::profile::Profile;
 
 /// Maximum number of operations in a batch, as a multiple of its updates. The limit applies to a mix with few
 /// updates. A usual batch has about 25 operations.
-const LONGEST_BATCH: u32 = 8;
+const MAX_BATCH: u32 = 8;
 
 /// Maximum number of tallies. A tally contains a few hundred KiB of distributions. If there are more threads, several
 /// threads share a tally.
-const MOST_TALLIES: usize = 16;
+const MAX_TALLIES: usize = 16;
 
 /// The load on a set of open databases.
 pub(crate) struct Load<'a> {
@@ -61,7 +61,7 @@ impl<'a> Load<'a> {
             profile,
             databases,
             next_ids,
-            tallies: (0..profile.threads.clamp(1, MOST_TALLIES)).map(|_| tally()).collect(),
+            tallies: (0..profile.threads.clamp(1, MAX_TALLIES)).map(|_| tally()).collect(),
             turns: Turns::new(store.volumes(), profile.threads),
             pace: Pace::default(),
             quit: AtomicBool::new(false),
@@ -159,7 +159,7 @@ impl Worker<'_> {
     fn batch(&mut self, database: usize) -> Result<()> {
         let updates_wanted = self.load.profile.batch_updates;
         let (mut updates, mut operations) = (0, 0);
-        while updates < updates_wanted && operations < updates_wanted * LONGEST_BATCH {
+        while updates < updates_wanted && operations < updates_wanted * MAX_BATCH {
             if self.load.quit.load(Relaxed) {
                 return Ok(());
             }

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::parse_error::ParseError;
 
 /// Maximum latency that is recorded: one hour, in microseconds. Longer latencies are recorded as this value.
-const LONGEST_US: u64 = 3_600_000_000;
+const MAX_US: u64 = 3_600_000_000;
 
 /// Maximum count of a stored bucket. No run has as many operations, and the sum of thousands of such counts does not
 /// overflow.
-const MOST_OPERATIONS: u64 = 1 << 50;
+const MAX_OPERATIONS: u64 = 1 << 50;
 
 /// A latency histogram in microseconds with three significant digits, or two in runs with many databases.
 ///
@@ -50,10 +50,10 @@ impl TryFrom<String> for Latencies {
         for bucket in text.split_ascii_whitespace() {
             let parsed = bucket.split_once(':').and_then(|(us, count)| {
                 let (us, count): (u64, u64) = (us.parse().ok()?, count.parse().ok()?);
-                let possible = (1..=LONGEST_US * 2).contains(&us) && count <= MOST_OPERATIONS;
+                let possible = (1..=MAX_US * 2).contains(&us) && count <= MAX_OPERATIONS;
                 possible.then_some((us, count))
             });
-            let Some((us, count)) = parsed.filter(|_| latencies.count() <= MOST_OPERATIONS) else {
+            let Some((us, count)) = parsed.filter(|_| latencies.count() <= MAX_OPERATIONS) else {
                 let shown: String = bucket.chars().take(40).collect();
                 return Err(ParseError::new(format!("{shown:?} is not a bucket of a latency histogram")));
             };
@@ -101,7 +101,7 @@ impl Latencies {
     /// Records `count` operations with approximately the same latency, in microseconds.
     pub fn record_many(&mut self, us: u64, count: u64) {
         if count > 0 {
-            self.histogram().record_n(us.clamp(1, LONGEST_US), count).expect("the histogram grows");
+            self.histogram().record_n(us.clamp(1, MAX_US), count).expect("the histogram grows");
         }
     }
 
@@ -219,8 +219,8 @@ mod tests {
         back.add(&latencies);
         assert_eq!((back.summary().count, back.summary().p50), (14, 87));
         assert_eq!(Latencies::try_from(String::new()).unwrap(), Latencies::default());
-        let most = format!("5:{MOST_OPERATIONS} 6:1");
-        assert_eq!(Latencies::try_from(most.clone()).unwrap().summary().count, MOST_OPERATIONS + 1);
+        let most = format!("5:{MAX_OPERATIONS} 6:1");
+        assert_eq!(Latencies::try_from(most.clone()).unwrap().summary().count, MAX_OPERATIONS + 1);
         for wrong in [
             "x",
             "1",
@@ -267,6 +267,6 @@ mod tests {
         assert!(latencies.at_most(2_000).abs_diff(2_000) < 4, "{}", latencies.at_most(2_000));
         assert_eq!((latencies.at_most(0), latencies.at_most(u64::MAX)), (0, 10_000));
         latencies.record(u64::MAX);
-        assert!(latencies.summary().max.abs_diff(LONGEST_US) < LONGEST_US / 500);
+        assert!(latencies.summary().max.abs_diff(MAX_US) < MAX_US / 500);
     }
 }

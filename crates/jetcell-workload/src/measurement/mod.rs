@@ -49,7 +49,7 @@ pub use repetition::{Interval, LatencyIntervals, Repetition, Repetitions};
 pub use replay_counters::ReplayCounters;
 pub use sample::{InstanceSample, Sample, SamplePercentiles};
 pub use sample_file::{SampleFile, read_samples};
-pub(crate) use saturation::{CONFIRMATIONS, LOWEST_RATE, broken};
+pub(crate) use saturation::{CONFIRMATIONS, MIN_RATE, broken};
 pub use saturation::{Saturation, Step};
 pub use scan::ScanSummary;
 pub use snapshot::Snapshot;

@@ -107,9 +107,9 @@ impl SampleFile {
 
 /// Maximum number of bytes of `samples.csv` that are read. The file of a 24-hour run with 3,000 instances and one
 /// sample per second is smaller.
-const LONGEST_FILE: u64 = 16 << 30;
+const MAX_FILE: u64 = 16 << 30;
 /// Maximum number of instances in a file. No run has as many.
-const MOST_INSTANCES: usize = 100_000;
+const MAX_INSTANCES: usize = 100_000;
 
 /// Reads `samples.csv`. Columns are found by name, and unknown columns are ignored. An incomplete last line, which a
 /// killed run may leave, is ignored.
@@ -120,7 +120,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
     let wrong = |number: usize, what: &str| {
         io::Error::new(io::ErrorKind::InvalidData, format!("line {number}: {what}"))
     };
-    let mut lines = BufReader::new(open_input(path)?.take(LONGEST_FILE));
+    let mut lines = BufReader::new(open_input(path)?.take(MAX_FILE));
     let mut line = String::new();
     lines.read_line(&mut line)?;
     let names: Vec<String> = line.trim_end().split(',').map(str::to_string).collect();
@@ -176,7 +176,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
         match samples.last_mut() {
             Some(sample)
                 if *instance == (sample.instances.len() + 1) as f64
-                    && sample.instances.len() < MOST_INSTANCES =>
+                    && sample.instances.len() < MAX_INSTANCES =>
             {
                 sample.instances.push(instance_io);
             }

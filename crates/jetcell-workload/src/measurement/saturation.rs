@@ -14,7 +14,7 @@ use crate::verdict::Rule;
 pub(crate) const CONFIRMATIONS: u32 = 3;
 
 /// Minimum rate of a search, in operations per second.
-pub(crate) const LOWEST_RATE: f64 = 1.0;
+pub(crate) const MIN_RATE: f64 = 1.0;
 
 /// Result of a search for the highest sustained rate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

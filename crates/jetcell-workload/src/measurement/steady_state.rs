@@ -11,8 +11,8 @@ use crate::measurement::repetition::Interval;
 use crate::measurement::sample::Sample;
 
 const WINDOWS: usize = 5;
-const LARGEST_SPREAD: f64 = 0.20;
-const LARGEST_SLOPE: f64 = 0.10;
+const MAX_SPREAD: f64 = 0.20;
+const MAX_SLOPE: f64 = 0.10;
 /// Minimum number of samples in each window of a settled measurement.
 const SAMPLES_OF_WINDOW: usize = 4;
 /// Maximum half width of the confidence interval of a settled measurement, as a fraction of the mean. A wider
@@ -60,7 +60,7 @@ impl SteadyState {
             square += x * x;
         }
         let (spread, slope) = ((highest - lowest) / mean, along / square * (WINDOWS - 1) as f64 / mean);
-        let steady = spread <= LARGEST_SPREAD && slope.abs() <= LARGEST_SLOPE;
+        let steady = spread <= MAX_SPREAD && slope.abs() <= MAX_SLOPE;
         Some(SteadyState { steady, window_iops, spread, slope })
     }
 

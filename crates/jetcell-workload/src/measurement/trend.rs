@@ -12,9 +12,9 @@ use crate::measurement::io::IoRates;
 use crate::measurement::sample::{InstanceSample, Sample};
 
 /// Minimum number of blocks for a trend.
-const FEWEST_BLOCKS: usize = 12;
+const MIN_BLOCKS: usize = 12;
 /// Maximum number of blocks. Samples are averaged to stay within this number.
-const MOST_BLOCKS: usize = 240;
+const MAX_BLOCKS: usize = 240;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_964;
 /// Maximum correlation of neighboring blocks. If the correlation is higher, the run is too short for a conclusion.
@@ -46,7 +46,7 @@ pub struct Trend {
 
 /// Computes the trends of a run. The result is empty if the run has too few samples.
 pub fn trends(samples: &[Sample]) -> Vec<Trend> {
-    let blocks: Vec<&[Sample]> = samples.chunks(samples.len().div_ceil(MOST_BLOCKS).max(1)).collect();
+    let blocks: Vec<&[Sample]> = samples.chunks(samples.len().div_ceil(MAX_BLOCKS).max(1)).collect();
     let latency = |kind: fn(&InstanceSample) -> IoRates| {
         move |block: &[Sample]| {
             let (mut transfers, mut ms) = (0.0, 0.0);
@@ -91,7 +91,7 @@ impl Trend {
     fn of(points: &[(f64, f64)]) -> Option<Trend> {
         let count = points.len();
         let (Some(first), Some(last)) = (points.first(), points.last()) else { return None };
-        if count < FEWEST_BLOCKS || last.0 <= first.0 {
+        if count < MIN_BLOCKS || last.0 <= first.0 {
             return None;
         }
         let mut slopes = Vec::with_capacity(count * (count - 1) / 2);
@@ -234,10 +234,10 @@ mod tests {
             operations_per_second: 5.0,
             ..Sample::default()
         };
-        assert!(trends(&(1..FEWEST_BLOCKS).map(sample).collect::<Vec<_>>()).is_empty());
+        assert!(trends(&(1..MIN_BLOCKS).map(sample).collect::<Vec<_>>()).is_empty());
         let many = trends(&(1..=5000).map(sample).collect::<Vec<_>>());
         let operations = many.iter().find(|trend| trend.figure.starts_with("Operations")).unwrap();
-        assert!(operations.blocks <= MOST_BLOCKS && operations.blocks > MOST_BLOCKS / 2, "{operations:?}");
+        assert!(operations.blocks <= MAX_BLOCKS && operations.blocks > MAX_BLOCKS / 2, "{operations:?}");
         // Without transfers there is no latency and therefore no latency trend.
         assert!(many.iter().all(|trend| !trend.figure.contains("latency")), "{many:?}");
         assert_eq!(Trend::of(&[]), None);

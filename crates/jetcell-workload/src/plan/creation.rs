@@ -26,7 +26,7 @@ pub(crate) const FILE: &str = "jetcell-creation.json";
 const VERSION: u32 = 3;
 
 /// The size limit is larger than the file for a thousand databases with long names.
-const KEPT: KeptFile = KeptFile { name: FILE, largest: 4 << 20, advice: "start over with --force" };
+const STATE_FILE: KeptFile = KeptFile { name: FILE, largest: 4 << 20, advice: "start over with --force" };
 
 /// Request to create databases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Creation {
 
     /// Reads the interrupted creation from this directory. Returns `None` if there is no interrupted creation.
     pub(crate) fn read(dir: &Path) -> Result<Option<Creation>, Refusal> {
-        let Some(creation) = KEPT.read::<Creation>(dir)? else { return Ok(None) };
+        let Some(creation) = STATE_FILE.read::<Creation>(dir)? else { return Ok(None) };
         let shown = dir.join(FILE);
         let shown = shown.display();
         if creation.version != VERSION || creation.instances.is_empty() {
@@ -61,7 +61,7 @@ impl Creation {
 
     /// Writes the file.
     pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
-        KEPT.write(dir, self)
+        STATE_FILE.write(dir, self)
     }
 
     /// Returns the current size of the databases in percent of the requested size.
@@ -149,7 +149,7 @@ impl Creation {
 
 /// Removes the file because the databases are complete.
 pub(crate) fn end(dir: &Path) -> io::Result<()> {
-    KEPT.remove(dir)
+    STATE_FILE.remove(dir)
 }
 
 /// Returns true if both lists name the same directories, even if the paths differ.

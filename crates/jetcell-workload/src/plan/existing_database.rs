@@ -15,7 +15,7 @@ use crate::refusal::{Refusal, refuse};
 const START: u64 = 65536;
 
 /// Maximum length of a database file whose header was not written yet, in bytes.
-const LARGEST_UNBORN: u64 = 16 << 20;
+const MAX_UNBORN: u64 = 16 << 20;
 
 /// Reads the header. If the file cannot be used, returns a one-line error with the reason and what to do.
 pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
@@ -75,7 +75,7 @@ pub(crate) fn is_unborn(files: &dyn Vfs, database: &Path) -> bool {
     };
     match DatabaseHeader::read_from_start(&start) {
         Ok((header, _)) => header.state == DatabaseState::JustCreated,
-        Err(_) => file_bytes <= LARGEST_UNBORN,
+        Err(_) => file_bytes <= MAX_UNBORN,
     }
 }
 

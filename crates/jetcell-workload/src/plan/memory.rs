@@ -48,11 +48,11 @@ pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Re
 const OTHER_THREADS: usize = 32;
 /// Number of engine threads for each additional volume, and maximum number of volumes that have such threads.
 const THREADS_OF_A_VOLUME: usize = 2;
-const MOST_VOLUMES: usize = 32;
+const MAX_VOLUMES: usize = 32;
 
 /// Returns an error if the process cannot start all threads of the run.
 pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
-    let of_volumes = THREADS_OF_A_VOLUME * (profile.dirs.len().clamp(1, MOST_VOLUMES) - 1);
+    let of_volumes = THREADS_OF_A_VOLUME * (profile.dirs.len().clamp(1, MAX_VOLUMES) - 1);
     let wanted = profile.threads + profile.records.tables as usize + OTHER_THREADS + of_volumes;
     try_threads(wanted).or_else(|(started, error)| {
         refuse(format!(

@@ -12,7 +12,7 @@ use super::options::Options;
 use super::{jetstress, toml};
 
 /// Maximum size of a configuration file in bytes.
-const LARGEST_FILE: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// Contents of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +30,7 @@ impl Configuration {
         let shown = path.display();
         let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];
         let bytes = read_bounded(path).map_err(|error| one(format!("cannot be read: {error}")))?;
-        if bytes.len() as u64 > LARGEST_FILE {
+        if bytes.len() as u64 > MAX_FILE {
             return Err(one("is larger than 1 MiB, which no configuration is; give the right file".into()));
         }
         let text = String::from_utf8(bytes)
@@ -49,7 +49,7 @@ impl Configuration {
 
 fn read_bounded(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open_input(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    open_input(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

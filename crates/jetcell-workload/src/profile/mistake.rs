@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// Maximum length of a message in characters. Longer messages are truncated, because a configuration file may contain
 /// anything.
-const LONGEST_MISTAKE: usize = 400;
+const MAX_MISTAKE: usize = 400;
 
 /// A mistake in the options. The message is a single line that describes the mistake and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -17,10 +17,10 @@ impl Mistake {
     /// are escaped.
     pub fn new(what: impl AsRef<str>) -> Mistake {
         // The conversion never shortens a text, so the rest of a long text is not needed.
-        let start: String = what.as_ref().chars().take(LONGEST_MISTAKE + 1).collect();
+        let start: String = what.as_ref().chars().take(MAX_MISTAKE + 1).collect();
         let start = printable(&start.replace(['\n', '\r', '\t'], " ")).into_owned();
-        let mut line: String = start.chars().take(LONGEST_MISTAKE).collect();
-        if start.chars().nth(LONGEST_MISTAKE).is_some() {
+        let mut line: String = start.chars().take(MAX_MISTAKE).collect();
+        if start.chars().nth(MAX_MISTAKE).is_some() {
             line.push('…');
         }
         Mistake(line)
@@ -35,6 +35,6 @@ mod tests {
     fn a_mistake_is_one_line_of_bounded_length() {
         let hostile = Mistake::new(format!("a\nb\u{1b}[31m{}", "x".repeat(10_000)));
         assert!(hostile.to_string().starts_with("a b\\u{1b}[31mxxx"));
-        assert_eq!(hostile.to_string().chars().count(), LONGEST_MISTAKE + 1);
+        assert_eq!(hostile.to_string().chars().count(), MAX_MISTAKE + 1);
     }
 }

@@ -163,7 +163,7 @@ impl Options {
 
 /// Default limit for the 99th percentile of the operation latency in a search. Jetstress has no limit for operations.
 /// Without a limit, a search would accept a rate at which the storage is fast while the operations queue up.
-const LONGEST_OPERATION_MS: f64 = 1000.0;
+const MAX_OPERATION_MS: f64 = 1000.0;
 
 /// Duration of a stress test, as required for an ESRP paper.
 const STRESS_DURATION: Duration = Duration::from_secs(24 * 3600);
@@ -213,7 +213,7 @@ impl ThresholdOptions {
             p95_log_write_ms: self.p95_log_write_ms,
             p99_log_write_ms: self.p99_log_write_ms,
             p95_operation_ms: self.p95_operation_ms,
-            p99_operation_ms: self.p99_operation_ms.or(find_max.then_some(LONGEST_OPERATION_MS)),
+            p99_operation_ms: self.p99_operation_ms.or(find_max.then_some(MAX_OPERATION_MS)),
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum Skew {
 }
 
 /// Maximum exponent. With a larger exponent, nearly all accesses would go to the same few records.
-const LARGEST_EXPONENT: f64 = 10.0;
+const MAX_EXPONENT: f64 = 10.0;
 
 impl Skew {
     /// Maps a uniform position to a skewed position. Both are fractions of 2^64 of the key range.
@@ -102,7 +102,7 @@ impl FromStr for Skew {
         }
         if let Some(exponent) = text.strip_prefix("zipf:") {
             let exponent: f64 = exponent.parse().map_err(|_| help())?;
-            let known = exponent > 0.0 && exponent <= LARGEST_EXPONENT;
+            let known = exponent > 0.0 && exponent <= MAX_EXPONENT;
             return if known {
                 Ok(Skew::Zipf(exponent))
             } else {

@@ -8,11 +8,11 @@ use super::{Mistake, Mix, Profile, Source, TestKind};
 use crate::units::{ByteSize, DatabaseSize};
 
 /// Maximum pause of a scan that ESE accepts. ESE: `JET_paramDbScanThrottle`.
-const LONGEST_SCAN_PAUSE: Duration = Duration::from_secs(60);
+const MAX_SCAN_PAUSE: Duration = Duration::from_secs(60);
 
 /// Minimum size of a database in bytes. A smaller database would consist mostly of fixed structures and preallocated
 /// space.
-const SMALLEST_DATABASE: u64 = 32 << 20;
+const MIN_DATABASE: u64 = 32 << 20;
 
 /// Collects the mistakes of a profile.
 #[derive(Default)]
@@ -226,7 +226,7 @@ impl Profile {
         });
         let duration = self.duration.0;
         checks.check(!duration.is_zero(), || "--duration is zero; write for example 60s or 2h".into());
-        checks.check(self.scan_pause.0 <= LONGEST_SCAN_PAUSE, || {
+        checks.check(self.scan_pause.0 <= MAX_SCAN_PAUSE, || {
             format!("--scan-pause {} is out of range; give 0 to 60s", self.scan_pause)
         });
         let interval = self.sample_interval;
@@ -242,7 +242,7 @@ impl Profile {
     /// Returns an error if a database of this profile cannot have this size.
     pub(crate) fn fits_a_database(&self, size: ByteSize) -> Result<(), Mistake> {
         let page = self.page_size.map_or(32768, |size| size.0).max(1);
-        if size.0 < SMALLEST_DATABASE {
+        if size.0 < MIN_DATABASE {
             return Err(Mistake::new(format!("--size {size} is too small; a database needs at least 32MiB")));
         }
         if size.0 / page >= u64::from(i32::MAX as u32) {

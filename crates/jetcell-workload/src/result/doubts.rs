@@ -8,17 +8,17 @@ use crate::units::{grouped, human_bytes};
 
 /// Minimum duration of a measurement in seconds. A shorter measurement may lie between two checkpoints, or measure
 /// only a cache of the device.
-const SHORTEST_SECONDS: f64 = 30.0;
+const MIN_SECONDS: f64 = 30.0;
 /// Maximum half width of a confidence interval, as a fraction of the mean.
 const WIDEST: f64 = 0.05;
 /// Processor time of other programs, in percent of all processors, above which they may delay the load.
 const OTHERS_CPU_PERCENT: f64 = 20.0;
 /// Minimum duration of a backup in seconds. A shorter backup may read from a cache of the device.
-const SHORTEST_BACKUP: f64 = 10.0;
+const MIN_BACKUP: f64 = 10.0;
 /// Minimum number of replayed logs. The first logs are replayed with an empty cache.
-const FEWEST_LOGS: u32 = 100;
+const MIN_LOGS: u32 = 100;
 /// Minimum number of database reads that gives meaningful percentiles.
-const FEWEST_READS: u64 = 1000;
+const MIN_READS: u64 = 1000;
 
 /// Data from which the doubts are derived.
 pub(crate) struct Grounds<'a> {
@@ -92,7 +92,7 @@ pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     let mut doubt = |is: bool, what: &dyn Fn() -> String| doubts.extend(is.then(what));
     let reads: u64 = measured.io.iter().map(|io| io.database_read.operations).sum();
     let wants_reads = profile.mix.insert < 100;
-    doubt(wants_reads && reads < FEWEST_READS, &|| {
+    doubt(wants_reads && reads < MIN_READS, &|| {
         format!("only {reads} database reads were measured: raise --duration, --size or --threads")
     });
     doubts.extend(other_programs(grounds));
@@ -114,9 +114,9 @@ fn drift(trend: &Trend) -> String {
 }
 
 fn short(measured: &Measurement) -> Option<String> {
-    (measured.seconds < SHORTEST_SECONDS).then(|| {
+    (measured.seconds < MIN_SECONDS).then(|| {
         format!(
-            "the measured time was {:.0} s: in less than {SHORTEST_SECONDS:.0} s, caches of the device may hide its speed",
+            "the measured time was {:.0} s: in less than {MIN_SECONDS:.0} s, caches of the device may hide its speed",
             measured.seconds
         )
     })
@@ -134,9 +134,9 @@ fn of_replication(replication: &Replication) -> Option<String> {
 
 /// Returns the doubts about a backup.
 fn of_backup(grounds: &Grounds<'_>, backup: &Backup) -> Vec<String> {
-    let short = (backup.seconds < SHORTEST_BACKUP).then(|| {
+    let short = (backup.seconds < MIN_BACKUP).then(|| {
         format!(
-            "the backup took {:.1} s: in less than {SHORTEST_BACKUP:.0} s, caches of the device may hide its speed: raise --size",
+            "the backup took {:.1} s: in less than {MIN_BACKUP:.0} s, caches of the device may hide its speed: raise --size",
             backup.seconds
         )
     });
@@ -146,8 +146,8 @@ fn of_backup(grounds: &Grounds<'_>, backup: &Backup) -> Vec<String> {
 /// Returns the doubts about a replay.
 fn of_replay(grounds: &Grounds<'_>) -> Vec<String> {
     let logs = grounds.profile.logs;
-    let few = (logs < FEWEST_LOGS).then(|| {
-        format!("only {logs} logs of each database were replayed: raise --logs, to {FEWEST_LOGS} at least")
+    let few = (logs < MIN_LOGS).then(|| {
+        format!("only {logs} logs of each database were replayed: raise --logs, to {MIN_LOGS} at least")
     });
     few.into_iter().chain(in_cache(grounds)).chain(other_programs(grounds)).collect()
 }

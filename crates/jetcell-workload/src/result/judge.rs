@@ -2,7 +2,7 @@
 //! rules about correctness are Jetcell's own.
 
 use crate::measurement::{
-    CONFIRMATIONS, LOWEST_RATE, Measurement, OpenLoop, Percentiles, Saturation, ScanSummary, Verification,
+    CONFIRMATIONS, MIN_RATE, Measurement, OpenLoop, Percentiles, Saturation, ScanSummary, Verification,
 };
 use crate::profile::Profile;
 use crate::result::instance_row::InstanceRow;
@@ -176,7 +176,7 @@ fn sustained(saturation: &Saturation) -> Rule {
         Some(rule) => format!("at the lowest rate: {} {:.3}", rule.name, rule.measured),
         None => format!("{} times in a row", CONFIRMATIONS),
     };
-    Rule::at_least("Highest sustained rate (operations/sec)", LOWEST_RATE, measured, note)
+    Rule::at_least("Highest sustained rate (operations/sec)", MIN_RATE, measured, note)
 }
 
 /// Returns the rule about a backup. A backup with a bad page cannot replace its database.
@@ -208,13 +208,13 @@ fn followed(replication: &Replication) -> Rule {
 
 /// Maximum I/O of a passive copy with a persistent instance, relative to its active side. Published values are 0.5 to
 /// 1, and in a later source one half.
-const MOST_PASSIVE_IO: f64 = 0.5;
+const MAX_PASSIVE_IO: f64 = 0.5;
 
 fn passive_io(replication: &Replication) -> Rule {
     let part = replication.steady.as_ref();
     let ratio = part.and_then(|part| replication.ratio(part, true, SideIo::transfers));
     let note = "in steady state, with the same cache".to_string();
-    let mut rule = Rule::at_most(PASSIVE_IO, MOST_PASSIVE_IO, ratio.unwrap_or(0.0), note);
+    let mut rule = Rule::at_most(PASSIVE_IO, MAX_PASSIVE_IO, ratio.unwrap_or(0.0), note);
     if ratio.is_none() || !replication.has_written_pages() {
         (rule.judged, rule.passed) = (false, true);
         rule.note = "too little log was written to judge it".into();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ese_engine::Error;
 
 /// Interval at which the progress is checked.
-const TICK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs `work` for each database number below `count` in a separate thread. Calls `look` until all threads have
 /// finished. Returns the duration in seconds and the outcome of each database.
@@ -20,7 +20,7 @@ pub(crate) fn in_parallel(
         let one = |database| scope.spawn(move || (work(database), began.elapsed().as_secs_f64()));
         let running: Vec<_> = (0..count).map(one).collect();
         while !running.iter().all(|thread| thread.is_finished()) {
-            std::thread::sleep(TICK);
+            std::thread::sleep(POLL_INTERVAL);
             look(began.elapsed());
         }
         let ended = running.into_iter().map(|thread| match thread.join() {

@@ -27,14 +27,14 @@ use crate::run::recorder::Recorder;
 /// Divisor of the duration that gives the time for which the copies are suspended.
 const HELD_SHARE: u32 = 4;
 /// Interval at which the copies are polled.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of generations by which a copy that has caught up may lag: the log that was just closed.
 const CAUGHT_UP: u32 = 1;
 /// Maximum time to catch up, as a multiple of the duration. Copies that replay more slowly than the load writes never
 /// catch up, so the load ends after this time.
-const LONGEST_CATCH_UP: u32 = 4;
+const MAX_CATCH_UP: u32 = 4;
 /// Minimum time limit for replaying the remaining logs.
-const SHORTEST_DRAIN: Duration = Duration::from_secs(60);
+const MIN_DRAIN: Duration = Duration::from_secs(60);
 
 /// State of the copies while the load runs.
 struct Following<'a> {
@@ -153,7 +153,7 @@ impl Following<'_> {
                 next = self.began.elapsed() + interval;
             }
             self.look_at_log();
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
@@ -195,7 +195,7 @@ fn wait(time: Duration, is: impl Fn() -> bool) -> bool {
         if began.elapsed() >= time {
             return false;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -274,7 +274,7 @@ impl Test<'_> {
             copies: &*copies,
             began: Instant::now(),
             seen: Mutex::default(),
-            catching_up: duration.saturating_mul(LONGEST_CATCH_UP),
+            catching_up: duration.saturating_mul(MAX_CATCH_UP),
             caught_up: AtomicBool::new(false),
             over: AtomicBool::new(false),
         };
@@ -293,7 +293,7 @@ impl Test<'_> {
             watch.begin(Phase::Drain, 1);
             following.copies.drain()?;
             let drained = || following.copies.ended() || stop.is_set();
-            wait(following.catching_up.max(SHORTEST_DRAIN), drained);
+            wait(following.catching_up.max(MIN_DRAIN), drained);
             following.note();
             driven
         });

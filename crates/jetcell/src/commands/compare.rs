@@ -18,7 +18,7 @@ use crate::outcome::{Failure, Outcome, print_error};
 use crate::whole_file;
 
 /// Maximum number of runs in a comparison. A chart with more lines would not be readable.
-const MOST_RUNS: usize = 24;
+const MAX_RUNS: usize = 24;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -180,8 +180,8 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if runs.len() < 2 {
         return Err("a comparison needs two or more runs; `jetcell report` shows one".into());
     }
-    if runs.len() > MOST_RUNS {
-        return Err(format!("{} runs: at most {MOST_RUNS} can be compared", runs.len()).into());
+    if runs.len() > MAX_RUNS {
+        return Err(format!("{} runs: at most {MAX_RUNS} can be compared", runs.len()).into());
     }
     let mut real: Vec<PathBuf> = Vec::new();
     let mut directories = Vec::new();

@@ -25,7 +25,7 @@ Examples:
 Exit code: 0 shown, 1 some lines cannot be read, 2 could not run.";
 
 /// Maximum length of a line in bytes. A longer line is not an event.
-const LONGEST_LINE: u64 = 1 << 20;
+const MAX_LINE: u64 = 1 << 20;
 
 /// Show the events of a run, of a recovery or of maintenance
 #[derive(Args)]
@@ -77,7 +77,7 @@ impl Events {
         let (mut number, mut unreadable, mut line) = (0_u64, 0_u64, Vec::new());
         loop {
             line.clear();
-            if (&mut reader).take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+            if (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line).map_err(failed)? == 0 {
                 break;
             }
             number += 1;

@@ -54,8 +54,8 @@ Exit code: 0 stopped (with --once: everything that was there is replayed, or wai
 const LINE: Duration = Duration::from_secs(2);
 
 /// Minimum pause between attempts to seed while the active side is unreachable.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MIN_PAUSE: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Part of the log that is copied.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -210,13 +210,13 @@ impl Replicate {
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
         let to = absolute(&self.to)?;
         let mut files = places.files(&from)?;
-        let mut pause = SHORTEST_PAUSE;
+        let mut pause = MIN_PAUSE;
         loop {
             match self.seed_from(places.vfs(), &files, &to, cancel) {
                 Err(error) if error.is_out_of_reach() && !self.once && !cancel.is_cancelled() => {
                     console::note(&format!("waiting: {}", explained(error)));
                     std::thread::sleep(pause);
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_PAUSE);
                     // A log may have been closed in the meantime.
                     files = places.files(&from).unwrap_or(files);
                 }

@@ -36,7 +36,7 @@ Examples:
 Exit code: 0 sized, 2 could not run.";
 
 /// Maximum size of a configuration file in bytes.
-const LARGEST_FILE: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 /// Maximum width of a paragraph in characters.
 const WIDTH: usize = 120;
 
@@ -140,7 +140,7 @@ fn as_json(sized: &Sized) -> serde_json::Result<String> {
 }
 
 fn read(option: &str, path: &Path) -> Result<String, Failure> {
-    let text = read_input(path, LARGEST_FILE)
+    let text = read_input(path, MAX_FILE)
         .map_err(|error| format!("{option} {}: cannot be read: {error}", path.display()))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
 }

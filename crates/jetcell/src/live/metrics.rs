@@ -14,7 +14,7 @@ use tiny_http::{Header, Method, Request, Response, Server};
 use crate::outcome::Failure;
 
 /// Maximum wait for a request before the server checks whether it must stop.
-const PATIENCE: Duration = Duration::from_millis(200);
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A metrics server. It runs until dropped.
 pub struct MetricsServer {
@@ -38,11 +38,11 @@ impl MetricsServer {
         registry.register_collector(metrics);
         let thread = std::thread::spawn(move || {
             while !asked.load(Ordering::SeqCst) {
-                match server.recv_timeout(PATIENCE) {
+                match server.recv_timeout(RECEIVE_TIMEOUT) {
                     // An error of a client does not affect the run.
                     Ok(Some(request)) => drop(answer(request, &registry)),
                     Ok(None) => {}
-                    Err(_) => std::thread::sleep(PATIENCE),
+                    Err(_) => std::thread::sleep(RECEIVE_TIMEOUT),
                 }
             }
         });

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::cell::Cell;
 
 /// Timeout that is longer than any of these fleets needs on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(150);
+const FLEET_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// Options with wide limits and a small load, because these tests do not judge the storage of the test machine.
 const OPTIONS: &str = "
@@ -76,7 +76,7 @@ impl Process {
     fn output(mut self, what: &str) -> Output {
         let began = Instant::now();
         while self.0.try_wait().unwrap().is_none() {
-            assert!(began.elapsed() < PATIENCE, "{what} does not end");
+            assert!(began.elapsed() < FLEET_TIMEOUT, "{what} does not end");
             std::thread::sleep(Duration::from_millis(20));
         }
         let read = |from: Option<&mut dyn Read>| {
@@ -148,7 +148,7 @@ impl Fleet {
     fn wait_for(&self, what: &str, reached: impl Fn() -> bool) {
         let began = Instant::now();
         while !reached() {
-            assert!(began.elapsed() < PATIENCE, "{what}");
+            assert!(began.elapsed() < FLEET_TIMEOUT, "{what}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -235,7 +235,7 @@ fn start_server_with(port: u16, more: &[&str]) -> Process {
     let server = Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let began = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(began.elapsed() < PATIENCE, "nats-server does not listen");
+        assert!(began.elapsed() < FLEET_TIMEOUT, "nats-server does not listen");
         std::thread::sleep(Duration::from_millis(20));
     }
     server

@@ -13,7 +13,7 @@ const GAIN: i64 = 2;
 /// until then. If no page is used again, the cache causes this number of unnecessary reads per frame, once.
 const FIRST_PAGES_PER_FRAME: usize = 8;
 /// Maximum budget, as a multiple of the initial budget.
-const LARGEST: i64 = 2;
+const MAX_BUDGET_FACTOR: i64 = 2;
 /// Divisor of the maximum budget. Below this share, the budget is considered to be running out.
 const RUNNING_OUT: i64 = 16;
 /// Number of evictions per probe. With an empty budget, one eviction per interval is admitted to find out whether
@@ -35,7 +35,7 @@ impl AdmissionBudget {
         let units = (FIRST_PAGES_PER_FRAME * frames) as i64;
         AdmissionBudget {
             units: AtomicI64::new(units),
-            largest: AtomicI64::new(LARGEST * units),
+            largest: AtomicI64::new(MAX_BUDGET_FACTOR * units),
             probes: AtomicUsize::new(0),
             recoveries: AtomicUsize::new(0),
         }
@@ -44,9 +44,10 @@ impl AdmissionBudget {
     /// Lowers the budget to `pages`. When the checkpoint reaches evicted pages, it must be possible to read them
     /// again in time.
     pub fn lower_to(&self, pages: usize) {
-        let units = i64::try_from(pages).unwrap_or(i64::MAX / LARGEST).min(i64::MAX / LARGEST);
+        let units =
+            i64::try_from(pages).unwrap_or(i64::MAX / MAX_BUDGET_FACTOR).min(i64::MAX / MAX_BUDGET_FACTOR);
         self.units.fetch_min(units, Ordering::Relaxed);
-        self.largest.fetch_min(LARGEST * units, Ordering::Relaxed);
+        self.largest.fetch_min(MAX_BUDGET_FACTOR * units, Ordering::Relaxed);
     }
 
     /// Starts a recovery. During recovery, evictions cost nothing: only recovery itself waits for the later writes,
@@ -135,7 +136,7 @@ mod tests {
             budget.spend();
             spent += 1;
         }
-        assert_eq!(spent, LARGEST * 30);
+        assert_eq!(spent, MAX_BUDGET_FACTOR * 30);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::admission::AdmissionBudget;
 const ENTRY_BYTES: usize = 128;
 /// Divisor of the page size. A page whose deltas exceed this share of the page is written instead of evicted with
 /// deltas.
-const LARGEST_SHARE_OF_PAGE: usize = 4;
+const MAX_SHARE_OF_PAGE: usize = 4;
 
 /// Accounts for the deltas of all pages, in frames and evicted. Also decides which dirty pages may be evicted with
 /// their deltas.
@@ -91,7 +91,7 @@ impl DeltaStore {
         let cost = more + if have == 0 { ENTRY_BYTES } else { 0 };
         let covered = self.frames() * self.page_bytes + self.slack;
         let fits = |bytes: usize| (bytes + cost <= covered).then_some(bytes + cost);
-        have + more <= self.page_bytes / LARGEST_SHARE_OF_PAGE
+        have + more <= self.page_bytes / MAX_SHARE_OF_PAGE
             && self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
@@ -105,7 +105,7 @@ impl DeltaStore {
     /// Returns the maximum number of delta bytes with which a page may be evicted, or 0 if no deltas are retained.
     /// The maximum decreases as the store fills up, because writing a page with many changes frees more memory.
     pub fn max_delta_bytes(&self) -> usize {
-        let most = self.page_bytes / LARGEST_SHARE_OF_PAGE;
+        let most = self.page_bytes / MAX_SHARE_OF_PAGE;
         let limit = self.current_frame_limit() * self.page_bytes;
         let left = limit.saturating_sub(self.bytes.load(Ordering::Relaxed));
         (2 * most * left).checked_div(limit).map_or(0, |max| max.min(most))
@@ -218,7 +218,7 @@ mod tests {
     fn a_page_is_admitted_with_few_deltas_while_the_budget_lasts() {
         let store = DeltaStore::new(PAGE, 64, 32, 0);
         let most = store.max_delta_bytes();
-        assert_eq!(most, PAGE / LARGEST_SHARE_OF_PAGE);
+        assert_eq!(most, PAGE / MAX_SHARE_OF_PAGE);
         assert!(store.admits_page(most) && !store.admits_page(most + 1));
         assert_eq!((store.evictable(7), store.evictable_soon(7)), (7, 7));
         store.reading_to_write(64 * PAGE);
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(store.begin_recovery(32, 40), 32);
         assert_eq!((store.max_delta_bytes(), store.needs_frame()), (0, false), "recovery uses all frames");
         store.return_withheld(8);
-        assert_eq!(store.max_delta_bytes(), PAGE / LARGEST_SHARE_OF_PAGE);
+        assert_eq!(store.max_delta_bytes(), PAGE / MAX_SHARE_OF_PAGE);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::recovery::replay_window::Payloads;
 use crate::storage::GivenBackPages;
 
 /// Maximum number of pages of a copy that wait for a repair. If more pages are unreadable, the replay fails.
-const MOST_BAD_PAGES: usize = 100;
+const MAX_BAD_PAGES: usize = 100;
 
 /// Returns the pages that a record returns to the file system.
 fn returned_by(record: &LogRecord) -> Option<GivenBackPages> {
@@ -70,7 +70,7 @@ impl Redo {
     /// Returns an error if redo could not read a page that the log changes, and that still belongs to its database at
     /// the end of the log.
     pub fn check_readable(&self) -> Result<()> {
-        if self.copy.is_some() && self.unreadable.len() <= MOST_BAD_PAGES {
+        if self.copy.is_some() && self.unreadable.len() <= MAX_BAD_PAGES {
             // These pages will be repaired.
             return Ok(());
         }

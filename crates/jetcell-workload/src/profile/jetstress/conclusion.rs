@@ -11,7 +11,7 @@ use crate::profile::mistake::Mistake;
 use crate::units::{ByteSize, DatabaseSize};
 
 /// Maximum length of the name and value of an element in a note, in characters.
-const LONGEST_ELEMENT: usize = 44;
+const MAX_ELEMENT: usize = 44;
 
 impl Reader<'_> {
     pub(super) fn finish(mut self) -> Result<Import, Vec<Mistake>> {
@@ -36,8 +36,8 @@ impl Reader<'_> {
         )];
         // A description may be long. Its first words are sufficient here.
         for note in &mut self.notes {
-            if note.element.chars().count() > LONGEST_ELEMENT {
-                note.element = note.element.chars().take(LONGEST_ELEMENT - 1).chain(['…']).collect();
+            if note.element.chars().count() > MAX_ELEMENT {
+                note.element = note.element.chars().take(MAX_ELEMENT - 1).chain(['…']).collect();
             }
         }
         let width = self.notes.iter().map(|note| note.element.chars().count()).max().unwrap_or(0);

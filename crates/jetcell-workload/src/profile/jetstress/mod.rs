@@ -19,11 +19,11 @@ use super::options::Options;
 
 /// Maximum number of XML nodes. A Jetstress configuration has about a hundred elements, and six more for each
 /// additional database.
-const MOST_NODES: u32 = 50_000;
+const MAX_NODES: u32 = 50_000;
 
 /// Maximum length of a tag in bytes. A tag in a Jetstress configuration has about a hundred bytes. The parser
 /// compares attributes pairwise, so long tags must be rejected.
-const LONGEST_TAG: usize = 4096;
+const MAX_TAG: usize = 4096;
 
 /// Contents of an imported configuration.
 #[derive(Debug)]
@@ -41,12 +41,12 @@ pub(super) fn is_xml(text: &str) -> bool {
 /// Reads a configuration for a test. `given` contains the options of the command line, which take precedence.
 pub(super) fn parse(text: &str, test: TestKind, given: &Options) -> Result<Import, Vec<Mistake>> {
     let tag_length = |after: &str| after.find('>').unwrap_or(after.len());
-    if text.split('<').any(|after| tag_length(after) > LONGEST_TAG) {
+    if text.split('<').any(|after| tag_length(after) > MAX_TAG) {
         return Err(vec![Mistake::new(
             "line 1: is not a JetstressConfig.xml: it has a tag of more than 4096 bytes",
         )]);
     }
-    let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: MAX_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let line = error.pos().row;
         vec![Mistake::new(format!("line {line}: is not a JetstressConfig.xml: {error}"))]

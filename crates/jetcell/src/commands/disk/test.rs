@@ -50,7 +50,7 @@ Exit code: 0 tested, 1 a read did not find what was just written, 2 could not ru
 /// Interval between progress lines if there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum transfer size in bytes that is tested.
-const SMALLEST_TRANSFER: usize = 512;
+const MIN_TRANSFER: usize = 512;
 /// Default number of repetitions for several targets. A single repetition cannot distinguish a difference from noise.
 const TURNS: usize = 4;
 
@@ -218,7 +218,7 @@ impl MeasurementOptions {
         }
         let real = RealVfs::new(RealOptions::default())
             .map_err(|error| format!("the threads for transfers cannot start: {error}"))?
-            .with_smallest_transfer(SMALLEST_TRANSFER);
+            .with_smallest_transfer(MIN_TRANSFER);
         let backend = real.backend_name();
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;

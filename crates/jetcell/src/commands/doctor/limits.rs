@@ -10,7 +10,7 @@ use super::observation::Observation;
 use super::system_files::SystemFiles;
 
 /// Minimum limit of open files. A test with many databases opens about ten files per database.
-const FEWEST_OPEN_FILES: u64 = 1024;
+const MIN_OPEN_FILES: u64 = 1024;
 
 /// Examines the limits.
 pub(super) fn observe(files: &SystemFiles) -> Vec<Observation> {
@@ -65,13 +65,13 @@ fn resource_limits() -> Vec<Observation> {
     let mut all = Vec::new();
     let open_files = getrlimit(Resource::Nofile);
     match open_files.current {
-        Some(limit) if limit < FEWEST_OPEN_FILES => {
+        Some(limit) if limit < MIN_OPEN_FILES => {
             let state = format!("limit of {limit}");
             all.push(Observation::change(
                 MACHINE,
                 "open files",
                 state,
-                format!("ulimit -n {FEWEST_OPEN_FILES}"),
+                format!("ulimit -n {MIN_OPEN_FILES}"),
             ));
         }
         Some(limit) => all.push(Observation::good(MACHINE, "open files", format!("limit of {limit}"))),

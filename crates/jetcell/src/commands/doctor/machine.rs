@@ -10,7 +10,7 @@ use super::system_files::SystemFiles;
 pub(super) const MACHINE: &str = "Machine";
 
 /// Maximum share of time, in percent, during which tasks of other programs may wait for processors.
-const MOST_PRESSURE: f64 = 10.0;
+const MAX_PRESSURE: f64 = 10.0;
 
 /// Clock sources that a process can read without a system call.
 const FAST_CLOCKS: [&str; 5] =
@@ -64,7 +64,7 @@ fn frequency(files: &SystemFiles) -> Observation {
 fn other_load(files: &SystemFiles) -> Option<Observation> {
     let share = files.pressure("cpu")?;
     let state = format!("tasks waited for a processor {share:.1} % of the last 10 s");
-    Some(if share > MOST_PRESSURE {
+    Some(if share > MAX_PRESSURE {
         let advice = "find other programs with top, and stop them; the results of a test would include them";
         Observation::change(MACHINE, "other programs", state, advice)
     } else {

@@ -19,7 +19,7 @@ const SYNCS: usize = 20;
 
 /// Maximum share of time, in percent, during which other programs may use a device. Higher use distorts a
 /// measurement.
-const MOST_BUSY: f64 = 5.0;
+const MAX_BUSY: f64 = 5.0;
 
 /// Minimum duration of a sync on a spinning disk. A disk needs several milliseconds to reach a sector, so a faster
 /// sync did not reach the disk.
@@ -129,7 +129,7 @@ pub(super) fn observe(
     }
     if let Some(busy) = busy {
         let state = format!("device busy {busy:.0} % of a second");
-        all.push(if busy > MOST_BUSY {
+        all.push(if busy > MAX_BUSY {
             let advice =
                 "find other programs with iotop, and stop them; the results of a test would include them";
             Observation::change(&about, "other programs", state, advice)

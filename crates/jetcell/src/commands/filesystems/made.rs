@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jetcell_lab::filesystems::{
-    FilesystemKind, FilesystemMaker, Leftover, MakeError, Medium, SMALLEST_IMAGE, SkippedFilesystem,
+    FilesystemKind, FilesystemMaker, Leftover, MIN_IMAGE, MakeError, Medium, SkippedFilesystem,
     Specification, check,
 };
 use jetcell_lab::{ErasableDevice, LocalSystem, SystemError};
@@ -58,9 +58,9 @@ pub struct MadeFilesystems {
 fn image_size(text: &str) -> Result<ByteSize, String> {
     let size: ByteSize = text.parse().map_err(|error: jetcell_workload::ParseError| error.to_string())?;
     // The minimum is a multiple of the block size of every file system.
-    match size.0 >= SMALLEST_IMAGE {
+    match size.0 >= MIN_IMAGE {
         true => Ok(ByteSize(size.0 >> 20 << 20)),
-        false => Err(format!("an image needs {} or more", human_bytes(SMALLEST_IMAGE))),
+        false => Err(format!("an image needs {} or more", human_bytes(MIN_IMAGE))),
     }
 }
 

@@ -11,7 +11,7 @@ use jetcell_workload::measurement::{InstanceSample, IoRates, Sample};
 use super::tables::{fleet_tables, verdict};
 
 /// Maximum number of lines in a chart. A chart with more lines would not be readable.
-const MOST_LINES: usize = 24;
+const MAX_LINES: usize = 24;
 
 /// Returns the page with charts of all hosts over time.
 pub fn fleet_html(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> String {
@@ -25,8 +25,8 @@ pub fn fleet_html(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> S
     if results.values().any(|one| !one.samples.is_empty()) {
         page = page.heading("All hosts over time").charts(&charts(fleet, results));
     }
-    if results.len() > MOST_LINES {
-        page = page.text(&format!("The charts show the first {MOST_LINES} of {} hosts.", results.len()));
+    if results.len() > MAX_LINES {
+        page = page.text(&format!("The charts show the first {MAX_LINES} of {} hosts.", results.len()));
     }
     rest.iter().fold(page, |page, table| page.table(table)).finish()
 }
@@ -39,7 +39,7 @@ fn charts(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Vec<Chart
             let points = one.samples.iter().map(|sample| (sample.at_seconds, value(sample)));
             Series::new(format!("{rank} {host}"), points)
         };
-        Chart::over_time(title, unit, results.iter().take(MOST_LINES).map(line).collect())
+        Chart::over_time(title, unit, results.iter().take(MAX_LINES).map(line).collect())
     };
     vec![
         chart("Transactional I/O", "1/s", &Sample::iops),

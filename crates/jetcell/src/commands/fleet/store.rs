@@ -27,7 +27,7 @@ use crate::whole_file;
 const STATE: &str = "fleet-state.json";
 
 /// Maximum size of the state file in bytes: ten thousand hosts with a few kilobytes each.
-const LONGEST_STATE: u64 = 64 << 20;
+const MAX_STATE: u64 = 64 << 20;
 
 /// Interval between two updates of the displayed hosts and the metrics.
 const SHOW_EACH_NS: u64 = 500_000_000;
@@ -160,7 +160,7 @@ impl FleetStore {
 
 fn read_state(path: &Path) -> Result<Option<State>, Failure> {
     let mut text = String::new();
-    match open_input(path).and_then(|file| file.take(LONGEST_STATE).read_to_string(&mut text)) {
+    match open_input(path).and_then(|file| file.take(MAX_STATE).read_to_string(&mut text)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{}: cannot be read: {error}", path.display()).into()),
         Ok(_) => {}

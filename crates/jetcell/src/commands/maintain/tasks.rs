@@ -18,7 +18,7 @@ use crate::console;
 use crate::outcome::{Failure, print_error};
 
 /// Interval between two checks of the progress.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between progress lines on a terminal.
 pub(super) const LINE: Duration = Duration::from_secs(2);
 
@@ -301,7 +301,7 @@ fn wait(instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) 
         if stop.load(Ordering::SeqCst) || !running {
             break;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
     attached.iter().for_each(|one| end_tasks(&one.database));
 }

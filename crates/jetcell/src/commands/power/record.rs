@@ -34,7 +34,7 @@ goes on, and the log has a gap: what spans the gap has no energy.
 Exit code: of the command, if it is 0 or 1; 2 if it ended otherwise, or if the meter failed.";
 
 /// Interval between two checks of the command.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Read a meter while a command runs, or until Ctrl-C
 #[derive(Args)]
@@ -87,7 +87,7 @@ impl Record {
             if stop {
                 return Ok(self.outcome(end, recording.failures));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

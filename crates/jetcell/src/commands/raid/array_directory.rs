@@ -27,7 +27,7 @@ use crate::whole_file;
 const FILE: &str = "array.toml";
 /// Maximum size of the file in bytes. An array has 32 slots with two members each, and 8 spares, so this program
 /// never writes a longer file.
-const LARGEST: u64 = 1 << 20;
+const MAX_STATE_BYTES: u64 = 1 << 20;
 
 /// An array, given by its directory.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,7 +135,7 @@ impl ArrayDirectory {
     pub fn open(path: &Path) -> Result<ArrayDirectory, Failure> {
         let file = path.join(FILE);
         let shown = file.display();
-        let text = read_input(&file, LARGEST).map_err(|error| match error.kind() {
+        let text = read_input(&file, MAX_STATE_BYTES).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Failure::from(format!(
                 "{}: no array has this directory ({FILE} is not there); jetcell raid create makes one",
                 path.display()

@@ -17,17 +17,17 @@ use crate::console;
 /// Target for the mean time of the load's reads and flushes, including their waits for the array. Above it,
 /// concurrent maintenance pauses longer.
 const TARGET_LATENCY: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 /// Pause when there is nothing to rebuild.
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
 /// Minimum pause between two steps. In the pause, an operation that waits for the array acquires it.
-pub const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+pub const MIN_PAUSE: Duration = Duration::from_millis(1);
 /// Interval between two consistency points of LUNs.
 pub const POINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Returns the throttle of maintenance that runs alongside a load.
 pub fn throttle() -> Throttle {
-    Throttle::new(TARGET_LATENCY, LONGEST_PAUSE)
+    Throttle::new(TARGET_LATENCY, MAX_PAUSE)
 }
 
 /// An array in use, with the state that its caretaker and the commands of other processes need.
@@ -119,7 +119,7 @@ impl UsedArray {
             let Some(care) = held(&*self.holder, step) else { return Ok(()) };
             let Care { changes, pause } = care?;
             self.note(&changes);
-            thread::sleep(pause.max(SHORTEST_PAUSE));
+            thread::sleep(pause.max(MIN_PAUSE));
         }
         let last = held(&*self.holder, |held| caretaker.failures(&held.array().status()));
         self.note(&last.unwrap_or_default());

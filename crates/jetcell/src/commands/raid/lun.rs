@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::array_directory::absolute;
-use super::caretaker::{SHORTEST_PAUSE, throttle};
+use super::caretaker::{MIN_PAUSE, throttle};
 use super::content::{Content, Running, log_options};
 use super::member_file::is_link_to_file;
 use super::operated::{Answer, Operated};
@@ -209,7 +209,7 @@ pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
     let (mut moved, mut last) = (first.moved, first);
     while last.moved > 0 && last.whole_rows_after > last.whole_rows_before && !on.pace.cancel.is_cancelled() {
         if on.beside.is_some() {
-            thread::sleep(pause.max(SHORTEST_PAUSE));
+            thread::sleep(pause.max(MIN_PAUSE));
         }
         (last, pause) = step()?;
         moved += last.moved;

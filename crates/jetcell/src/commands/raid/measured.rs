@@ -21,7 +21,7 @@ use crate::commands::raid_reliability::Options;
 use crate::outcome::Failure;
 
 /// Maximum number of bytes of the event file that are read.
-const MOST_EVENTS: u64 = 64 << 20;
+const MAX_EVENTS: u64 = 64 << 20;
 
 /// Options that are known from an array, and a line for each value that was measured or could not be measured.
 pub struct Measured {
@@ -87,7 +87,7 @@ impl Record {
             file => file.map_err(|error| format!("{}: {error}", path.display()))?,
         };
         let mut record = Record::default();
-        for line in BufReader::new(file.take(MOST_EVENTS)).split(b'\n') {
+        for line in BufReader::new(file.take(MAX_EVENTS)).split(b'\n') {
             let line = line.map_err(|error| format!("{}: {error}", path.display()))?;
             // A truncated line is not an event.
             let Ok(event) = serde_json::from_slice::<Value>(&line) else { continue };

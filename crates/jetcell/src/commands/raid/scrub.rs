@@ -9,7 +9,7 @@ use jetcell_workload::units::{ByteSize, human_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::caretaker::{SHORTEST_PAUSE, throttle};
+use super::caretaker::{MIN_PAUSE, throttle};
 use super::maintenance::{ZONE_BYTES, ZonePace};
 use super::operated::{Answer, Operated};
 use super::running_array::{Severity, Start};
@@ -94,7 +94,7 @@ impl ScrubPass {
             let bytes = ZONE_BYTES * columns;
             pace.advance((report.zones - done) * bytes, (before + report.zones) * bytes, zones * bytes);
             if is_beside {
-                thread::sleep(pause.max(SHORTEST_PAUSE));
+                thread::sleep(pause.max(MIN_PAUSE));
             }
         }
         let damaged: u64 = report.damaged.iter().sum();

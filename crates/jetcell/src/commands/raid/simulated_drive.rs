@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::outcome::Failure;
 
 /// Maximum size in bytes of a file that describes a drive.
-const LARGEST: u64 = 1 << 20;
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const SLOWEST: f64 = 0.01;
 const FASTEST: f64 = 10_000.0;
 
@@ -34,7 +34,8 @@ impl SimulatedDrive {
             Some(drive) => drive,
             None if Path::new(name).exists() => {
                 let named = |what: String| Failure::from(format!("--simulate-drive {name}: {what}"));
-                let text = read_input(Path::new(name), LARGEST).map_err(|error| named(error.to_string()))?;
+                let text = read_input(Path::new(name), MAX_CONFIG_BYTES)
+                    .map_err(|error| named(error.to_string()))?;
                 read_drive(&text).map_err(|error| named(error.to_string()))?
             }
             None => {

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::outcome::Failure;
 
 /// Maximum size in bytes of a configuration file.
-const MOST_CONFIG: u64 = 1 << 20;
+const MAX_CONFIG: u64 = 1 << 20;
 
 fn afr_reading(text: &str) -> Result<AfrReading, Error> {
     match text {
@@ -189,7 +189,7 @@ impl Options {
     /// Reads options from a file.
     pub fn read(file: &Path) -> Result<Options, Failure> {
         let name = file.display();
-        let text = read_input(file, MOST_CONFIG).map_err(|error| format!("--config {name}: {error}"))?;
+        let text = read_input(file, MAX_CONFIG).map_err(|error| format!("--config {name}: {error}"))?;
         toml::from_str(&text).map_err(|error| {
             let line = error
                 .span()

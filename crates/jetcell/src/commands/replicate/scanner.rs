@@ -18,9 +18,9 @@ use crate::outcome::Failure;
 /// Interval between the starts of two passes: one day, as in ESE.
 const INTERVAL: Duration = Duration::from_secs(86_400);
 /// Interval between two checks whether a pass is due.
-const LOOK: Duration = Duration::from_secs(60);
+const DUE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum delay until a stop request is noticed.
-const PATIENCE: Duration = Duration::from_millis(100);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Size of a read in bytes.
 const BATCH: usize = 256 << 10;
 
@@ -75,12 +75,12 @@ impl Scanner {
                     }
                 }
                 let mut rested = Duration::ZERO;
-                while rested < LOOK {
+                while rested < DUE_CHECK_INTERVAL {
                     if asked.load(Ordering::Relaxed) {
                         return Ok(());
                     }
-                    std::thread::sleep(PATIENCE);
-                    rested += PATIENCE;
+                    std::thread::sleep(STOP_POLL_INTERVAL);
+                    rested += STOP_POLL_INTERVAL;
                 }
             }
         };

@@ -16,8 +16,8 @@ use crate::outcome::Failure;
 /// Number of readings per measured time. The interval is also limited to a minimum and a maximum. Larger gaps would
 /// be refused.
 const READINGS: u32 = 20;
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(1);
+const MIN_READING_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_READING_INTERVAL: Duration = Duration::from_secs(1);
 /// Name of the meter's log in the directory of the results.
 const LOG: &str = "power.csv";
 
@@ -57,7 +57,8 @@ impl PowerOptions {
         };
         let directory = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
         let recording = Recording::begin(kind, self.power_scope, &directory.path().join(LOG))?;
-        let thread = recording.in_thread((measured / READINGS).clamp(SHORTEST, LONGEST))?;
+        let thread =
+            recording.in_thread((measured / READINGS).clamp(MIN_READING_INTERVAL, MAX_READING_INTERVAL))?;
         Ok(MeteredRun { options: self, recording: Some((thread, directory)) })
     }
 }

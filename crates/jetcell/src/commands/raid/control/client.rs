@@ -8,7 +8,7 @@ use std::path::Path;
 use jetcell_backup::{Pace, Progress};
 
 use super::lines::{Found, Lines};
-use super::{MOST_REPLY, Reply, SOCKET, SocketPath};
+use super::{MAX_REPLY, Reply, SOCKET, SocketPath};
 use crate::commands::raid::operated::Answer;
 use crate::commands::raid::operation::Request;
 use crate::outcome::Failure;
@@ -35,7 +35,7 @@ pub fn ask(
     })?;
     let read = |error: io::Error| lost(&format!("does not answer ({error})"));
     stream.write_all(format!("{line}\n").as_bytes()).map_err(read)?;
-    let mut lines = Lines::new(stream, MOST_REPLY).map_err(read)?;
+    let mut lines = Lines::new(stream, MAX_REPLY).map_err(read)?;
     let mut has_cancelled = false;
     loop {
         if pace.cancel.is_cancelled() && !has_cancelled {

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Maximum wait for a line. The reader can then check other conditions.
-const PATIENCE: Duration = Duration::from_millis(100);
+const READ_TIMEOUT: Duration = Duration::from_millis(100);
 const CHUNK: usize = 16384;
 
 /// Result of a read.
@@ -27,7 +27,7 @@ pub struct Lines {
 
 impl Lines {
     pub fn new(stream: UnixStream, most: usize) -> io::Result<Lines> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
         Ok(Lines { stream, pending: vec![], most })
     }
 

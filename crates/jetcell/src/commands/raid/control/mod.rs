@@ -24,11 +24,11 @@ pub use self::server::ControlSocket;
 /// Name of the socket in the directory of an array.
 const SOCKET: &str = "control.sock";
 /// Maximum length of a socket path in bytes, without the terminating NUL.
-const LONGEST_PATH: usize = 107;
+const MAX_PATH: usize = 107;
 /// Maximum length of a request in bytes.
-const MOST_REQUEST: usize = 1 << 20;
+const MAX_REQUEST: usize = 1 << 20;
 /// Maximum length of a reply in bytes. The reply of a scrub lists rows.
-const MOST_REPLY: usize = 256 << 20;
+const MAX_REPLY: usize = 256 << 20;
 
 /// A line that is sent to a client.
 #[derive(Serialize, Deserialize)]
@@ -49,7 +49,7 @@ struct SocketPath {
 impl SocketPath {
     fn new(directory: &Path, name: &str) -> std::io::Result<SocketPath> {
         let path = directory.join(name);
-        if path.as_os_str().as_bytes().len() <= LONGEST_PATH {
+        if path.as_os_str().as_bytes().len() <= MAX_PATH {
             return Ok(SocketPath { path, _directory: None });
         }
         let open = File::open(directory)?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use jetcell_backup::{Cancel, Pace, Progress};
 
 use super::lines::{Found, Lines};
-use super::{MOST_REQUEST, Reply, SOCKET, SocketPath};
+use super::{MAX_REQUEST, Reply, SOCKET, SocketPath};
 use crate::commands::raid::caretaker::UsedArray;
 use crate::commands::raid::operated::{Answer, Operated};
 use crate::commands::raid::operation::Request;
@@ -21,9 +21,9 @@ use crate::console;
 use crate::outcome::Failure;
 
 /// Maximum number of open connections. Further connections are closed.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// Timeout for a client to send its request, and to receive a reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two checks for new connections.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum interval between two progress reports.
@@ -106,7 +106,7 @@ fn accept(listener: &UnixListener, used: &UsedArray, is_stopped: &AtomicBool) {
                 thread::sleep(ACCEPT_INTERVAL);
                 continue;
             };
-            if open.fetch_add(1, Ordering::SeqCst) >= MOST_CONNECTIONS {
+            if open.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS {
                 open.fetch_sub(1, Ordering::SeqCst);
                 continue;
             }
@@ -125,14 +125,14 @@ fn accept(listener: &UnixListener, used: &UsedArray, is_stopped: &AtomicBool) {
 /// Reads one request, runs it, and replies.
 fn serve(stream: UnixStream, used: &UsedArray, is_stopped: &AtomicBool) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let client = Client { stream: Arc::new(Mutex::new(stream.try_clone()?)), cancel: Cancel::default() };
-    let mut lines = Lines::new(stream, MOST_REQUEST)?;
+    let mut lines = Lines::new(stream, MAX_REQUEST)?;
     let began = Instant::now();
     let line = loop {
         match lines.next()? {
             Found::Line(line) => break line,
-            Found::Nothing if began.elapsed() < PATIENCE && !is_stopped.load(Ordering::SeqCst) => {}
+            Found::Nothing if began.elapsed() < CLIENT_TIMEOUT && !is_stopped.load(Ordering::SeqCst) => {}
             Found::Nothing | Found::End => return Ok(()),
         }
     };

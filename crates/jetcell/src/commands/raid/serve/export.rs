@@ -10,7 +10,7 @@ use jetcell_nbd::{Export, Extent, Read};
 use crate::commands::raid::content::{Content, Shared};
 
 /// Maximum number of blocks whose allocation is determined in one call.
-const MOST_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
+const MAX_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
 
 /// An exported device.
 pub struct DeviceExport {
@@ -108,7 +108,7 @@ impl Export for DeviceExport {
     fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
         let block = BLOCK as u64;
         let (first, end) = (offset / block, (offset + length).div_ceil(block));
-        let runs = self.run(|store| store.allocation(first..end.min(first + MOST_EXTENT_BLOCKS)))?;
+        let runs = self.run(|store| store.allocation(first..end.min(first + MAX_EXTENT_BLOCKS)))?;
         let mut at = offset;
         let mut border = first * block;
         let mut extents = vec![];

@@ -28,7 +28,7 @@ use crate::console;
 use crate::outcome::{Failure, Outcome};
 
 /// Maximum time after which writes to an array are committed even if no client requests it.
-const LONGEST_UNCOMMITTED: Duration = Duration::from_secs(5);
+const MAX_UNCOMMITTED: Duration = Duration::from_secs(5);
 
 /// Name of the socket in the directory of an array.
 const SOCKET: &str = "nbd.sock";
@@ -119,7 +119,7 @@ impl Serve {
         let control = ControlSocket::open(&self.start.array, used.clone());
         let stopper = server.stopper();
         let running = thread::spawn(move || server.run());
-        let result = used.look_after(Some(LONGEST_UNCOMMITTED), &|| cancel.is_cancelled());
+        let result = used.look_after(Some(MAX_UNCOMMITTED), &|| cancel.is_cancelled());
         stopper.stop();
         let ended = running.join();
         drop(control);

@@ -11,13 +11,13 @@ use crate::commands::raid_reliability::Options;
 use crate::outcome::Failure;
 
 /// Maximum size in bytes of a result file.
-const LARGEST: u64 = 64 << 20;
+const MAX_RESULT_BYTES: u64 = 64 << 20;
 
 impl Measured {
     /// Returns the layout and the rebuild from a result of `jetcell raid simulate --json`.
     pub fn of_simulation(result: &Path, name: Option<&str>) -> Result<Measured, Failure> {
         let named = |what: String| Failure::from(format!("--simulated {}: {what}", result.display()));
-        let text = read_input(result, LARGEST).map_err(|error| named(error.to_string()))?;
+        let text = read_input(result, MAX_RESULT_BYTES).map_err(|error| named(error.to_string()))?;
         let value: Value =
             serde_json::from_str(&text).map_err(|error| named(format!("not JSON: {error}")))?;
         let no_result = || named("this is no result of jetcell raid simulate --json".into());

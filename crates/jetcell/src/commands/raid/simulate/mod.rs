@@ -63,7 +63,7 @@ pub struct Simulate {
 }
 
 /// Maximum size in bytes of a configuration file.
-const LARGEST: u64 = 1 << 20;
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 impl Simulate {
     pub fn simulate(&self) -> Result<Outcome, Failure> {
@@ -85,7 +85,7 @@ impl Simulate {
             None => Config::exchange_2007(),
             Some(path) => {
                 let named = |what: String| Failure::from(format!("--config {}: {what}", path.display()));
-                let text = read_input(path, LARGEST).map_err(|error| named(error.to_string()))?;
+                let text = read_input(path, MAX_CONFIG_BYTES).map_err(|error| named(error.to_string()))?;
                 Config::read(&text).map_err(|error| named(error.to_string()))?
             }
         };
