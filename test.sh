@@ -21,7 +21,7 @@ durations=
 phase() {
     local name=$1 began=$SECONDS
     shift
-    echo "== $name" >&2
+    echo "== $name"
     "$@"
     durations="$durations $name $((SECONDS - began)) s,"
 }
@@ -76,12 +76,13 @@ run_tests() {
     fi
 }
 
+phase set-up set_up
+
 JETCELL_SKIPPED=$PWD/target/skipped.txt
 export JETCELL_SKIPPED
 mkdir -p target
 rm -f "$JETCELL_SKIPPED"
 
-phase set-up set_up
 phase format cargo fmt --all --check
 phase tidy cargo xtask tidy
 phase clippy cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings

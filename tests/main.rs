@@ -1,5 +1,9 @@
 //! Tests that involve several crates: crash simulation, kills, full disks, independent readers, fuzzing.
 
+/// Simulations allocate and free pages all the time. The allocator of the C library returns that memory to the system each time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 mod array;
 mod backups;
 mod concurrency;

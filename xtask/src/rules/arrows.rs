@@ -140,12 +140,14 @@ mod tests {
 
     use super::*;
 
-    /// Checks that the table has no cycle, including test dependencies. A crate in a cycle cannot be published.
+    /// Checks that the table has no cycle, including test dependencies. A crate in a cycle cannot be published. Cargo removes the
+    /// dependency on `testkit`, which has no version, when it packages a crate.
     #[test]
     fn the_table_has_no_circle() {
         let arrows = ARROWS
             .iter()
-            .flat_map(|(name, code, tests)| code.iter().chain(*tests).map(|used| (*name, *used)));
+            .flat_map(|(name, code, tests)| code.iter().chain(*tests).map(|used| (*name, *used)))
+            .filter(|(_, used)| *used != "testkit");
         let graph: DiGraphMap<&str, ()> = arrows.collect();
         assert!(!is_cyclic_directed(&graph));
     }
