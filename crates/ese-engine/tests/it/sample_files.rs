@@ -12,10 +12,12 @@ use super::golden::{DB, SETUP, Setup, Work};
 
 #[test]
 fn the_engine_writes_the_bytes_of_the_sample_files() {
-    let sizes = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
-    for (size, name) in sizes.into_iter().zip(samples::ENGINE_DATABASES) {
+    // Records grow with the page, so large pages have fewer of them.
+    let sizes =
+        [(PageSize::KIB_4, 100), (PageSize::KIB_8, 60), (PageSize::KIB_16, 40), (PageSize::KIB_32, 30)];
+    for ((size, changes), name) in sizes.into_iter().zip(samples::ENGINE_DATABASES) {
         let mut work = Work::new(Setup { size, log_bytes: 512 << 10, ..SETUP });
-        work.change(100, 80, 20);
+        work.change(changes, 80, 20);
         work.steps(3);
         work.instance.shutdown().unwrap();
         let content = |path: &str| work.traced.disk().contents(Path::new(path)).unwrap();
