@@ -265,7 +265,7 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     if UnixStream::connect(path).is_err_and(is_refused) { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Fails if a socket belongs to another user, who may have put it into a directory such as `/tmp`. Even root does not
+/// Fails if a socket belongs to another user. That user may have put it into a directory such as `/tmp`. Even root does not
 /// replace such a socket.
 fn refuse_other_owner(owner: u32, user: u32) -> io::Result<()> {
     if owner == user {
