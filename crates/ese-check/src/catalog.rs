@@ -1,7 +1,7 @@
-//! Tables, columns, indexes, and trees that the catalog describes, and the comparison with the shadow catalog.
+//! Reads the tables, columns, indexes, and trees described by the catalog, and compares the catalog with its shadow.
 //!
-//! The schema of the catalog is built in because the catalog cannot describe itself: in every ESE database, the rows
-//! for the fixed columns of the catalog contain wrong offsets.
+//! The catalog's own schema is built in, because the catalog cannot describe itself: in every ESE database, the rows
+//! for the catalog's fixed columns contain wrong offsets.
 
 use std::collections::HashMap;
 use std::iter;
@@ -20,9 +20,9 @@ use crate::tree_shape::TreeShape;
 const CATALOG: &str = "MSysObjects";
 const SHADOW: &str = "MSysObjectsShadow";
 
-/// Contents of the catalog, to the extent that it is readable.
+/// The readable part of the catalog.
 pub(crate) struct Catalog {
-    /// Tables in the order of the catalog.
+    /// Tables in catalog order.
     pub(crate) tables: Vec<Table>,
     /// Whether the whole catalog could be read.
     pub(crate) complete: bool,
@@ -36,12 +36,12 @@ pub(crate) struct Table {
     /// Columns, sorted by number. Deleted columns are in `deleted_columns`.
     pub(crate) columns: Vec<Column>,
     pub(crate) deleted_columns: Vec<ColumnId>,
-    /// Index that orders the records.
+    /// Index that determines the order of the records.
     pub(crate) primary: Option<Index>,
     /// Secondary indexes.
     pub(crate) indexes: Vec<Index>,
     pub(crate) long_values: Option<(TreeId, PageNumber)>,
-    /// Number of bytes of a long value in one node, if the catalog specifies a size for this table.
+    /// Number of bytes of a long value stored per node, if the catalog specifies it for this table.
     pub(crate) chunk_len: Option<u32>,
 }
 
@@ -58,14 +58,14 @@ pub(crate) struct Index {
     pub(crate) key_most: usize,
     /// Maximum number of key bytes from one variable-length segment.
     pub(crate) segment_most: Option<usize>,
-    /// Whether the check cannot rebuild the keys: a conditional index, a tuple index, or an obsolete form.
+    /// Whether the index is of a kind whose keys the check cannot rebuild: conditional, tuple, or an obsolete form.
     pub(crate) special: bool,
 }
 
 impl Index {
     pub(crate) const UNIQUE: u32 = 0x1;
     pub(crate) const PRIMARY: u32 = 0x20;
-    /// Flag of an index in which the column of a segment may have several values.
+    /// Flag of an index on a column that may have several values.
     pub(crate) const MULTI_VALUED: u32 = 0x80;
 
     pub(crate) fn shape(&self, table: &Table) -> TreeShape {
@@ -91,8 +91,8 @@ impl Table {
         Some(TreeShape { root, tree, kind: PageFlags::LONG_VALUE, label })
     }
 
-    /// Returns the root and the object id of each tree of the table in the order of a check: the table, its indexes,
-    /// its long values.
+    /// Returns the root and object id of each of the table's trees, in the order in which they are checked: the
+    /// table, its indexes, its long values.
     pub(crate) fn trees(&self) -> impl Iterator<Item = (PageNumber, TreeId)> {
         let indexes = self.indexes.iter().map(|index| (index.root, index.tree));
         let long_values = self.long_values.map(|(tree, root)| (root, tree));
@@ -107,7 +107,7 @@ impl Table {
     }
 }
 
-/// Returns those columns of a catalog row that a check needs.
+/// Returns the catalog columns that a check needs.
 fn schema() -> Vec<Column> {
     let mut columns: Vec<Column> = [
         (1, ColumnType::Long),
@@ -138,7 +138,7 @@ fn schema() -> Vec<Column> {
     columns
 }
 
-/// A row of the catalog, read column by column.
+/// A catalog row, read column by column.
 struct Row<'a> {
     schema: &'a [Column],
     record: Record<'a>,
@@ -161,7 +161,7 @@ impl<'a> Row<'a> {
     }
 
     fn text(&self, id: u16) -> String {
-        // Names are in Windows code page 1252. Latin-1 differs in only a few characters, which is acceptable in a
+        // Names use Windows code page 1252. Latin-1 differs in only a few characters, which is acceptable in a
         // message.
         self.bytes(id).unwrap_or_default().iter().map(|&byte| char::from(byte)).collect()
     }
@@ -171,8 +171,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Reads the catalog and compares it with its shadow. Damaged pages of the two trees are reported later, by the walk
-/// that claims these pages.
+/// Reads the catalog and compares it with its shadow. Damaged pages in the two trees are reported later, by the walk
+/// that claims those pages.
 pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Catalog {
     let size = reader.database.page_size;
     let (schema, mut tables, mut decoded) = (schema(), Vec::new(), true);
@@ -236,7 +236,7 @@ pub(crate) fn load(reader: &mut PageReader<'_>, findings: &mut Findings) -> Cata
     Catalog { tables, complete: complete && decoded }
 }
 
-/// Callback that receives the page, the key, and the data of a row.
+/// Callback that receives a row's page, key, and data.
 type VisitRow<'v> = &'v mut dyn FnMut(PageNumber, Vec<u8>, &[u8]);
 
 fn each_row(
@@ -254,7 +254,7 @@ fn each_row(
     !summary.incomplete
 }
 
-/// Reason for which a row of the catalog cannot be used.
+/// Reason why a catalog row cannot be used.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum RowError {
     #[error("the row is not a record")]
@@ -281,8 +281,8 @@ enum RowError {
     IndexFlags,
 }
 
-/// Adds the table, column, index, or long-value tree that a row describes. The rows of a table come in the order
-/// table, columns, indexes, long values.
+/// Adds the table, column, index, or long-value tree that a row describes. A table's own row comes first, followed by
+/// the rows for its columns, indexes, and long values.
 fn add_row(tables: &mut Vec<Table>, row: &Row<'_>) -> Result<(), RowError> {
     row.record.validate().map_err(|_| RowError::Record)?;
     let (Some(owner), Some(kind), Some(id)) = (row.number(1), row.number(2), row.number(3)) else {
@@ -334,8 +334,8 @@ fn add_column(table: &mut Table, row: &Row<'_>, id: u16) -> Result<(), RowError>
 
 fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), RowError> {
     let flags = row.number(6).ok_or(RowError::IndexFlags)?;
-    // Segments have the form {flags, 0, u16 column}. If bit 0 of fidx is not set, they have the 2-byte form of very
-    // old files.
+    // Segments have the form {flags, 0, u16 column}. If bit 0 of fidx is not set, they have the 2-byte form used in
+    // very old files.
     let extended = flags & 0x1_0000 != 0;
     let segments = row.bytes(132).unwrap_or_default().chunks_exact(4);
     let word = |bytes: &[u8]| bytes.first_chunk().map(|word| usize::from(u16::from_le_bytes(*word)));
@@ -359,7 +359,7 @@ fn add_index(table: &mut Table, row: &Row<'_>, tree: TreeId) -> Result<(), RowEr
     Ok(())
 }
 
-/// Sets the order and the offsets of the columns. Called after the last row of a table.
+/// Sorts the columns and sets their offsets. Called after the last row of a table.
 fn lay_out_columns(table: &mut Table) {
     table.columns.sort_by_key(|column| column.id);
     if table.tree == TreeId(2) || table.tree == TreeId(3) {

@@ -1,4 +1,4 @@
-//! Check of the two copies in a checkpoint file.
+//! Checks the two copies in a checkpoint file.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::findings::Findings;
 use crate::report::FileReport;
 use crate::source::Source;
 
-/// Checks both copies and returns the valid copy.
+/// Checks both copies and returns the valid one.
 pub(crate) fn check_checkpoint(
     source: &Source,
     path: &Path,

@@ -1,5 +1,4 @@
-//! An open database file: its header, its size, and its state. All modules of a check access the file through this
-//! type.
+//! An open database file: its header, size, and state. All check modules access the file through this type.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +24,7 @@ const HEADERS_LEN: usize = 2 * 32768;
 /// File type of temporary databases, at byte 667 of the header.
 const FILE_TYPE_TEMPORARY: u32 = 5;
 const PAGE_SIZE_AT: usize = 236;
-/// Alignment in bytes of the start and end of transfers.
+/// Required alignment, in bytes, of the start and end of each transfer.
 pub(crate) const ALIGNMENT: u64 = IoBuffer::ALIGNMENT as u64;
 
 /// A database file that is open for reading and has a valid header.
@@ -42,7 +41,7 @@ pub struct Database {
     pub(crate) temporary: bool,
     /// Flush types of the pages, from the flush map next to the database. Present only if the map is usable.
     pub(crate) flush_types: Option<FlushTypes>,
-    /// Length of the file in bytes. The file may end inside the last aligned range.
+    /// Length of the file in bytes. The last aligned range may extend beyond the end of the file.
     len: u64,
     pub(crate) pace: Pace,
     /// Number of threads that check pages.
@@ -51,7 +50,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the file for a reader other than a check. Also returns findings about its header copies.
+    /// Opens the file for a reader other than a check. Also returns any findings about the header copies.
     pub fn open_with_findings(vfs: &dyn Vfs, path: &Path) -> Result<(Database, Vec<Finding>), CheckError> {
         let mut findings = Findings::new(path);
         let database =
@@ -130,19 +129,19 @@ impl Database {
         self.header.state == DatabaseState::CleanShutdown
     }
 
-    /// Returns true if the database was used without a log. The header of such a database states "clean" even while
-    /// it is in use, so a copy may be from any moment.
+    /// Returns true if the database was used without a log. The header of such a database says "clean" even while the
+    /// database is in use, so a copy of the file may have been taken at any moment.
     fn is_unlogged(&self) -> bool {
         self.header.log_signature == Signature::default()
             && self.header.consistent_position == LogPosition::MIN
     }
 
-    /// Returns true if the database must be consistent without recovery.
+    /// Returns true if the database should be consistent without recovery.
     pub(crate) fn must_be_consistent(&self) -> bool {
         self.is_clean() && !self.is_unlogged()
     }
 
-    /// Checks the checksum, the number, and the flush type of a page. Corrects a single flipped bit in `page`.
+    /// Checks a page's checksum, number, and flush type. Corrects a single flipped bit in `page`.
     pub(crate) fn judge_page(&self, page: &mut [u8], number: PageNumber) -> PageStatus {
         let status = PageStatus::of(page, self.page_size, number);
         match (&status, &self.flush_types) {
@@ -154,7 +153,7 @@ impl Database {
         }
     }
 
-    /// Reads the flush map next to the database, if it is comparable with the database.
+    /// Reads the flush map next to the database, if the two can be compared.
     pub(crate) fn read_flush_types(&mut self, vfs: &dyn Vfs, findings: &mut Findings) {
         self.flush_types = FlushTypes::beside(vfs, &self.path, &self.header, self.file_pages, findings);
     }
@@ -164,21 +163,21 @@ impl Database {
         page.get() <= self.file_pages
     }
 
-    /// Returns the aligned range of the file that covers `count` pages from `first`, and the offset of the pages in
-    /// this range.
+    /// Returns the aligned file range that covers `count` pages starting at `first`, and the offset of the first page
+    /// within that range.
     pub(crate) fn aligned_range(&self, first: PageNumber, count: u32) -> (u64, usize, usize) {
         let start = self.page_size.offset_of(first);
         let end = start + u64::from(count) * self.page_size.bytes() as u64;
         let aligned = start / ALIGNMENT * ALIGNMENT;
-        // With pages of 2 KiB, the file may end in the middle of an aligned range.
+        // With 2 KiB pages, the file may end in the middle of an aligned range.
         let len = (end.div_ceil(ALIGNMENT) * ALIGNMENT).min(self.len.max(end)) - aligned;
-        // The length is at most a chunk of a few hundred KiB.
+        // The length is at most one chunk, which is a few hundred KiB.
         (aligned, len as usize, (start - aligned) as usize)
     }
 }
 
-/// Converts intact headers of a temporary database to those of an ordinary database. The two kinds of headers differ
-/// only in the file type. Returns whether any header was converted.
+/// Converts intact headers of a temporary database to headers of an ordinary database, which differ only in the file
+/// type. Returns whether any header was converted.
 fn as_database(start: &mut [u8]) -> bool {
     let mut found = false;
     for at in [0, 2048, 4096, 8192, 16384, 32768] {

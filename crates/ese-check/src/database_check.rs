@@ -1,4 +1,4 @@
-//! Check of one database file: its header, its pages, and its structure.
+//! Checks one database file: its header, its pages, and its structure.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 use crate::{locate, pages, space};
 
-/// Minimum page size of the format in bytes.
+/// Smallest page size that the format supports, in bytes.
 const MIN_PAGE: u64 = 2048;
 
 /// Result of a check.
@@ -35,15 +35,16 @@ pub struct CheckReport {
     pub page_size: u32,
     /// Whether the database was shut down cleanly.
     pub clean: bool,
-    /// State in the header, such as `DirtyShutdown`.
+    /// State stored in the header, such as `DirtyShutdown`.
     pub state: String,
     /// Number of pages in the file.
     pub file_pages: u32,
     /// Last page that the database owns.
     pub last_owned_page: u32,
-    /// Whether the database is temporary. The pages of a temporary database have no checksums.
+    /// Whether the database is temporary. Pages of temporary databases have no checksums.
     pub temporary: bool,
-    /// First page that was not verified, if the check was cancelled. It can be passed to [`CheckOptions::from`].
+    /// First page that was not verified, if the check was cancelled. Pass it to [`CheckOptions::from`] to resume the
+    /// check.
     #[serde(serialize_with = "crate::finding::page_number")]
     pub resume_from: Option<PageNumber>,
     /// Whether the check was cancelled.
@@ -75,9 +76,8 @@ impl CheckReport {
     }
 }
 
-/// Returns the maximum number of bytes that a structure check of a database of this length keeps in memory. This
-/// includes a set of keys, and the owner and use of each page. Buffers for the pages that are being read are not
-/// included.
+/// Returns the maximum number of bytes that a structure check keeps in memory for a database of this length. This
+/// includes a set of keys, and the owner and use of each page, but not the buffers for pages that are being read.
 pub fn memory_of_check(database_len: u64) -> u64 {
     KeyFilter::bytes(database_len) + PageMap::most_bytes(database_len / MIN_PAGE)
 }
@@ -86,8 +86,8 @@ pub fn memory_of_check(database_len: u64) -> u64 {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or if neither copy of its header is usable. Damage is not an error; the report
-/// contains it.
+/// If the file cannot be read, or if neither copy of its header is usable. Damage is not an error: it is listed in
+/// the report.
 pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Result<CheckReport, CheckError> {
     let mut findings = Findings::new(path).with_sink(options.sink.clone());
     let (_, mut report) = examine_database(vfs, path, options, &mut findings)?;
@@ -95,7 +95,7 @@ pub fn check_database(vfs: &dyn Vfs, path: &Path, options: &CheckOptions) -> Res
     Ok(report)
 }
 
-/// Checks a database using only its own file.
+/// Checks a database on its own, without looking at other files.
 pub(crate) fn examine_database(
     vfs: &dyn Vfs,
     path: &Path,
@@ -116,9 +116,8 @@ pub(crate) fn examine_database(
     let progress = options.progress.as_deref();
     let (last_owned, doubt) = last_owned_page(&database);
     let (mut pages, mut resume_from, mut structure) = (None, None, None);
-    // The walk through the trees comes first. After it, only pages that no tree reaches are read, so no page is read
-    // twice. For databases without checksums, resumed checks, and throttled checks, the file is read sequentially
-    // first.
+    // Walk the trees first. After that, only pages that no tree reaches are read, so that no page is read twice. For
+    // databases without checksums, resumed checks, and throttled checks, read the file sequentially first instead.
     let mut judged = None;
     let trees_first = options.pages
         && options.structure
@@ -133,7 +132,7 @@ pub(crate) fn examine_database(
         structure = Some(structure::check_structure(&database, last_owned, &mut judged, findings, progress));
     }
     if options.cancel.is_cancelled() {
-        // A resumed check starts at the first page.
+        // A later check will resume at the first page, so no page counts as checked.
         judged = None;
     }
     if options.pages {
@@ -174,14 +173,15 @@ pub(crate) fn examine_database(
     Ok((database.header, report))
 }
 
-/// Maximum number of pages for which the check remembers which pages it has read, using 64 MiB. Pages of larger
-/// databases are read twice.
+/// Largest database, in pages, for which the check remembers which pages it has already read. This takes 64 MiB. In
+/// larger databases, pages are read twice.
 const MAX_JUDGED: u32 = 1 << 29;
-/// Maximum number of pages that a truncated file may lack. If the database root claims more pages, its claim is
-/// ignored.
+/// Maximum number of pages that a truncated file is assumed to lack. If the database root claims more pages than
+/// that, its claim is ignored.
 const MISSING_PAGES_BELIEVED: u32 = 1 << 20;
 
-/// Returns the last page that the root tree owns. If it is unknown, returns the last page of the file and the reason.
+/// Returns the last page that the root tree owns. If that is unknown, returns the last page of the file and the
+/// reason.
 fn last_owned_page(database: &Database) -> (u32, Option<String>) {
     let mut reader = PageReader::new(database);
     // The structure check reports the problems with these pages.

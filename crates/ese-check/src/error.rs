@@ -1,11 +1,11 @@
-//! Error of a check that cannot start.
+//! Errors that prevent a check from starting.
 
 use std::io;
 use std::path::PathBuf;
 
 use ese_format::header::HeaderError;
 
-/// Reason for which a file could not be checked at all.
+/// Reason why a file could not be checked at all.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// The file cannot be opened, or its start cannot be read.
@@ -39,7 +39,7 @@ pub enum CheckError {
 }
 
 impl CheckError {
-    /// Returns the error without the path. Reports that already name the path use it.
+    /// Returns the error message without the path, for reports that already name the path.
     pub(crate) fn reason(&self) -> String {
         match self {
             CheckError::Io { error, .. } => error.to_string(),

@@ -1,6 +1,6 @@
-//! Check of several files: each file individually, and then whether the files match each other.
+//! Checks several files: each file individually, and then whether the files match each other.
 //!
-//! Logs are checked first because the report of a database states whether the logs that it needs are present.
+//! Logs are checked first, because the report on a database states whether the logs that it needs are present.
 
 mod log_search;
 
@@ -24,7 +24,7 @@ use crate::source::Source;
 
 use log_search::report_dirty;
 
-/// Logs of one log stream in one directory.
+/// Logs of a single log stream in one directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogSet {
     /// Path of the directory.
@@ -35,7 +35,7 @@ pub struct LogSet {
     pub last: u32,
     /// Number of logs.
     pub logs: usize,
-    /// Whether every log is the successor of the previous log.
+    /// Whether each log is the direct successor of the one before it.
     pub unbroken: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct LogSet {
 type StreamKey = (PathBuf, [u8; 28]);
 
 /// Checks all files in this order: logs, checkpoints, flush maps, databases, others. Passes each report to `each` as
-/// soon as it is complete. Returns the log streams.
+/// soon as it is complete. Returns the log streams that were found.
 pub fn check_files(
     vfs: &dyn Vfs,
     paths: &[PathBuf],
@@ -75,7 +75,7 @@ struct FileSet<'a> {
     vfs: &'a dyn Vfs,
     options: &'a CheckOptions,
     each: &'a mut dyn FnMut(FileReport),
-    /// Generation, path, and soundness of every checked log, by stream.
+    /// Generation, path, and soundness of every checked log, grouped by stream.
     streams: BTreeMap<StreamKey, Vec<(Generation, PathBuf, bool)>>,
     sets: Vec<LogSet>,
     /// Directories that were searched for foreign logs.
@@ -87,7 +87,7 @@ impl FileSet<'_> {
         Findings::new(path).with_sink(self.options.sink.clone())
     }
 
-    /// Checks each log and the chains of logs.
+    /// Checks each log, and then the chains that the logs form.
     fn logs(&mut self, paths: Vec<PathBuf>) {
         let mut chains: BTreeMap<StreamKey, Vec<(CheckedLog, Findings)>> = BTreeMap::new();
         for path in paths {
@@ -253,7 +253,8 @@ fn log_report(log: &CheckedLog, findings: Findings) -> FileReport {
     report
 }
 
-/// Returns true if the log is reserved for later use, such as `E00tmp.log`. Its contents are not part of the chain.
+/// Returns true if the log file is set aside for later use, such as `E00tmp.log`. Its contents are not part of the
+/// chain.
 fn is_recycled(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     stem.to_ascii_lowercase().ends_with("tmp")

@@ -1,4 +1,4 @@
-//! A finding of a check: its severity, location, and text.
+//! A single finding: its severity, location, and text.
 
 use std::path::{Path, PathBuf};
 
@@ -14,13 +14,13 @@ use crate::tree_label::table_of;
 pub enum Severity {
     /// The finding describes a state, not damage.
     Info,
-    /// The finding is unusual, or is explained by a database that was not shut down cleanly.
+    /// The finding is unusual, or can be explained by the database not having been shut down cleanly.
     Warning,
-    /// The finding is damage.
+    /// The finding is actual damage.
     Error,
 }
 
-/// An observation, with its location as exactly as it is known.
+/// An observation about a file, located as precisely as possible.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// Path of the file.
@@ -30,7 +30,7 @@ pub struct Finding {
     pub kind: FindingKind,
     /// Severity of the finding.
     pub severity: Severity,
-    /// Page of a database. ESE: `pgno`.
+    /// Page number in a database. ESE: `pgno`.
     #[serde(serialize_with = "page_number")]
     pub page: Option<PageNumber>,
     /// Offset in the file in bytes.
@@ -91,7 +91,7 @@ impl Finding {
         }
     }
 
-    /// Sets the tree of the finding.
+    /// Sets the tree to which the finding applies.
     pub(crate) fn about(mut self, tree: &str) -> Finding {
         self.table = table_of(tree).map(str::to_owned);
         self.meaning = self.kind.meaning(Some(tree));
@@ -106,15 +106,15 @@ pub type FindingFn = dyn Fn(&Finding) + Send + Sync;
 /// Number of findings of each severity.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct FindingCounts {
-    /// Number of findings that are damage.
+    /// Number of findings that report damage.
     pub errors: u64,
-    /// Number of findings that are unusual, or that recovery repairs.
+    /// Number of findings that are unusual or that recovery would repair.
     pub warnings: u64,
     /// Number of findings that describe a state.
     pub infos: u64,
 }
 
-/// Serializes a page number as a plain number, or as null.
+/// Serializes a page number as a plain number, or as null if there is none.
 pub(crate) fn page_number<S: Serializer>(
     page: &Option<PageNumber>,
     serializer: S,
@@ -122,7 +122,7 @@ pub(crate) fn page_number<S: Serializer>(
     page.map(PageNumber::get).serialize(serializer)
 }
 
-/// Formats bytes for the text of a finding. More than 40 bytes are shortened.
+/// Formats bytes for the text of a finding. Shortens anything longer than 40 bytes.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
     if bytes.len() > 40 { format!("{digits}... {} bytes", bytes.len()) } else { digits }

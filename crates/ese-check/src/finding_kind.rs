@@ -1,4 +1,5 @@
-//! Kinds of findings. Each kind has a stable name for programs and a description of its consequence for the data.
+//! Kinds of findings. Each kind has a stable name for use by programs, and a description of what it means for the
+//! data.
 
 use serde::{Serialize, Serializer};
 
@@ -16,14 +17,15 @@ macro_rules! kinds {
             /// All kinds of findings.
             pub const ALL: &'static [FindingKind] = &[$(FindingKind::$name,)*];
 
-            /// Returns the name of the kind in JSON.
+            /// Returns the name of the kind as used in JSON.
             pub fn name(self) -> &'static str {
                 match self {
                     $(FindingKind::$name => $text,)*
                 }
             }
 
-            /// Returns the consequence for the data, with `{}` as a placeholder for the place.
+            /// Returns a description of what the finding means for the data, with `{}` as a placeholder for the
+            /// location.
             fn template(self) -> &'static str {
                 match self {
                     $(FindingKind::$name => $meaning,)*
@@ -40,9 +42,9 @@ kinds! {
     DirtyDatabase = "dirty-database": "committed data may be in the logs only; before judging the contents, recover it with the logs: jetcell recover DATABASE LOGS --into DIR",
     /// Logs that recovery needs are missing or damaged.
     LogsIncomplete = "logs-incomplete": "recovery cannot make the database consistent with the logs that were found",
-    /// The first header copy is damaged, the second is good.
+    /// The first header copy is damaged, but the second is good.
     HeaderDamaged = "header-damaged": "no data is lost; the other copy of the header was used",
-    /// The second header copy is damaged, the first is good.
+    /// The second header copy is damaged, but the first is good.
     ShadowHeaderDamaged = "shadow-header-damaged": "no data is lost; only the spare copy of the header is damaged",
     /// Both header copies are valid but differ.
     ShadowHeaderStale = "shadow-header-stale": "no data is lost; the newer copy of the header was used",
@@ -54,27 +56,27 @@ kinds! {
     PageRepairable = "page-repairable": "no data is lost; the damaged bit is known",
     /// The checksum does not match. ESE: -1018.
     PageBadChecksum = "page-bad-checksum": "the data{} on the page is unreadable",
-    /// The page was written for another place in the file. ESE: -1118.
+    /// The page was written for a different location in the file. ESE: -1118.
     PageWrongNumber = "page-wrong-number": "the data{} that belongs here is lost; another page was written over it",
     /// The page is sound but older than the flush map indicates. ESE: -1119.
     PageLostWrite = "page-lost-write": "the last write of the page{} never reached the disk; its rows are out of date",
     /// The operating system cannot read the page.
     PageUnreadable = "page-unreadable": "the data{} on the page is unreadable",
-    /// A tree needs a page that was never written. ESE: -1019.
+    /// A tree refers to a page that was never written. ESE: -1019.
     PageZero = "page-zero": "the data{} that belongs on the page is lost",
-    /// A tree needs a page after the end of the file.
+    /// A tree refers to a page beyond the end of the file.
     PageBeyondFile = "page-beyond-file": "the data{} that belongs on the page is lost",
     /// A tree uses a page that the database does not own.
     PageBeyondOwned = "page-beyond-owned": "another tree may be given the page and overwrite it",
     /// The tags, lengths or counts of a page contradict each other.
     PageLayout = "page-layout": "some of the data{} on the page may be unreadable",
-    /// The flags of a page do not match its location.
+    /// A page's flags do not match its place in the tree.
     PageFlags = "page-flags": "the page{} may be misread",
-    /// A page has the object id of another tree.
+    /// A page has the object id of a different tree.
     PageObjectId = "page-object-id": "the data{} that belongs on the page is lost or unreachable",
-    /// A page is newer than the header allows.
+    /// A page's dbtime is later than the header allows.
     PageTime = "page-time": "recovery may skip changes to the page",
-    /// A page is reached twice, or used by two trees.
+    /// A page is reached twice or is used by two trees.
     PageUsedTwice = "page-used-twice": "one of the two users of the page has lost its data there",
     /// A link between sibling leaves is wrong.
     SiblingLink = "sibling-link": "scans{} end early, skip or repeat rows; look-ups by key still work",
@@ -82,7 +84,7 @@ kinds! {
     Separator = "separator": "look-ups by key{} may miss rows; scans still find them",
     /// Keys are not in order.
     KeyOrder = "key-order": "look-ups by key{} may miss rows; scans still find them",
-    /// The depth or the levels of a tree are wrong, or the tree has a cycle.
+    /// The depth or levels of a tree are wrong, or the tree has a cycle.
     TreeShape = "tree-shape": "part of the data{} below this page is unreachable",
     /// A node cannot be decoded.
     NodeDamaged = "node-damaged": "one or more entries{} are unreadable",
@@ -102,13 +104,13 @@ kinds! {
     SpaceOwner = "space-owner": "data is readable; the next writes may overwrite it",
     /// A record does not match the catalog.
     RecordLayout = "record-layout": "1 row{} is wholly or partly unreadable",
-    /// The key of a record differs from the key that its columns produce.
+    /// A record's key differs from the key that its columns produce.
     RecordKey = "record-key": "look-ups by key{} miss the row; scans still find it",
-    /// An index lacks the entry of a row.
+    /// An index has no entry for a row.
     IndexEntryMissing = "index-entry-missing": "look-ups through the index miss a row; the row itself is there",
     /// An index has an entry without a matching row.
     IndexEntryOrphan = "index-entry-orphan": "look-ups through the index find a wrong row or none; rows are not affected",
-    /// Some rows are known only from entries in indexes.
+    /// Some rows are known only from their index entries.
     RowsUnreadable = "rows-unreadable": "rows{} are unreadable",
     /// The reference count of a long value is wrong.
     LongValueReferences = "long-value-references": "the value is readable; it may be deleted too early or never",
@@ -124,7 +126,7 @@ kinds! {
     LogHeader = "log-header": "the log cannot be replayed",
     /// The program does not support this log format.
     LogVersion = "log-version": "the log was not checked",
-    /// The file is longer or shorter than its header states.
+    /// The file is longer or shorter than its header says.
     LogLength = "log-length": "records may be missing from the end of the log",
     /// The checksum of a segment locates a flipped bit.
     LogSegmentRepairable = "log-segment-repairable": "no data is lost; the damaged bit is known",
@@ -132,7 +134,7 @@ kinds! {
     LogSegmentBad = "log-segment-bad": "changes from here on cannot be replayed",
     /// The last write was torn.
     LogTorn = "log-torn": "nothing that was acknowledged is lost; recovery handles it",
-    /// Segments follow the end of the log.
+    /// There are segments after the end of the log.
     LogAfterEnd = "log-after-end": "changes after this place cannot be replayed",
     /// A log is not the successor of the previous log.
     LogChain = "log-chain": "replay must end before this log",
@@ -153,7 +155,7 @@ kinds! {
 }
 
 impl FindingKind {
-    /// Describes the consequence of the finding for the data of the tree with this name.
+    /// Describes what the finding means for the data in the tree with this name.
     pub fn meaning(self, tree: Option<&str>) -> String {
         let place = match tree.map(|tree| (tree, table_of(tree))) {
             None => String::new(),

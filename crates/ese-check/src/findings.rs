@@ -1,4 +1,4 @@
-//! Collection of the findings of a check. A check reports findings and never stops at the first.
+//! Collects the findings of a check. A check reports all findings rather than stopping at the first.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,19 +9,19 @@ use ese_format::PageNumber;
 use crate::finding::{Finding, FindingCounts, FindingFn, FindingKind, Severity};
 use crate::tree_label::table_of;
 
-/// Maximum number of findings that a report lists. A file may have millions of findings that add no new information.
+/// Maximum number of findings to list in a report. A file may have millions of findings that add no new information.
 const MAX_LISTED: usize = 10_000;
 
-/// Collects findings about one file, or about several files one after the other.
+/// Collects findings about one file, or about several files in turn.
 pub(crate) struct Findings {
     file: PathBuf,
-    /// Whether damage of the structure is reported as a warning, because recovery may repair it.
+    /// Whether structural damage is reported as a warning because recovery may repair it.
     pub(crate) lenient: bool,
-    /// Whether leaked pages are reported as information.
+    /// Whether leaked pages are reported with severity [`Severity::Info`].
     pub(crate) tolerates_leaks: bool,
-    /// Page size, used to compute the offsets of pages.
+    /// Page size, used to compute page offsets.
     pub(crate) page_size: Option<ese_format::PageSize>,
-    /// Findings about damaged pages whose tree may still become known, by page.
+    /// Findings about damaged pages whose trees are not known yet, by page.
     held: HashMap<PageNumber, (Finding, u32)>,
     kept: Vec<Finding>,
     /// Number of findings beyond [`MAX_LISTED`], by severity.
@@ -51,7 +51,7 @@ impl Findings {
         Findings { lenient, tolerates_leaks, page_size, ..Findings::new(&self.file) }
     }
 
-    /// Adds the findings of another collection.
+    /// Adds the findings from another collection.
     pub(crate) fn take_over(&mut self, other: Findings) {
         for finding in other.kept {
             self.add(finding);
@@ -97,8 +97,8 @@ impl Findings {
         self.add(Finding { offset: offset.into(), ..finding });
     }
 
-    /// Adds a finding about a page that is damaged in itself. The finding is reported when the tree of the page is
-    /// known or when the check ends. `rows` is the number of nodes that the page claims to have.
+    /// Adds a finding about a page that is itself damaged. The finding is reported once the page's tree is known, or
+    /// when the check ends. `rows` is the number of nodes that the page claims to have.
     pub(crate) fn damaged_page(&mut self, kind: FindingKind, page: PageNumber, what: String, rows: u32) {
         let offset = self.page_size.map(|size| size.offset_of(page));
         let finding = Finding::of_file(&self.file, kind, Severity::Error, what);
@@ -110,7 +110,7 @@ impl Findings {
         }
     }
 
-    /// Returns true if there are damaged pages whose tree is not known yet.
+    /// Returns true if there are damaged pages whose trees are not known yet.
     pub(crate) fn has_damaged_pages(&self) -> bool {
         !self.held.is_empty()
     }
@@ -126,7 +126,7 @@ impl Findings {
     }
 
     /// Reports a damaged page as part of a tree. `leaf` is true if the page is known to be a leaf. Returns false if
-    /// the page is not damaged.
+    /// the page is not among the damaged pages.
     pub(crate) fn attribute(&mut self, page: PageNumber, tree: &str, leaf: bool) -> bool {
         let Some((finding, rows)) = self.held.remove(&page) else { return false };
         let mut finding = finding.about(tree);
@@ -137,7 +137,7 @@ impl Findings {
         true
     }
 
-    /// Adds a finding about structural damage. It is an error, or a warning if the database needs recovery.
+    /// Adds a finding about structural damage, as an error, or as a warning if the database needs recovery.
     pub(crate) fn structure(
         &mut self,
         kind: FindingKind,
@@ -177,7 +177,7 @@ impl Findings {
         self.counts.iter().sum()
     }
 
-    /// Reports the damaged pages whose tree remains unknown.
+    /// Reports the damaged pages whose trees remain unknown.
     pub(crate) fn release_held(&mut self) {
         let mut held: Vec<_> = self.held.drain().collect();
         held.sort_by_key(|(page, _)| *page);
@@ -186,8 +186,8 @@ impl Findings {
         }
     }
 
-    /// Returns all findings and the number of findings of each severity. Findings about the whole file come first,
-    /// the others are sorted by page.
+    /// Returns all findings, and the number of findings of each severity. Findings about the whole file come first,
+    /// followed by the others sorted by page.
     pub(crate) fn finish(mut self) -> (Vec<Finding>, FindingCounts) {
         self.release_held();
         self.kept.sort_by(|a, b| {

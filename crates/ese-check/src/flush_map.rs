@@ -1,4 +1,4 @@
-//! Check of a flush map file: its header and its pages.
+//! Checks a flush map file: its header and its pages.
 
 use std::path::Path;
 

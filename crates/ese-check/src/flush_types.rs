@@ -1,9 +1,9 @@
-//! Comparison of a database's pages with the flush map next to the database.
+//! Compares a database's pages with the flush map next to the database.
 //!
-//! Each write of a page advances two bits in the flags of the page, the flush type, and the flush map stores the same
+//! Each write of a page advances its flush type, which is two bits in the page flags. The flush map stores the same
 //! two bits. If a page is sound but its flush type differs from the one in the map, the disk lost the last write of
-//! the page. The comparison is valid only if the database header contains the signature of the map and both were shut
-//! down cleanly. Otherwise, either of the two may be newer than the other.
+//! the page. The comparison is valid only if the database header contains the map's signature and both files were
+//! closed cleanly. Otherwise, either of the two may be newer than the other.
 
 use std::path::Path;
 
@@ -22,25 +22,26 @@ use crate::tree_label::DATABASE;
 
 /// Flush types of a database, two bits per page.
 pub(crate) struct FlushTypes {
-    /// Flush types of the pages from 0 on. Each byte holds four pages, the first in its top bits.
+    /// Flush types of the pages, starting with page 0. Each byte holds four pages, with the first in the top bits.
     types: Vec<u8>,
 }
 
-/// Flush types of a page that is older than its last write.
+/// Flush types of a page whose last write was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LostWrite {
     pub(crate) found: u8,
     pub(crate) expected: u8,
 }
 
-/// Maximum number of pages of a database that is compared. The flush types of larger databases take more than 32 MiB.
+/// Maximum number of pages in a database for which flush types are compared. For larger databases, the flush types
+/// would take more than 32 MiB.
 const MAX_PAGES: u32 = 1 << 27;
 /// Flush type of a page that was never written or is unknown to the map.
 const UNKNOWN: u8 = 0;
 
 impl FlushTypes {
-    /// Reads the flush map next to a database, if it is comparable with the database. Damage in the map is reported
-    /// when the map itself is checked. ESE: a file with the extension `.jfm`.
+    /// Reads the flush map next to a database, if the two can be compared. Damage to the map is reported when the map
+    /// itself is checked. ESE: a file with the extension `.jfm`.
     pub(crate) fn beside(
         vfs: &dyn Vfs,
         database_path: &Path,
@@ -82,7 +83,7 @@ impl FlushTypes {
         Some(FlushTypes { types })
     }
 
-    /// Returns the actual and the expected flush type if a page with these flags lacks its last write.
+    /// Returns the actual and expected flush types if a page with these flags is missing its last write.
     pub(crate) fn lost_write(&self, page: PageNumber, flags: PageFlags) -> Option<LostWrite> {
         let byte = self.types.get(page.get() as usize / 4)?;
         let (found, expected) = (flags.flush_type(), byte >> (6 - 2 * (page.get() % 4)) & 3);

@@ -1,8 +1,8 @@
-//! Comparison of a secondary index with the rows of its table.
+//! Compares a secondary index with the rows of its table.
 //!
-//! The walks compute only sums of hashes: one over the entries that the rows require, and one over the entries of the
-//! index. If the sums differ, further walks find the differing entries ([`crate::structure`]). If the keys of an
-//! index cannot be rebuilt, the check only searches for entries without a row.
+//! The walks compute only sums of hashes: one over the entries that the rows require, and one over the actual entries
+//! in the index. If the sums differ, further walks find the entries that differ ([`crate::structure`]). If the keys
+//! of an index cannot be rebuilt, the check only searches for entries without a row.
 
 use ese_format::page::Node;
 use ese_format::record::Record;
@@ -17,8 +17,7 @@ use crate::keys::{self, KeyScratch};
 use crate::leaf::{Fork, Visitor};
 use crate::tree_shape::TreeShape;
 
-/// Number of bytes at the end of a truncated key that are not compared, because they depend on details of the
-/// truncation.
+/// Number of bytes to ignore at the end of a truncated key, because they depend on details of the truncation.
 const UNSURE_TAIL: usize = 10;
 
 /// A number of entries and the sum of their hashes.
@@ -35,7 +34,7 @@ impl Tally {
     }
 }
 
-/// State of the check of one index while its table is checked.
+/// State of an index check while the index's table is being checked.
 pub(crate) struct IndexCheck<'t> {
     table: &'t Table,
     index: &'t Index,
@@ -49,7 +48,7 @@ pub(crate) struct IndexCheck<'t> {
     keys: KeyScratch,
 }
 
-/// Callback that receives the key, the bookmark, and the hash of an entry.
+/// Callback that receives an entry's key, bookmark, and hash.
 type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8], u64);
 
 impl<'t> IndexCheck<'t> {
@@ -67,12 +66,12 @@ impl<'t> IndexCheck<'t> {
         }
     }
 
-    /// Creates an empty check of the same index for another thread.
+    /// Creates an empty check of the same index, for use by another thread.
     pub(crate) fn fork(&self) -> IndexCheck<'t> {
         IndexCheck { rebuild: self.rebuild, ..IndexCheck::new(self.table, self.index, self.page_size) }
     }
 
-    /// Adds the counts of another thread.
+    /// Adds the counts from another thread.
     pub(crate) fn join(&mut self, other: IndexCheck<'t>) {
         self.rebuild &= other.rebuild;
         self.strays += other.strays;
@@ -96,18 +95,18 @@ impl<'t> IndexCheck<'t> {
         hash_pair(key.get(..sure).unwrap_or(key), bookmark)
     }
 
-    /// Adds the entries that a row requires. `bookmark` is the key of the row.
+    /// Adds the index entries that a row requires. `bookmark` is the row's key.
     pub(crate) fn expect(&mut self, record: &Record<'_>, bookmark: &[u8]) {
         if !self.rebuild {
             return;
         }
         let (index, expected) = (self.index, &mut self.expected);
         let mut add = |key: &[u8]| expected.add(IndexCheck::hash_of(index, key, bookmark));
-        // A single row whose keys cannot be rebuilt makes the sums useless.
+        // Even one row whose keys cannot be rebuilt makes the sums useless.
         self.rebuild = keys::for_each_key(self.table, index, record, &mut self.keys, &mut add);
     }
 
-    /// Adds an entry of the index. Returns true if its row may exist.
+    /// Adds an actual entry of the index. Returns true if its row may exist.
     fn find(&mut self, node: &Node<'_>, key: &mut Vec<u8>, keys: &KeyFilter) -> bool {
         key.clear();
         node.append_key(key);
@@ -117,12 +116,12 @@ impl<'t> IndexCheck<'t> {
         known
     }
 
-    /// Returns the number of entries without a readable row. Returns `None` if a row may have several entries.
+    /// Returns the number of entries without a readable row, or `None` if a row may have several entries.
     pub(crate) fn unreadable_rows(&self) -> Option<u64> {
         (self.index.flags & Index::MULTI_VALUED == 0).then_some(self.strays)
     }
 
-    /// Returns true if the sums of rows and entries are equal or cannot be compared.
+    /// Returns true if the sums for rows and entries are equal or cannot be compared.
     pub(crate) fn agrees(&self) -> bool {
         !self.rebuild || self.expected == self.found
     }
@@ -145,7 +144,7 @@ impl<'t> IndexCheck<'t> {
         findings.structure(FindingKind::IndexEntryOrphan, None, &self.shape.label, what);
     }
 
-    /// Passes the key, the bookmark, and the hash of each entry that a row requires to `visit`.
+    /// Passes the key, bookmark, and hash of each entry that a row requires to `visit`.
     pub(crate) fn for_each_expected(&mut self, node: &Node<'_>, visit: VisitEntry<'_>) {
         let (bookmark, record) = (node.key_to_vec(), Record::new(node.data, self.page_size));
         let index = self.index;
@@ -153,7 +152,7 @@ impl<'t> IndexCheck<'t> {
         keys::for_each_key(self.table, index, &record, &mut self.keys, &mut each);
     }
 
-    /// Reports a missing entry. `page` is the page on which the entry should be.
+    /// Reports a missing entry. `page` is the page that should contain the entry.
     pub(crate) fn report_missing(
         &self,
         page: PageNumber,
@@ -171,7 +170,7 @@ impl<'t> IndexCheck<'t> {
     }
 }
 
-/// Visitor of the entries of an index. `keys` contains the keys of the rows. If some rows could not be read, entries
+/// Visitor for the entries of an index. `keys` contains the keys of the rows. If some rows could not be read, entries
 /// without a row are only counted.
 pub(crate) struct EntryVisitor<'t, 'k> {
     pub(crate) check: IndexCheck<'t>,

@@ -1,4 +1,5 @@
-//! Pages that the walk through the trees has read and checked. The verification of all pages skips these pages.
+//! Pages that have already been read and checked by the walk through the trees, so that page verification can skip
+//! them.
 
 use ese_format::PageNumber;
 use ese_format::checksum::PageIntegrity;
@@ -7,7 +8,7 @@ use crate::findings::Findings;
 use crate::page_set::PageSet;
 use crate::page_status::{PageCounts, PageStatus, report};
 
-/// Set of checked pages, with one bit per owned page, and the status of the pages that are not good.
+/// Set of checked pages, with one bit per owned page, and the status of each page that is not good.
 pub(crate) struct JudgedPages {
     seen: PageSet,
     last_owned: u32,

@@ -1,19 +1,19 @@
-//! Set of the keys of a table in a fixed amount of memory: a blocked Bloom filter that several threads fill
+//! Set of a table's keys that uses a fixed amount of memory: a blocked Bloom filter that several threads fill
 //! concurrently.
 //!
-//! Invariants: an added key is always found. The amount of memory does not depend on the number of keys. With one key
-//! per 200 bytes of the database, the filter also finds one or two percent of all other keys. All bits of a key are
-//! in one cache line.
+//! Invariants: a key that was added is always found. The amount of memory does not depend on the number of keys. With
+//! one key per 200 bytes of database, the false-positive rate is one or two percent. All bits for a key are in one
+//! cache line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::hash::hash;
 
-/// Minimum and maximum number of bits: 8 KiB and 32 MiB.
+/// Minimum and maximum number of bits, equivalent to 8 KiB and 32 MiB.
 const BITS: (u64, u64) = (1 << 16, 1 << 28);
-/// Number of bytes of a database per bit of the filter.
+/// Number of database bytes per bit of the filter.
 const BYTES_PER_BIT: u64 = 16;
-/// Number of bits per key.
+/// Number of bits set for each key.
 const PROBES: u32 = 4;
 /// Number of words in a block, which is one cache line.
 const NEIGHBOURS: u64 = 8;
@@ -24,7 +24,7 @@ pub(crate) struct KeyFilter {
 }
 
 impl KeyFilter {
-    /// Creates a filter for the keys of any table in a database of this length in bytes.
+    /// Creates a filter large enough for the keys of any table in a database of `database_len` bytes.
     pub(crate) fn new(database_len: u64) -> KeyFilter {
         let mut words = Vec::new();
         words.resize_with((KeyFilter::bytes(database_len) / 8) as usize, AtomicU64::default);
@@ -37,7 +37,7 @@ impl KeyFilter {
         self
     }
 
-    /// Returns the size of the filter in bytes for a database of this length in bytes.
+    /// Returns the filter size in bytes for a database of `database_len` bytes.
     pub(crate) fn bytes(database_len: u64) -> u64 {
         (database_len / BYTES_PER_BIT).clamp(BITS.0, BITS.1).next_power_of_two() / 8
     }

@@ -1,8 +1,8 @@
-//! Index keys rebuilt from records.
+//! Rebuilds index keys from records.
 //!
-//! This code is independent of `ese_format::key`, which the engine uses. A bug in that module therefore shows up as a
+//! This code is independent of `ese_format::key`, which the engine uses, so a bug in that module shows up as a
 //! difference here. The following are not supported: Unicode text (which needs the Windows sort tables), conditional
-//! and tuple indexes, several multi-valued segments, and values outside of the record.
+//! and tuple indexes, several multi-valued segments, and values stored outside the record.
 
 use ese_format::record::{CodePage, Column, ColumnClass, ColumnType, ColumnValue, MultiValue, Record};
 
@@ -15,7 +15,7 @@ const ALLOW_SOME_NULLS: u32 = 0x8;
 const NULLS_HIGH: u32 = 0x800;
 const DOT_NET_GUIDS: u32 = 0x2_0000;
 
-/// Returns true if the keys of this index can be rebuilt for records that contain all their values.
+/// Returns true if the keys of this index can be rebuilt from records that contain all of their own values.
 pub(crate) fn can_rebuild(table: &Table, index: &Index) -> bool {
     let columns: Option<Vec<&Column>> = index.segments.iter().map(|(_, id)| table.column(*id)).collect();
     let Some(columns) = columns else { return false };
@@ -25,15 +25,15 @@ pub(crate) fn can_rebuild(table: &Table, index: &Index) -> bool {
     !(index.special || columns.is_empty() || cut_segments || unicode)
 }
 
-/// Buffers for keys, which are reused.
+/// Reusable buffers for keys.
 #[derive(Default)]
 pub(crate) struct KeyScratch {
     key: Vec<u8>,
     several: Vec<Vec<u8>>,
 }
 
-/// Passes the keys that a record should have in an index to `each`. There are no keys if the index excludes records
-/// with such nulls. Returns false if the keys cannot be rebuilt.
+/// Passes each key that a record should have in an index to `each`. There are none if the index excludes the record
+/// because of its nulls. Returns false if the keys cannot be rebuilt.
 pub(crate) fn for_each_key(
     table: &Table,
     index: &Index,
@@ -104,7 +104,7 @@ fn append_to_all(key: &mut Vec<u8>, several: &mut [Vec<u8>], append: impl Fn(&mu
     }
 }
 
-/// Values that a record contains for a column.
+/// Values that a record stores for a column.
 enum Values<'a> {
     None,
     One(&'a [u8]),
@@ -112,7 +112,7 @@ enum Values<'a> {
     Many(Vec<&'a [u8]>),
 }
 
-/// Returns the values of a column. Returns `None` if the record itself does not contain all of them.
+/// Returns the values of a column, or `None` if the record itself does not contain all of them.
 fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Values<'a>> {
     match record.get_or_default(column).ok()? {
         ColumnValue::Null | ColumnValue::Absent => Some(Values::None),
@@ -136,7 +136,8 @@ fn values<'a>(record: &Record<'a>, column: &'a Column) -> Option<Values<'a>> {
     }
 }
 
-/// Appends one segment: a prefix byte and the value in a form that can be compared bytewise, all XORed with `flip`.
+/// Appends one segment, which consists of a prefix byte and the value in bytewise-comparable form, all XORed with
+/// `flip`.
 fn append_segment(column: &Column, value: &[u8], index: &Index, flip: u8, key: &mut Vec<u8>) {
     let start = key.len();
     append_ascending(column, value, index, key);

@@ -1,7 +1,7 @@
-//! The leaves of a tree from left to right: the links between leaves, the order of nodes, and visitors of nodes.
+//! The leaves of a tree from left to right: links between leaves, node order, and node visitors.
 //!
-//! A [`LeafSequence`] is the state after some consecutive leaves. A sequence may start in the middle of a tree.
-//! Later, it is joined to the preceding sequence, and the two leaves at the boundary are compared.
+//! A [`LeafSequence`] is the state after visiting some consecutive leaves. A sequence may start in the middle of a
+//! tree. It is later joined to the preceding sequence, and the two leaves at the boundary are compared.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use crate::finding::{FindingKind, hex};
 use crate::findings::Findings;
 use crate::tree_shape::{KIND, TreeShape};
 
-/// Visitor that receives the nodes of leaves in order, except for nodes that are flagged as deleted.
+/// Visitor that receives leaf nodes in order, except for nodes that are flagged as deleted.
 pub(crate) trait Visitor {
     fn visit(&mut self, page: PageNumber, node: &Node<'_>, findings: &mut Findings);
 }
@@ -22,16 +22,16 @@ pub(crate) trait Visitor {
 pub(crate) trait Fork: Visitor + Send + Sized {
     /// Creates an empty visitor for leaves further to the right.
     fn fork(&self) -> Self;
-    /// Adds the state of the visitor for the next leaves.
+    /// Adds the state of the visitor for the leaves that follow.
     fn join(&mut self, right: Self, findings: &mut Findings);
 }
 
-/// Inputs to the check of a page other than the page itself.
+/// Everything needed to check a page, other than the page itself.
 pub(crate) struct TreeContext<'a> {
     pub(crate) database: &'a Database,
     pub(crate) shape: &'a TreeShape,
     pub(crate) findings: &'a mut Findings,
-    /// Highest time that a page of a clean database can have.
+    /// Highest dbtime that a page in a clean database can have.
     pub(crate) newest: DbTime,
 }
 
@@ -91,30 +91,30 @@ impl TreeContext<'_> {
     }
 }
 
-/// Counts from one walk.
+/// Counts collected during one walk.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct TreeSummary {
     pub(crate) pages: u64,
-    /// Number of nodes on leaves that are not deleted.
+    /// Number of leaf nodes that are not flagged as deleted.
     pub(crate) nodes: u64,
     pub(crate) deleted: u64,
-    /// First page with a deleted node.
+    /// First page that contains a deleted node.
     pub(crate) first_deleted: Option<PageNumber>,
     /// Whether a page could not be read, which makes the counts too low.
     pub(crate) incomplete: bool,
 }
 
-/// State after some consecutive leaves, for comparison with the next leaf.
+/// State after visiting some consecutive leaves, for comparison with the next leaf.
 pub(crate) struct LeafSequence {
     pub(crate) summary: TreeSummary,
     leaf_depth: Option<u32>,
-    /// Last leaf, and the target of its link to the right. `None` before the first leaf and after a gap.
+    /// Last leaf, and the target of its right link. `None` before the first leaf and after a gap.
     last_leaf: Option<(PageNumber, Option<PageNumber>)>,
     /// Whether no leaf has been visited or skipped so far.
     at_start: bool,
-    /// Key of the last node. It includes the data if keys and data together order the tree.
+    /// Key of the last node, followed by its data if the tree is ordered by the combination of key and data.
     last_key: Option<Vec<u8>>,
-    /// First leaf, and the target of its link to the left.
+    /// First leaf, and the target of its left link.
     first_leaf: Option<(PageNumber, Option<PageNumber>)>,
     first_node: Option<FirstNode>,
 }
@@ -122,7 +122,7 @@ pub(crate) struct LeafSequence {
 /// First node of a sequence, for comparison with the last node of the preceding sequence.
 struct FirstNode {
     page: PageNumber,
-    /// Key of the node in the form of [`LeafSequence::last_key`].
+    /// Key of the node, in the same form as [`LeafSequence::last_key`].
     order: Vec<u8>,
     key: Vec<u8>,
 }
@@ -146,7 +146,7 @@ impl LeafSequence {
         }
     }
 
-    /// Skips a part of the tree. The left sibling of the next leaf is then unknown.
+    /// Skips part of the tree, after which the left sibling of the next leaf is unknown.
     pub(crate) fn gap(&mut self) {
         self.summary.incomplete = true;
         self.at_start = false;
@@ -247,8 +247,8 @@ impl LeafSequence {
             context.report(FindingKind::NodeDamaged, number, format!("node {seen} cannot be decoded"));
             self.summary.incomplete = true;
         }
-        // If all nodes are in order, checking the first and the last node is enough. All nodes of a misplaced page
-        // are out of bounds; the first is reported.
+        // If all nodes are in order, checking only the first and last is enough. On a misplaced page, every node is
+        // out of bounds, and only the first is reported.
         let doubtful = !in_order
             || page.node(0).is_some_and(|node| outside(&node))
             || before.is_some_and(|node| outside(&node));
@@ -267,7 +267,7 @@ impl LeafSequence {
         }
     }
 
-    /// Appends the sequence of the next leaves. `leaves` are the pages of that sequence.
+    /// Appends the sequence for the leaves that follow. `leaves` are that sequence's pages.
     pub(crate) fn join(
         &mut self,
         right: LeafSequence,
@@ -303,9 +303,9 @@ fn report_disorder(context: &mut TreeContext<'_>, page: PageNumber, index: usize
     context.report(FindingKind::KeyOrder, page, what);
 }
 
-/// Returns true if the node is greater than the previous node on the same page.
+/// Returns true if the node is greater than `before`, the previous node on the same page.
 fn is_above(node: &Node<'_>, before: &Node<'_>, by_data: bool) -> bool {
-    // Both nodes start with bytes of the page's prefix. These are equal over the shorter of the two lengths.
+    // Both nodes start with bytes from the page's prefix, which are equal over the shorter of the two lengths.
     if node.prefix.len() == before.prefix.len() {
         match compare_starts(node.suffix, before.suffix) {
             Ordering::Equal if node.suffix.len() == before.suffix.len() => {

@@ -1,13 +1,13 @@
-//! Parallel reading and checking of the leaves of one tree. The results are joined in the order of the tree.
+//! Reads and checks the leaves of one tree in parallel, and joins the results in tree order.
 //!
-//! The walk submits the pages to which parents of leaves refer. These pages are collected into tasks of about 1 MiB.
-//! Usually, their reads were already started by read-ahead ([`crate::read_ahead`]). A thread takes a task, waits for
-//! its reads, verifies the pages, and checks the leaves. A page that is not a sound leaf of the tree is returned to
-//! the walk, which reports it.
+//! The walk submits the pages referenced by parents of leaves. These pages are collected into tasks of about 1 MiB.
+//! In most cases, read-ahead ([`crate::read_ahead`]) has already started their reads. A thread takes a task, waits
+//! for its reads, verifies the pages, and checks the leaves. A page that is not a sound leaf of the tree is handed
+//! back to the walk, which reports it.
 //!
-//! Invariants: the findings do not depend on the order in which threads finish, or on read-ahead. Memory contains at
-//! most [`PER_THREAD`] tasks per thread and [`MAX_TASKS`] tasks in total, including the tasks of later trees, and the
-//! spare buffers of the check. A tree that is smaller than one task does not start any threads.
+//! Invariants: the findings do not depend on read-ahead or on the order in which threads finish. Memory holds the
+//! check's spare buffers, at most [`PER_THREAD`] tasks per thread, and at most [`MAX_TASKS`] tasks in total,
+//! including those of later trees. A tree smaller than one task does not start any threads.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,11 +29,11 @@ use crate::task_reads::TaskReads;
 use crate::tree::{Entry, LeafQueue, WalkState, Walker, visit_child};
 use crate::tree_shape::TreeShape;
 
-/// Maximum number of tasks in progress per thread. With fewer tasks, threads would wait for slow disks.
+/// Maximum number of tasks in progress per thread. With fewer, threads would have to wait for slow disks.
 const PER_THREAD: usize = 8;
 /// Maximum number of tasks in progress.
 const MAX_TASKS: usize = 16;
-/// Interval at which a walk that waits for a task checks whether more reads can be started.
+/// Interval at which a walk that is waiting for a task checks whether it can start more reads.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Pages to check, with their reads.
@@ -55,7 +55,7 @@ struct TaskResult<V> {
     buffers: Vec<IoBuffer>,
 }
 
-/// Part of a task.
+/// Part of a task's result.
 enum Piece<V> {
     /// Adjacent sound leaves.
     Leaves(Range<usize>, LeafSequence, V),
@@ -63,7 +63,7 @@ enum Piece<V> {
     Other(usize),
 }
 
-/// Walks a large tree with several threads.
+/// Walks a large tree using several threads.
 pub(crate) fn walk_parallel<V: Fork>(
     walker: &mut Walker<'_, '_>,
     shape: &TreeShape,
@@ -88,7 +88,7 @@ pub(crate) struct LeafWorkers<'scope, 'env, V> {
     database: &'env Database,
     shape: &'env TreeShape,
     newest: DbTime,
-    /// Template for the findings of the threads.
+    /// Template for the threads' findings.
     findings: Findings,
     threads: usize,
     tasks: Option<Sender<Task<V>>>,
@@ -98,7 +98,7 @@ pub(crate) struct LeafWorkers<'scope, 'env, V> {
     entries: Vec<Entry>,
     started: u64,
     joined: u64,
-    /// Results of tasks that finished before a preceding task.
+    /// Results of tasks that finished before an earlier task.
     early: HashMap<u64, TaskResult<V>>,
 }
 
@@ -168,18 +168,18 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
         }
     }
 
-    /// Starts the reads of further tasks, including tasks of later trees, up to the maximum number of tasks.
+    /// Starts reads for further tasks, including those of later trees, up to the maximum number of tasks.
     fn read_ahead(&self, walker: &mut Walker<'_, '_>) {
         if let Some(ahead) = &mut walker.ahead {
             ahead.fill(walker.reader, self.most() - self.in_work());
         }
     }
 
-    /// Makes a task of the collected entries. If `here` is true, the current thread runs the task.
+    /// Turns the collected entries into a task. If `here` is true, runs it on the current thread.
     fn start(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, here: bool) {
         let entries = std::mem::take(&mut self.entries);
         let pages: Vec<PageNumber> = entries.iter().map(|entry| entry.child).collect();
-        // Tasks that were read ahead already have a reserved place.
+        // Tasks that were read ahead already have a reserved slot.
         if walker.ahead.as_ref().is_none_or(|ahead| ahead.started() == 0) {
             self.make_room(walker, state);
         }
@@ -201,7 +201,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
         }
     }
 
-    /// Waits for the next task in the order of the tree and adds its result to the state.
+    /// Waits for the next task in tree order and adds its result to the state.
     fn join_next(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>) {
         let done = loop {
             if let Some(done) = self.early.remove(&self.joined) {
@@ -209,7 +209,7 @@ impl<'scope, 'env, V: Fork + 'scope> LeafWorkers<'scope, 'env, V> {
             }
             match self.done.recv_timeout(RETRY) {
                 Ok(done) => drop(self.early.insert(done.number, done)),
-                // An internal page of the next tree may have been read in this time.
+                // An internal page of the next tree may have been read in the meantime.
                 Err(RecvTimeoutError::Timeout) => self.read_ahead(walker),
                 Err(RecvTimeoutError::Disconnected) => unreachable!("`self` holds a sender"),
             }
@@ -260,7 +260,7 @@ impl<'scope, V: Fork + 'scope> LeafQueue<V> for LeafWorkers<'scope, '_, V> {
     }
 }
 
-/// Verifies and checks the pages of a task.
+/// Verifies and checks a task's pages.
 fn judge<V: Fork>(
     task: Task<V>,
     (database, shape, newest): (&Database, &TreeShape, DbTime),

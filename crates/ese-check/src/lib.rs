@@ -1,14 +1,14 @@
 //! Offline verification of databases and logs. The implementation is independent of the engine and shares only the
 //! byte formats with it.
 //!
-//! [`check_database`] verifies each page alone (`pages`: checksum and page number) and the pages together
+//! [`check_database`] verifies each page on its own (`pages`: checksum and page number) and the pages as a whole
 //! (`structure`: trees, space, catalog, records, indexes, long values). [`check_logs`] verifies a log directory, and
 //! [`check_files`] verifies files of all formats. Each problem is reported as a [`Finding`]. A check does not stop at
-//! the first finding and never writes. No contents of a file make it panic or run forever.
+//! the first finding and never writes. No file contents can make it panic or run forever.
 //!
-//! A database that was not shut down cleanly is not necessarily damaged: recovery may repair apparent errors.
-//! Findings about the structure of such a database are warnings. This also applies to a database that was used
-//! without a log, because its header does not indicate whether it was in use.
+//! A database that was not shut down cleanly is not necessarily damaged: recovery may repair what look like errors.
+//! Structural findings in such a database are therefore warnings. The same applies to a database that was used
+//! without a log, because its header does not show whether it was in use.
 #![forbid(unsafe_code)]
 
 mod catalog;

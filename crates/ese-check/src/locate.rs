@@ -1,4 +1,4 @@
-//! Search for the trees of damaged pages. Only internal pages are read.
+//! Finds the trees to which damaged pages belong. Only internal pages are read.
 
 use ese_format::PageNumber;
 use ese_format::page::PageFlags;
@@ -44,7 +44,7 @@ pub(crate) fn locate_damaged_pages(database: &Database, findings: &mut Findings)
 struct Search<'a, 'd> {
     reader: PageReader<'d>,
     findings: &'a mut Findings,
-    /// Maximum number of further pages that the search may read. This limit terminates cycles.
+    /// Maximum number of pages that the search may still read. This limit stops the search if there is a cycle.
     budget: u64,
 }
 

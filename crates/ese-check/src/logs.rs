@@ -26,10 +26,10 @@ use crate::findings::Findings;
 
 /// Number of segments per read.
 const BATCH: u64 = 64;
-/// First format update in which a header contains the checksum of the previous log.
+/// First format update in which a log header contains the checksum of the previous log.
 const CHAINED_UPDATE: (u32, u32) = (5, 13);
 
-/// Result of the check of a log directory.
+/// Result of checking a log directory.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogReport {
     /// Path of the directory.
@@ -47,7 +47,7 @@ impl LogReport {
     }
 }
 
-/// Result of the check of one log file.
+/// Result of checking one log file.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogSummary {
     /// Path of the file.
@@ -56,7 +56,7 @@ pub struct LogSummary {
     pub generation: u32,
     /// Number of segments that contain records.
     pub valid_segments: u16,
-    /// Whether the last write was torn. All acknowledged data is present.
+    /// Whether the last write was torn. Even if it was, all acknowledged data is present.
     pub torn: bool,
     /// XOR of the checksums of the valid segments.
     pub accumulated_checksum: u64,
@@ -75,7 +75,7 @@ pub struct SegmentCounts {
     pub shadow: u64,
     /// Number of segments that were never written.
     pub zero: u64,
-    /// Number of segments that remain from an earlier use of the file.
+    /// Number of segments left over from an earlier use of the file.
     pub stale: u64,
     /// Number of damaged segments.
     pub bad: u64,
@@ -91,9 +91,9 @@ pub(crate) struct CheckedLog {
     pub(crate) sound: bool,
 }
 
-/// Checks the logs `<base>.log` and `<base><generation>.log` (or `.jtx`) of a directory.
+/// Checks the logs in a directory that are named `<base>.log` or `<base><generation>.log` (or `.jtx`).
 ///
-/// After a cancellation, no further log is read.
+/// Once the check is cancelled, no more logs are read.
 pub fn check_logs(
     vfs: &dyn Vfs,
     directory: &Path,
@@ -110,8 +110,8 @@ pub fn check_logs(
         findings.set_file(&path);
         match check_log(vfs, &path, &mut findings) {
             Ok(log) => logs.push(log),
-            // The log was removed or renamed after the directory was listed. A gap between the other logs is reported
-            // below.
+            // The log was removed or renamed after the directory was listed. Any resulting gap between the other logs
+            // is reported below.
             Err((FindingKind::FileUnreadable, _)) if matches!(vfs.exists(&path), Ok(false)) => {}
             Err((kind, what)) => findings.at(Severity::Error, kind, 0, what),
         }
@@ -166,7 +166,7 @@ pub(crate) fn check_link(before: &CheckedLog, log: &CheckedLog, findings: &mut F
     }
 }
 
-/// Reads all segments of one file. The findings contain offsets in this file.
+/// Reads all segments of one file. Offsets in the findings refer to this file.
 pub(crate) fn check_log(
     vfs: &dyn Vfs,
     path: &Path,
@@ -189,7 +189,7 @@ pub(crate) fn check_log(
     let mut at = 1;
     while at < segments {
         let count = BATCH.min(segments - at);
-        // Read one additional segment if there is one: the copy of the last segment.
+        // Also read the following segment, if there is one, because it may be a copy of the last segment.
         let mut bytes = read(&*file, at, (count + 1).min(segments - at)).map_err(failed)?;
         for index in 0..count {
             let (_, rest) = bytes.split_at_mut(index as usize * SEGMENT_LEN);
@@ -212,7 +212,7 @@ pub(crate) fn check_log(
     Ok(CheckedLog { header, summary, sound: !scan.damaged })
 }
 
-/// Converts a header error to a finding. The version is examined first because old formats have a different checksum.
+/// Converts a header error to a finding. Looks at the version first, because old formats use a different checksum.
 fn header_fault(error: LogHeaderError, header: &[u8]) -> (FindingKind, String) {
     let old = match error {
         LogHeaderError::UnknownVersion { major, minor } => Some((major, minor)),
@@ -236,7 +236,7 @@ fn read(file: &dyn File, first: u64, count: u64) -> std::io::Result<IoBuffer> {
     Ok(buffer)
 }
 
-/// End of a log and its cause.
+/// End of a log, and why it ends there.
 #[derive(Clone, Copy)]
 struct End {
     segment: u16,
@@ -326,8 +326,8 @@ impl Scan {
         }
     }
 
-    /// Handles a valid segment after the end of the log. The segment is either the rest of a torn write, or proof
-    /// that an earlier segment was lost.
+    /// Handles a valid segment after the end of the log. It is either the rest of a torn write or proof that an
+    /// earlier segment was lost.
     fn behind_end(&mut self, number: u16, write: Option<u16>, end: End, findings: &mut Findings) {
         match write.filter(|_| self.marked) {
             Some(start) if start <= end.segment => self.end = Some(End { damaged: true, ..end }),

@@ -1,4 +1,4 @@
-//! Check of the long values of one table: sizes, chunks, and reference counts.
+//! Checks one table's long values: sizes, chunks, and reference counts.
 
 use std::collections::HashMap;
 
@@ -22,12 +22,12 @@ struct Current {
     next: u32,
 }
 
-/// Check of the nodes of a long-value tree, in order.
+/// Check that visits the nodes of a long-value tree in order.
 pub(crate) struct LongValueCheck {
     label: String,
     chunk_len: usize,
     current: Option<Current>,
-    /// References according to the counts in the long values.
+    /// References according to the counts stored in the long values.
     counted: References,
     roots: u64,
     /// Whether a root has been visited.
@@ -126,7 +126,7 @@ impl LongValueCheck {
         self.end_current(findings);
     }
 
-    /// Returns the length in bytes of all chunks of a value except the last.
+    /// Returns the length in bytes of every chunk of a value except the last.
     pub(crate) fn chunk_len(&self) -> usize {
         self.chunk_len
     }
@@ -198,7 +198,7 @@ impl Fork for LongValueCheck {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct References {
     count: u64,
-    /// Sum of the hashes of the referenced values over all references.
+    /// Sum of the referenced values' hashes, over all references.
     sum: u64,
 }
 
@@ -218,7 +218,7 @@ impl References {
     }
 }
 
-/// Contents of one long value according to the tree.
+/// What the tree stores for one long value.
 struct Stored {
     /// Reference count that is stored in the value.
     counted: u32,
@@ -228,7 +228,7 @@ struct Stored {
     present: u32,
 }
 
-/// Exact reference counts of the long values whose hash belongs to one part.
+/// Exact reference counts of the long values whose hashes belong to one part.
 pub(crate) struct Account {
     part: u64,
     parts: u64,
@@ -241,7 +241,7 @@ pub(crate) struct Account {
 const ACCOUNT: u64 = 1 << 20;
 
 impl Account {
-    /// Returns the number of parts into which a table is divided.
+    /// Returns the number of parts into which a table's long values are divided.
     pub(crate) fn parts(long_values: u64, references: &References) -> u64 {
         long_values.max(references.count()).div_ceil(ACCOUNT).max(1)
     }
@@ -264,7 +264,7 @@ impl Account {
                 stored.counted = stored.counted.saturating_add(root.references);
             }
             Some(LongValueKey::Chunk(id, offset)) => {
-                // The root of a value precedes its chunks.
+                // A value's root precedes its chunks.
                 let Some(stored) = self.stored.get_mut(&id) else { return };
                 let len = stored.root.chunk_len(offset, self.chunk_len);
                 if stored.root.is_encrypted() || decode_chunk(node.data, len).is_ok() {
@@ -275,7 +275,7 @@ impl Account {
         }
     }
 
-    /// Adds the references from a row of the table.
+    /// Adds the references from a table row.
     pub(crate) fn refer(&mut self, record: &Record<'_>) {
         for_each_reference(record, &mut |id| {
             if self.concerns(id) {
@@ -285,7 +285,7 @@ impl Account {
         });
     }
 
-    /// Returns the number of references from rows to values of which at least a part is missing.
+    /// Returns the number of references from rows to values that are at least partly missing.
     pub(crate) fn lost(&self) -> u64 {
         let whole = |id| self.stored.get(id).is_some_and(|stored| stored.present >= stored.root.size);
         self.referred.iter().filter(|(id, _)| !whole(id)).map(|(_, count)| u64::from(*count)).sum()
@@ -321,7 +321,7 @@ fn for_each_reference(record: &Record<'_>, each: &mut dyn FnMut(LongValueId)) {
     }
 }
 
-/// Calls `each` for every long value to which the value of a column refers.
+/// Calls `each` for every long value to which a column value refers.
 pub(crate) fn references_of(value: &ColumnValue<'_>, each: &mut dyn FnMut(LongValueId)) {
     match value {
         ColumnValue::Separated(id) => each(*id),

@@ -1,4 +1,4 @@
-//! Options of a check: what to check, at which rate, and where to report progress and findings.
+//! Options of a check: what to check, how fast, and where to report progress and findings.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use jetcell_vfs::Cancel;
 use crate::finding::FindingFn;
 use crate::pace::Throttle;
 
-/// Callback that receives the progress of a check. The check calls it frequently, always from the same thread.
+/// Callback that receives the progress of a check. It is called frequently, always from the same thread.
 pub type ProgressFn = dyn Fn(Progress) + Send + Sync;
 
 /// Phase of a check.
@@ -29,7 +29,7 @@ pub struct Progress {
     pub phase: Phase,
     /// Number of pages completed in [`Phase::Pages`], or tables completed in [`Phase::Structure`].
     pub done: u64,
-    /// Total number of pages or tables.
+    /// Total number of pages in [`Phase::Pages`], or of tables in [`Phase::Structure`].
     pub total: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct CheckOptions {
     /// Callback that receives each finding as soon as it is complete, including findings that the report does not
     /// list.
     pub sink: Option<Arc<FindingFn>>,
-    /// Number of threads that check pages, at most eight. `None` means one thread per processor.
+    /// Number of threads that check pages, up to eight. `None` means one thread per processor.
     pub threads: Option<usize>,
     /// Limit on the read rate.
     pub throttle: Option<Throttle>,
@@ -53,15 +53,16 @@ pub struct CheckOptions {
     pub cancel: Cancel,
     /// First page to verify.
     pub from: PageNumber,
-    /// Whether leaked pages are reported as errors. Windows leaves some leaked pages in sound databases, which do not
-    /// require any action by a user. An engine that guarantees not to leak pages needs these errors.
+    /// Whether to report leaked pages as errors. Windows leaves some leaked pages in sound databases, and users do
+    /// not need to do anything about them. An engine that guarantees not to leak pages should set this option.
     pub leaks_are_errors: bool,
 }
 
-/// Maximum number of threads of a check. With more threads, memory bandwidth or the walk itself is the bottleneck.
+/// Maximum number of threads used by a check. With more threads, memory bandwidth or the walk itself becomes the
+/// bottleneck.
 const MAX_THREADS: usize = 8;
 
-/// Returns the number of threads to use for a requested number.
+/// Returns the number of threads to use, given the requested number.
 pub(crate) fn threads_of(asked: Option<usize>) -> usize {
     let processors = || thread::available_parallelism().map_or(1, usize::from);
     asked.unwrap_or_else(processors).clamp(1, MAX_THREADS)

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jetcell_vfs::{Cancel, Clock, Pacer};
 
-/// Limit on the reads of a check, for disks that are in use.
+/// Limit on a check's reads, for disks that are in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Throttle {
-    /// One read at a time, with this pause after each read.
+    /// Read one chunk at a time, pausing this long after each read.
     Pause(Duration),
     /// Maximum number of bytes per second.
     BytesPerSecond(u64),

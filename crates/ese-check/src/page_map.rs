@@ -1,12 +1,12 @@
-//! Owner and use of each page of the database. Each page must have exactly one owner and exactly one use; the map
-//! detects a second one.
+//! Owner and use of each page in the database. Each page must have exactly one owner and exactly one use; the map
+//! detects any second owner or use.
 //!
-//! Pages are stored in blocks. A block has a list of the few states of its pages. For each page, it stores an index
-//! into this list in as few bits as possible: zero bits if all pages have the same state, two or four bits in a large
-//! tree.
+//! Pages are grouped into blocks. A block has a list of the distinct states of its pages, of which there are usually
+//! few. For each page, it stores an index into this list using as few bits as possible: zero if all pages have the
+//! same state, two or four in a large tree.
 //!
 //! Invariants: the blocks never exceed their memory limit. A block that needs more memory is dropped, and
-//! [`PageMap::unwatched`] counts the pages in such blocks.
+//! [`PageMap::unwatched`] counts the pages in dropped blocks.
 
 use ese_format::PageNumber;
 
@@ -17,7 +17,7 @@ pub(crate) struct TreeIndex(pub(crate) u32);
 /// Use of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
-    /// The page has not been used so far.
+    /// No use of the page has been recorded yet.
     None,
     /// The page is part of the tree or of one of its two space trees.
     Tree(TreeIndex),
@@ -41,7 +41,7 @@ const BUDGET: usize = 88 << 20;
 
 /// States of the pages in one block.
 struct Block {
-    /// States, each with the number of pages in this state. An entry without pages can be reused for another state.
+    /// States, each with its number of pages. An entry with no pages can be reused for another state.
     states: Vec<(State, u32)>,
     /// Index of the state of each page, with `bits` bits per page.
     indexes: Vec<u64>,
@@ -66,7 +66,7 @@ impl Block {
         self.indexes.capacity() * 8 + self.states.capacity() * size_of::<(State, u32)>()
     }
 
-    /// Returns the word and the shift of a page's index.
+    /// Returns the word that holds a page's index, and the shift within that word.
     fn place(&self, page: u32) -> (usize, u32) {
         let bit = page * self.bits;
         ((bit / 64) as usize, bit % 64)
@@ -90,7 +90,7 @@ impl Block {
         self.states.get(self.index(page)).map_or(UNTOUCHED, |(state, _)| *state)
     }
 
-    /// Returns true if the index of `state` fits in the current number of bits.
+    /// Returns true if `state` can be indexed with the current number of bits.
     fn has_room_for(&self, state: State) -> bool {
         self.states.len() < 1 << self.bits
             || self.states.iter().any(|(known, pages)| *known == state || *pages == 0)
@@ -148,8 +148,8 @@ impl PageMap {
         PageMap::with_budget(pages, BUDGET)
     }
 
-    /// Returns the maximum size in bytes of a map for this number of pages. The map has an index of at most 16 bits
-    /// per page, in whole blocks, and the states of the blocks.
+    /// Returns the maximum size in bytes of a map for this number of pages: at most a 16-bit index per page, in whole
+    /// blocks, plus the blocks' states.
     pub(crate) fn most_bytes(pages: u64) -> u64 {
         (pages.next_multiple_of(u64::from(BLOCK)) * 2).min(BUDGET as u64)
     }
@@ -176,7 +176,7 @@ impl PageMap {
         page.get() <= self.pages
     }
 
-    /// Returns the owner and the use of a page. Returns `None` if the page is in a dropped block or beyond the map.
+    /// Returns the owner and use of a page, or `None` if the page is in a dropped block or beyond the map.
     pub(crate) fn state(&self, page: PageNumber) -> Option<State> {
         let page = page.get() - 1;
         let block = self.blocks.get((page / BLOCK) as usize).and_then(Option::as_ref);
@@ -202,7 +202,7 @@ impl PageMap {
         self.bytes = self.bytes - before + block.bytes();
     }
 
-    /// Records a use of a page. If the page already has a use, returns that use and does not change it.
+    /// Records a use of a page. If a use is already recorded for the page, returns that use without changing it.
     pub(crate) fn claim(&mut self, page: PageNumber, new: Use) -> Result<(), Use> {
         let Some(state) = self.state(page) else { return Ok(()) };
         if state.used != Use::None {
@@ -212,8 +212,8 @@ impl PageMap {
         Ok(())
     }
 
-    /// Returns the state of a page and a number of pages, starting with this page, that have the same state. More
-    /// pages may have this state.
+    /// Returns the state of a page, and the length of a run of pages, starting with this page, that have the same
+    /// state. The pages after the run may also have this state.
     pub(crate) fn run(&self, page: PageNumber) -> (Option<State>, u32) {
         let at = (page.get() - 1) % BLOCK;
         let block = self.blocks.get(((page.get() - 1) / BLOCK) as usize);
@@ -222,7 +222,7 @@ impl PageMap {
         (self.state(page), len)
     }
 
-    /// Sets the state of `count` pages, which must be a [`PageMap::run`] or a part of one.
+    /// Sets the state of `count` pages, which must be all or part of a [`PageMap::run`].
     pub(crate) fn set_run(&mut self, first: PageNumber, count: u32, state: State) {
         let block = self.blocks.get_mut(((first.get() - 1) / BLOCK) as usize).and_then(Option::as_mut);
         if let Some(block) = block.filter(|block| block.is_uniform() && block.pages() == count) {
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Compares the map with a plain table while the number of states in a block grows.
+    /// Compares the map with a plain table as the number of states in a block grows.
     #[test]
     fn states_survive_wider_indexes() {
         let pages = 2 * BLOCK + 100;
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!((map.state(page(pages + 1)), map.unwatched()), (None, 0));
     }
 
-    /// Tests a single tree that contains nearly all pages, with its pages in arbitrary order.
+    /// Tests a single tree that contains nearly all pages, added in arbitrary order.
     #[test]
     fn a_large_tree_takes_few_bits_for_each_page() {
         let pages = 1 << 25;
@@ -292,7 +292,7 @@ mod tests {
         assert!(map.bytes * 8 <= pages as usize * 5 / 2, "{} bytes for {pages} pages", map.bytes);
     }
 
-    /// Tests the largest possible database of ESE, which has 2^29 pages of 32 KiB.
+    /// Tests the largest possible ESE database, which has 2^29 pages of 32 KiB.
     #[test]
     fn runs_of_pages_change_together() {
         let pages = (1 << 29) - 5;
@@ -309,8 +309,8 @@ mod tests {
         assert!(map.bytes < 16 << 20, "{}", map.bytes);
     }
 
-    /// Tests a map of the largest database with several trees in every block. The map tracks the pages of 11 TiB with
-    /// two bits per page and counts the remaining pages.
+    /// Tests a map of the largest database when every block contains several trees. The map tracks the pages of 11
+    /// TiB at two bits per page and only counts the rest.
     #[test]
     fn the_largest_map_with_mixed_states_keeps_its_limit_and_watches_two_thirds() {
         let pages = (1 << 29) - 5;

@@ -1,13 +1,14 @@
-//! A set of page numbers with one bit per page, in blocks. A block is allocated when its first page is inserted.
+//! A set of page numbers with one bit per page, divided into blocks. A block is allocated when its first page is
+//! inserted.
 //!
-//! Invariant: the set never exceeds its number of blocks. It ignores pages that would need another block.
+//! Invariant: the set never exceeds its maximum number of blocks. It ignores pages that would require another block.
 
 use ese_format::PageNumber;
 
 /// Number of pages in a block.
 const BLOCK: usize = 1 << 15;
 
-/// A set of pages with arbitrary numbers.
+/// A set of arbitrary page numbers.
 pub(crate) struct PageSet {
     blocks: Vec<Option<Box<[u64; BLOCK / 64]>>>,
     /// Number of blocks that may still be allocated.
@@ -15,7 +16,7 @@ pub(crate) struct PageSet {
 }
 
 impl PageSet {
-    /// Creates a set with room for this number of consecutive pages.
+    /// Creates a set with enough room for `most` consecutive pages.
     pub(crate) fn for_pages(most: u32) -> PageSet {
         PageSet { blocks: Vec::new(), left: (most as usize).div_ceil(BLOCK) }
     }

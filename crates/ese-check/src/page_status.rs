@@ -1,4 +1,4 @@
-//! State of a single page: checksum, page number, and flush type. Also the number of pages in each state.
+//! Status of a single page (checksum, page number, and flush type), and page counts by status.
 
 use ese_format::checksum::{PageIntegrity, verify_page};
 use ese_format::page::Page;
@@ -17,7 +17,7 @@ pub struct PageCounts {
     /// Number of pages that are all zero because they were never written or were freed. Includes pages after the
     /// owned space.
     pub zero: u64,
-    /// Number of pages that are damaged only in single bits, which the checksum locates and can correct.
+    /// Number of pages whose only damage is single flipped bits, which the checksum can locate and correct.
     pub repairable: u64,
     /// Number of sound pages that were written for another location. ESE: -1118.
     pub wrong_page: u64,
@@ -45,10 +45,11 @@ impl PageCounts {
         self.good + zero + self.repairable + self.wrong_page + self.bad + self.unreadable
     }
 
-    /// Returns true if the database is temporary, that is, no page has a checksum.
+    /// Returns true if the database is temporary, meaning that no page has a checksum.
     ///
     /// The pages of a temporary database are not damaged, so they are counted as unchecked. ESE never seals these
-    /// pages and overwrites them with old contents. The header stays in the state of its creation.
+    /// pages and may overwrite them with old contents. The header keeps the state that it had when the database was
+    /// created.
     pub(crate) fn forgive(&mut self, just_created: bool, findings: &mut Findings) -> bool {
         let without_checksums =
             self.good == 0 && self.without_checksum > 0 && self.without_checksum == self.bad;
@@ -65,7 +66,7 @@ impl PageCounts {
 pub(crate) enum PageStatus {
     /// Result of the checksum verification, and the number of nodes that the page claims to have.
     Page(PageIntegrity, u32),
-    /// The page is sound but older than its last write.
+    /// The page is sound, but its last write was lost.
     LostWrite(LostWrite),
     /// The page has contents but no checksum. The value is the number of nodes that the page claims to have.
     NoChecksum(u32),
@@ -83,8 +84,8 @@ impl PageStatus {
     }
 }
 
-/// Returns the number of nodes in the header of a page, even if the rest of the page is damaged. Returns 0 if the
-/// number is impossible.
+/// Returns the number of nodes according to a page's header, even if the rest of the page is damaged. Returns 0 if
+/// the number is impossible.
 fn claimed_nodes(page: &[u8], size: PageSize) -> u32 {
     let nodes = Page::new(page, size).node_count() as u32;
     // A node needs at least a tag and two lengths.

@@ -1,8 +1,7 @@
-//! Verification of each page on its own: checksum and page number. Many reads are in flight, and all processors are
-//! used.
+//! Verifies each page on its own: checksum and page number. Keeps many reads in flight and uses all processors.
 //!
-//! Pages beyond the owned space have no meaning and are not checked. Of these, only the all-zero pages are counted. A
-//! page of zeros is legal unless a tree refers to it, which only the structure check can determine.
+//! Pages beyond the owned space have no meaning and are not checked, but those that are all zero are counted. A zero
+//! page is legal unless a tree refers to it, which only the structure check can determine.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,9 +23,9 @@ use crate::page_status::{PageCounts, PageStatus, report};
 const CHUNK_LEN: u32 = 256 * 1024;
 /// Maximum number of reads in flight.
 const IN_FLIGHT: usize = 16;
-/// Number of prepared reads in addition to those in flight.
+/// Number of reads to prepare in addition to those in flight.
 const READY: usize = 8;
-/// Minimum length in bytes of a file for which the memory for all reads is allocated in one piece.
+/// Minimum file length in bytes at which the memory for all reads is allocated in one piece.
 const WORTH_A_SLAB: u64 = 64 << 20;
 
 /// A run of pages that has been read.
@@ -37,7 +36,7 @@ struct Chunk {
     buffer: IoBuffer,
 }
 
-/// A queue of reads. The next read starts as soon as a read completes, before a worker has checked its pages.
+/// A queue of reads. When a read completes, the next one starts immediately, before a worker has checked the pages.
 struct ReadQueue {
     file: Arc<dyn File>,
     most: usize,
@@ -84,7 +83,7 @@ impl ReadQueue {
         self.file.submit(vec![next]);
     }
 
-    /// Removes the reads that have not started. Returns their number and the first page of the first read.
+    /// Removes the reads that have not started. Returns how many there were, and the first page of the first one.
     fn take_back(&self) -> (usize, Option<PageNumber>) {
         let ready = std::mem::take(&mut self.state().ready);
         (ready.len(), ready.front().map(|(first, _)| *first))
@@ -101,8 +100,8 @@ struct JudgedChunk {
     buffer: IoBuffer,
 }
 
-/// Verifies the pages `from..=last_owned` that are in the file. Pages in `judged_before` are not read again; they are
-/// counted with their known state. Returns the page at which to continue if the check was cancelled.
+/// Verifies the pages in `from..=last_owned` that are within the file. Pages in `judged_before` are not read again,
+/// but are counted with their known status. If the check was cancelled, returns the page at which to resume.
 pub(crate) fn verify_pages(
     database: &Database,
     from: PageNumber,
@@ -138,7 +137,7 @@ pub(crate) fn verify_pages(
         let queue = ReadQueue::new(database.file.clone(), most);
         let mut next = from;
         let mut outstanding = 0;
-        // A single allocation for all buffers allows the kernel to use huge pages. Small files do not need this.
+        // Allocating all buffers at once allows the kernel to use huge pages. Small files do not need this.
         let mut spare = match u64::from(file_last) * database.page_size.bytes() as u64 >= WORTH_A_SLAB {
             true => IoBuffer::slab(most + ready, CHUNK_LEN as usize).unwrap_or_default(),
             false => Vec::new(),
@@ -170,7 +169,7 @@ pub(crate) fn verify_pages(
             if outstanding == 0 {
                 break;
             }
-            // Workers live until `completed` is dropped, and they return each chunk exactly once.
+            // Workers live until `completed` is dropped, and return each chunk exactly once.
             let Ok(chunk) = judged.recv() else { break };
             outstanding -= 1;
             done += u64::from(chunk.pages);
@@ -211,7 +210,7 @@ fn request(
         reason: IoReason::Verify,
         done: Box::new(move |result, buffer| {
             queue.advance();
-            // The receiver is dropped only after the end of the check.
+            // The receiver is dropped only after the check has ended.
             drop(completed.send(Chunk { first, count, result, buffer }));
         }),
     }
@@ -251,7 +250,7 @@ fn judge(database: &Database, last: u32, before: Option<&JudgedPages>, mut chunk
         }
         let verdict = match (&chunk.result, chunk.buffer.get_mut(at..at + page_len)) {
             (Ok(()), Some(page)) => database.judge_page(page, number),
-            // A bad sector must not make its neighbours unreadable, so each page is read separately.
+            // A bad sector must not make the neighbouring pages unreadable, so read each page separately.
             _ => judge_alone(database, number),
         };
         match verdict {

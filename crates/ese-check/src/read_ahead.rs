@@ -1,13 +1,13 @@
-//! Read-ahead for the trees that the check walks next. It keeps the disk busy while the last leaves of a tree are
-//! checked.
+//! Reads ahead for the trees that will be walked next, which keeps the disk busy while the last leaves of a tree are
+//! being checked.
 //!
-//! [`ReadAhead`] lists the leaves of all trees in the order of the walks and divides them into the same tasks. It
-//! starts the reads of these tasks while there is room. A walk takes the reads of a task if the task has the same
-//! pages. Otherwise, the walk starts its own reads. Read-ahead therefore cannot change the findings of a check.
+//! [`ReadAhead`] lists the leaves of all trees in walk order, divides them into the same tasks as the walks will, and
+//! starts reads for these tasks while there is room. If the next task of a walk has the same pages, the walk takes
+//! over these reads. Otherwise, it starts its own reads, so read-ahead cannot change the findings of a check.
 //!
 //! Invariants: read-ahead never waits for a page. A call processes at most [`STEPS`] pages, regardless of the links
-//! between pages. If a walk differs from the list, all reads that were started ahead are discarded. Each walk
-//! therefore wastes at most the reads that fit in the memory limit.
+//! between pages. If a walk deviates from the list, all reads that were started ahead are discarded. Each walk
+//! therefore wastes no more reads than fit in the memory limit.
 
 use std::collections::VecDeque;
 use std::iter;
@@ -19,33 +19,33 @@ use crate::reader::{Loaded, PageReader};
 use crate::task_reads::TaskReads;
 use crate::tree_shape::MAX_DEPTH;
 
-/// Maximum number of pages or tasks that one call processes.
+/// Maximum number of pages or tasks processed by one call.
 const STEPS: usize = 64;
-/// Number of children of an internal page that are read ahead.
+/// Number of an internal page's children to read ahead.
 const DISTANCE: usize = 32;
-/// Number of trees whose pages from the root to the first leaf are read ahead.
+/// Number of trees whose paths from the root to the first leaf are read ahead.
 const TREES: usize = 6;
 
-/// Leaves of all trees of a check, divided into tasks.
+/// Leaves of all trees in a check, divided into tasks.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// Root and object id of each tree, in the order of the walks.
+    /// Root and object id of each tree, in walk order.
     trees: Vec<(PageNumber, TreeId)>,
     /// Number of walks that have started.
     walks: usize,
-    /// Number of trees whose listing has started. `path` belongs to the last of these trees.
+    /// Number of trees whose leaves have been or are being listed. `path` belongs to the last of these trees.
     listed: usize,
-    /// Internal pages, starting with the root, whose children are not all listed yet.
+    /// Internal pages, starting with the root, whose children have not all been listed yet.
     path: Vec<Level>,
     /// Leaves that will form the next task.
     leaves: Vec<PageNumber>,
-    /// Started reads, each with the number of its tree as in `listed`.
+    /// Started reads, each with the number of its tree, counted as in `listed`.
     started: VecDeque<(usize, TaskReads)>,
-    /// Whether the current walk differs from the list.
+    /// Whether the current walk has deviated from the list.
     lost: bool,
 }
 
-/// State of the listing of an internal page.
+/// Progress of listing an internal page's children.
 struct Level {
     children: Vec<PageNumber>,
     next: usize,
@@ -53,7 +53,7 @@ struct Level {
 }
 
 impl ReadAhead {
-    /// Creates the read-ahead for trees with these roots and object ids, in the order of the walks.
+    /// Creates read-ahead for trees with these roots and object ids, given in walk order.
     pub(crate) fn new(trees: Vec<(PageNumber, TreeId)>) -> ReadAhead {
         ReadAhead { trees, ..ReadAhead::default() }
     }
@@ -82,13 +82,13 @@ impl ReadAhead {
         self.leaves.clear();
     }
 
-    /// Returns the number of tasks whose reads have started but that no walk has taken yet.
+    /// Returns the number of tasks whose reads have started but have not been taken by a walk.
     pub(crate) fn started(&self) -> usize {
         self.started.len()
     }
 
-    /// Returns the reads of the next task of the current walk if the task has these pages. Otherwise, all started
-    /// reads are discarded.
+    /// Returns the reads of the current walk's next task if the task has exactly these pages. Otherwise, discards all
+    /// started reads.
     pub(crate) fn take(&mut self, reader: &mut PageReader<'_>, pages: &[PageNumber]) -> Option<TaskReads> {
         if self.started.is_empty() {
             self.fill(reader, 1);
@@ -104,7 +104,7 @@ impl ReadAhead {
         None
     }
 
-    /// Starts reads until `most` tasks are started or the next page is not in memory.
+    /// Starts reads until `most` tasks have been started or the next page is not in memory.
     pub(crate) fn fill(&mut self, reader: &mut PageReader<'_>, most: usize) {
         if self.lost || reader.database.pace.is_cancelled() {
             return;
@@ -175,8 +175,7 @@ impl ReadAhead {
         self.started.push_back((self.listed, TaskReads::start(reader.database, leaves)));
     }
 
-    /// Reads the first internal pages of the next trees. Their children are needed immediately when the walk of the
-    /// tree starts.
+    /// Reads the first internal pages of the next trees, whose children are needed as soon as a tree's walk starts.
     fn read_paths(&self, reader: &mut PageReader<'_>) {
         for (root, tree) in self.trees.iter().skip(self.listed).take(TREES) {
             let mut at = *root;
@@ -201,8 +200,8 @@ fn is_parent_of_leaf(page: &Page<'_>) -> bool {
     page.flags().contains(PageFlags::PARENT_OF_LEAF)
 }
 
-/// Waits for the reads to complete and returns their buffers. Without the wait, these buffers and those of other
-/// reads could exceed the limit.
+/// Waits for the reads to complete and returns their buffers to the pool. If it did not wait, these buffers together
+/// with those of other reads could exceed the limit.
 fn discard(reader: &PageReader<'_>, reads: TaskReads) {
     reader.database.spare.put_back(reads.wait(reader.database).into_buffers());
 }

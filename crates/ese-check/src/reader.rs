@@ -1,7 +1,7 @@
 //! On-demand access to verified pages through a small cache with read-ahead.
 //!
-//! Invariants: never more than `CACHED` pages are in memory. A page that is returned has a valid (or repaired)
-//! checksum. A page number from the disk is compared with the file size before anything is read.
+//! Invariants: never more than `CACHED` pages are in memory. Every returned page has a valid (or repaired) checksum.
+//! A page number from the disk is compared with the file size before anything is read.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::finding::FindingKind;
 use crate::judged::JudgedPages;
 use crate::page_status::PageStatus;
 
-/// Number of pages in the cache, which is enough for several descents with their siblings.
+/// Number of pages in the cache, which is enough for several descents including siblings.
 const CACHED: usize = 512;
-/// Maximum number of pages that are read ahead.
+/// Maximum number of pages to read ahead.
 const AHEAD: usize = 256;
-/// Maximum number of bytes of adjacent pages that are read in one transfer.
+/// Maximum number of bytes of adjacent pages to read in one transfer.
 const RUN_LEN: u32 = 256 * 1024;
 
 /// A page whose checksum was verified.
 pub struct PageImage {
-    /// Buffer that contains the page. All pages that were read in the same transfer share it.
+    /// Buffer that contains the page. It is shared by all pages read in the same transfer.
     buffer: Arc<IoBuffer>,
     start: usize,
     size: PageSize,
@@ -45,7 +45,7 @@ impl PageImage {
     }
 }
 
-/// Reason for which a page cannot be used.
+/// Reason why a page cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageProblem {
     /// The page is beyond the end of the file.
@@ -90,7 +90,7 @@ impl PageProblem {
     }
 }
 
-/// A page, or the reason for which it cannot be used.
+/// A page, or the reason why it cannot be used.
 pub type Loaded = Result<Arc<PageImage>, PageProblem>;
 
 /// Adjacent pages that have been read.
@@ -103,7 +103,7 @@ struct Completion {
 }
 
 impl Completion {
-    /// Checks the pages on the thread that completes the read, which offloads this work from the walk.
+    /// Checks the pages on the thread that completes the read, so that the walk does not have to.
     fn new(
         (first, count, start, size): (PageNumber, u32, usize, PageSize),
         result: io::Result<()>,
@@ -123,7 +123,7 @@ impl Completion {
     }
 }
 
-/// Reader of the pages of one database.
+/// Reads the pages of one database.
 pub struct PageReader<'d> {
     /// Database to which the pages belong.
     pub database: &'d Database,
@@ -141,23 +141,23 @@ impl<'d> PageReader<'d> {
         self.cache.get(self.database, page)
     }
 
-    /// Returns the page if it is in memory or known to be unusable.
+    /// Returns the page if it is in memory or is known to be unusable.
     pub(crate) fn ready(&mut self, page: PageNumber) -> Option<Loaded> {
         self.cache.ready(self.database, page)
     }
 
-    /// Starts to read pages that will be requested soon.
+    /// Starts reading pages that will be requested soon.
     pub fn prefetch(&mut self, pages: impl Iterator<Item = PageNumber>) {
         self.cache.prefetch(self.database, pages);
     }
 
-    /// Returns the set that collects the status of each page that is read.
+    /// Returns the set that records the status of each page as it is read.
     pub(crate) fn judged(&mut self) -> &mut Option<JudgedPages> {
         &mut self.cache.judged
     }
 }
 
-/// Page cache of a [`PageReader`]. Readers that cannot borrow their database use it directly. Each call must pass the
+/// Page cache of a [`PageReader`], for use by readers that cannot borrow their database. Every call must pass the
 /// same database.
 pub struct PageCache {
     pages: HashMap<PageNumber, Loaded>,
@@ -207,7 +207,7 @@ impl PageCache {
         self.pages.get(&page).cloned()
     }
 
-    /// Starts to read pages that will be requested soon.
+    /// Starts reading pages that will be requested soon.
     pub fn prefetch(&mut self, database: &Database, pages: impl Iterator<Item = PageNumber>) {
         if database.pace.is_throttled() {
             return;
@@ -241,7 +241,7 @@ impl PageCache {
             offset,
             buffer: IoBuffer::zeroed(len),
             reason: IoReason::Verify,
-            // The receiver no longer exists if the reader was dropped.
+            // The receiver is gone if the reader has been dropped.
             done: Box::new(move |result, buffer| {
                 drop(sender.send(Completion::new(pages, result, buffer)));
             }),
@@ -251,8 +251,8 @@ impl PageCache {
     fn take_completion(&mut self, database: &Database) {
         match self.completions.recv() {
             Ok(completion) => self.accept(database, completion),
-            // This cannot happen while `self` holds a sender. If it does, the pages are read again, which avoids a
-            // wait.
+            // This cannot happen while `self` holds a sender. If it does, the pages are read again, rather than
+            // waiting forever.
             Err(_) => self.in_flight.clear(),
         }
     }
@@ -261,7 +261,7 @@ impl PageCache {
         for index in 0..completion.verdicts.len() as u32 {
             self.in_flight.remove(&completion.first.plus(index));
         }
-        // A bad sector must not make its neighbours unreadable. The pages are read individually when they are
+        // A bad sector must not make the neighbouring pages unreadable. The pages are read individually when they are
         // requested.
         if completion.result.is_ok() || completion.verdicts.len() == 1 {
             self.store(database, completion);

@@ -1,4 +1,4 @@
-//! Check of the records of one table against the catalog's definitions of its columns.
+//! Checks one table's records against the column definitions in the catalog.
 
 use ese_format::page::Node;
 use ese_format::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
@@ -13,11 +13,11 @@ use crate::keys::{self, KeyScratch};
 use crate::leaf::{Fork, Visitor};
 use crate::long_values::{References, references_of};
 
-/// Length in bytes of the key of a record in a table without a primary index.
+/// Length in bytes of a record key in a table without a primary index.
 const SEQUENTIAL_KEY_LEN: usize = 4;
 
-/// Check of records. It also collects the keys of the records, the long values to which they refer, and the index
-/// entries that they require.
+/// Record check. It also collects the records' keys, the long values to which they refer, and the index entries that
+/// they require.
 pub(crate) struct RowCheck<'t, 'k> {
     table: &'t Table,
     page_size: PageSize,
@@ -148,7 +148,7 @@ impl Fork for RowCheck<'_, '_> {
     }
 }
 
-/// Returns a description of the error in a stored value, if there is one.
+/// Describes what is wrong with a stored value, if anything.
 fn judge(column: &Column, value: &ColumnValue<'_>) -> Option<String> {
     let place = || format!("column {} ({})", column.name, column.id);
     let wrong_len = |bytes: &[u8]| column.kind.fixed_size().is_some_and(|size| size != bytes.len());

@@ -1,4 +1,4 @@
-//! Result of the check of one file of any format, in the form that programs read.
+//! Result of checking one file of any format, in a form suitable for programs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use crate::logs::SegmentCounts;
 use crate::page_status::PageCounts;
 use crate::structure::StructureSummary;
 
-/// Outcome of the check of one file.
+/// Outcome of checking one file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckOutcome {
-    /// The file has no problems.
+    /// No problems were found in the file.
     Sound,
     /// There are findings with severity `warning` or `error`.
     Findings,
@@ -35,19 +35,19 @@ pub struct FileReport {
     pub format: Format,
     /// State of the file, such as `DirtyShutdown`.
     pub state: Option<String>,
-    /// Page size in bytes of a database, or of the databases to which a log belongs.
+    /// Page size in bytes of the database or, for a log, of the databases to which it belongs.
     pub page_size: Option<u32>,
-    /// Format version in the header.
+    /// Format version from the header.
     pub version: Option<String>,
-    /// Number of pages of a database by state.
+    /// Number of database pages in each state.
     pub pages: Option<PageSummary>,
-    /// Number of segments of a log by kind.
+    /// Number of log segments of each kind.
     pub segments: Option<SegmentCounts>,
     /// Generation of a log.
     pub generation: Option<u32>,
-    /// Position where recovery starts according to a checkpoint, as generation, segment, and offset.
+    /// Position at which recovery starts according to the checkpoint, as generation, segment, and offset.
     pub position: Option<String>,
-    /// Databases that a log or checkpoint names, as paths on the computer where they were used.
+    /// Databases named in a log or checkpoint, as paths on the computer where they were used.
     pub databases: Vec<String>,
     /// Logs that a dirty database needs.
     pub needs_logs: Option<NeedsLogs>,
@@ -55,7 +55,7 @@ pub struct FileReport {
     pub structure: Option<StructureSummary>,
     /// Number of findings by severity.
     pub counts: FindingCounts,
-    /// Outcome of the check. In JSON: `verdict`.
+    /// Outcome of the check. JSON name: `verdict`.
     #[serde(rename = "verdict")]
     pub outcome: CheckOutcome,
     /// First page that was not verified, if the check was cancelled.
@@ -66,7 +66,7 @@ pub struct FileReport {
     /// Whether the file is readable but not an ESE file.
     #[serde(skip)]
     pub foreign: bool,
-    /// All findings. They are not part of the summary.
+    /// All findings, which are not part of the summary.
     #[serde(skip)]
     pub findings: Vec<Finding>,
 }
@@ -90,7 +90,7 @@ pub struct PageSummary {
     pub good: u64,
     /// Number of pages that are all zero, whether or not they are owned.
     pub zero: u64,
-    /// Number of pages that have a bad checksum or a wrong number, or are unreadable.
+    /// Number of pages that have a bad checksum or a wrong number, or that are unreadable.
     pub bad: u64,
     /// Number of pages in `bad` that are sound but were written for another location.
     pub wrong_number: u64,
@@ -138,9 +138,9 @@ pub struct NeedsLogs {
     pub last: u32,
     /// Last generation that may contain committed changes.
     pub committed: u32,
-    /// Paths of the available logs that belong to the stream and are in the range.
+    /// Paths of the available logs in the stream whose generations are in the range.
     pub found: Vec<PathBuf>,
-    /// Generations up to `last` that are missing or damaged. At most one hundred are listed.
+    /// Generations up to `last` that are missing or damaged. At most 100 are listed.
     pub missing: Vec<u32>,
     /// Whether all needed logs were found and are sound.
     pub complete: bool,
@@ -149,8 +149,7 @@ pub struct NeedsLogs {
 }
 
 impl NeedsLogs {
-    /// Returns the command that recovers the database, with its arguments. If no logs were found, `LOGS` stands for
-    /// their directory.
+    /// Returns the command line that recovers the database. If no logs were found, `LOGS` stands for their directory.
     pub fn recovery(&self, database: &Path) -> String {
         // Recovery writes files, so it does not accept compressed files.
         if database.extension().is_some_and(|end| end.eq_ignore_ascii_case("zst")) {
@@ -211,7 +210,7 @@ impl FileReport {
         report
     }
 
-    /// Stores the complete findings and sets the outcome.
+    /// Stores the final findings and sets the outcome.
     pub(crate) fn take(&mut self, findings: Findings) {
         (self.findings, self.counts) = findings.finish();
         let wrong = self.counts.errors + self.counts.warnings > 0;

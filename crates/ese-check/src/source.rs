@@ -1,4 +1,4 @@
-//! A file that is open for reading, with the bytes at its start that identify its format.
+//! A file opened for reading, with its first bytes, which identify its format.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ese_format::recognise::START_LEN;
 use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Vfs};
 
-/// A file and the bytes at its start.
+/// A file and its first bytes.
 pub(crate) struct Source {
     pub(crate) file: Arc<dyn File>,
     pub(crate) len: u64,

@@ -1,10 +1,10 @@
-//! Owner of each page: space headers, the two space trees of a tree, and the partition invariant.
+//! Determines the owner of each page: space headers, the two space trees of each tree, and the partition invariant.
 //!
 //! For every tree T: owned(T) = pages of T + pages of its space trees + available(T) + owned(children of T), and each
-//! page occurs exactly once. Parents are checked before their children, and the ownership of a page passes from the
-//! parent to the child.
+//! page occurs exactly once. Parents are checked before their children, and ownership of a child's pages passes from
+//! the parent to the child.
 //!
-//! Invariant: the amount of work is bounded by the number of pages and of space-tree nodes, regardless of the ranges
+//! Invariant: the amount of work is bounded by the number of pages and space-tree nodes, regardless of the ranges
 //! that extents claim.
 
 use ese_format::page::PageFlags;
@@ -19,19 +19,19 @@ use crate::tree::{Walker, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 
-/// A tree and the known facts about its space.
+/// A tree and what is known about its space.
 #[derive(Debug)]
 pub(crate) struct TreeEntry {
     pub(crate) shape: TreeShape,
-    /// Tree from which the pages are allocated; `None` for the database root.
+    /// Tree from which this tree's pages are allocated; `None` for the database root.
     pub(crate) parent: Option<TreeIndex>,
-    /// Whether some pages of the tree or of its space trees could not be read. In this case, pages that appear to be
-    /// unused may be in use.
+    /// Whether some pages of the tree or its space trees could not be read. If so, pages that appear to be unused may
+    /// be in use.
     pub(crate) incomplete: bool,
 }
 
-/// Returns the extents of the database root, which show the last page that the database owns. The list ends at the
-/// first error.
+/// Returns the extents of the database root, which determine the last page that the database owns. The list ends at
+/// the first error.
 pub(crate) fn owned_extents(
     reader: &mut PageReader<'_>,
     findings: &mut Findings,
@@ -63,7 +63,7 @@ fn space_shape(owner: &TreeShape, root: PageNumber, what: &str) -> TreeShape {
     }
 }
 
-/// Checks the space header and the space trees of one tree. Takes the tree's pages from its parent and records which
+/// Checks the space header and space trees of one tree. Takes the tree's pages from its parent and records which
 /// pages are available.
 pub(crate) fn check_tree_space(
     reader: &mut PageReader<'_>,
@@ -139,7 +139,7 @@ pub(crate) fn check_tree_space(
         owned.push((shape.root, Extent::starting_at(shape.root, header.primary_pages)));
         let bitmap = header.available_bitmap().unwrap_or(0);
         for offset in 1..header.primary_pages.min(map.pages()) {
-            // Pages that are beyond the bitmap are free.
+            // Pages beyond the bitmap are free.
             let free = bitmap.checked_shr(offset - 1).is_none_or(|bits| bits & 1 == 1);
             if free {
                 available.push((shape.root, Extent::starting_at(shape.root.plus(offset), 1)));
@@ -222,7 +222,8 @@ fn take_available(
     }
 }
 
-/// Reports pages that a tree uses without owning them, and pages that are owned but unused. Called after all trees.
+/// Reports pages that a tree uses without owning them, and pages that are owned but unused. Call this after checking
+/// all trees.
 pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[TreeEntry]) {
     let entry = |tree: TreeIndex| trees.get(tree.0 as usize);
     let label = |tree: TreeIndex| entry(tree).map_or("?", |entry| entry.shape.label.as_str());
@@ -233,7 +234,7 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
         );
         findings.info(FindingKind::Omitted, None, DATABASE, what);
     }
-    // Consecutive pages with the same error form one finding.
+    // Combine consecutive pages with the same error into one finding.
     let mut run: Option<(PageNumber, PageNumber, TreeIndex, Option<TreeIndex>)> = None;
     let mut finish = |run: Option<(PageNumber, PageNumber, TreeIndex, Option<TreeIndex>)>| {
         let Some((first, last, owner, user)) = run else { return };
@@ -245,7 +246,7 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
             }
             None => {
                 let what = format!("{pages} leaked: owned, but neither used nor available");
-                // A crash between the allocation and the use of space causes this. Recovery does not correct it.
+                // This is caused by a crash between allocating space and using it. Recovery does not correct it.
                 if findings.lenient || findings.tolerates_leaks {
                     findings.info(FindingKind::SpaceLeak, first, label(owner), what);
                 } else {
@@ -262,7 +263,7 @@ pub(crate) fn check_partition(findings: &mut Findings, map: &PageMap, trees: &[T
         let State { owner, used } = state.unwrap_or(State { owner: None, used: Use::None });
         let fault = match (owner, used) {
             (None, Use::None) => None,
-            // A tree uses a page outside the owned space. The owner is unknown, so the finding names the database
+            // A tree uses a page outside the owned space. The page has no owner, so the finding names the database
             // root.
             (None, Use::Tree(user) | Use::Available(user)) => Some((TreeIndex(0), Some(user))),
             (Some(owner), Use::None) => {

@@ -1,11 +1,11 @@
-//! Pool of read buffers for reuse. New memory takes more processor time than the checksums of the data that is read
-//! into it.
+//! Pool of reusable read buffers. Allocating new memory takes more processor time than computing the checksums of the
+//! data read into it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jetcell_vfs::IoBuffer;
 
-/// Maximum number of pooled buffers that are shorter than [`SpareBuffers::WHOLE`], using 4 MiB.
+/// Maximum number of pooled buffers shorter than [`SpareBuffers::WHOLE`]. They use up to 4 MiB.
 const MAX_POOLED: usize = 16;
 
 /// Buffers of one check.
@@ -14,11 +14,11 @@ pub(crate) struct SpareBuffers(Mutex<Buffers>);
 
 #[derive(Default)]
 struct Buffers {
-    /// Buffers of the full length, which are parts of huge pages. A disk accepts a limited number of memory segments
-    /// per transfer, and 256 KiB in pages of 4 KiB are 64 segments. All of these buffers are pooled, so there are at
+    /// Full-length buffers, which are parts of huge pages. A disk accepts a limited number of memory segments per
+    /// transfer, and 256 KiB in 4 KiB pages would take 64 segments. All of these buffers are pooled, so there are at
     /// most seven more than were in use at one time.
     whole: Vec<IoBuffer>,
-    /// Shorter buffers, the oldest first.
+    /// Shorter buffers, oldest first.
     parts: Vec<IoBuffer>,
 }
 
@@ -46,7 +46,7 @@ impl SpareBuffers {
         spare.unwrap_or_else(|| IoBuffer::zeroed(len))
     }
 
-    /// Returns buffers to the pool. Short buffers replace the oldest ones.
+    /// Returns buffers to the pool. If there are too many short buffers, they replace the oldest ones.
     pub(crate) fn put_back(&self, returned: Vec<IoBuffer>) {
         let mut buffers = self.buffers();
         let (whole, parts): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! Check of the structure of a database: each tree in the catalog, its space, and its contents.
+//! Checks the structure of a database: each tree in the catalog, its space, and its contents.
 //!
 //! Parents are checked before their children: first the database root, then each table, followed by its secondary
 //! indexes and its long values. At the end, each owned page must have exactly one use ([`crate::space`]).
@@ -29,13 +29,13 @@ use crate::tree::{Visit, Walker, walk};
 use crate::tree_label::DATABASE;
 use crate::tree_shape::TreeShape;
 
-/// Limits for further walks that compare the entries of an index in parts if its sums differ: entries per part,
-/// maximum number of parts, and maximum number of differences that are reported per part.
+/// Limits for the additional walks that compare an index's entries in parts when its sums differ: entries per part,
+/// maximum number of parts, and maximum number of differences to report per part.
 const PART_ENTRIES: u64 = 1 << 20;
 const MAX_PARTS: u64 = 64;
 const MAX_NAMED: usize = 20_000;
 
-/// Number of roots of a tree and its space trees.
+/// Number of root pages that a tree has, including those of its space trees.
 const ROOTS: u32 = 3;
 
 /// Contents of the trees.
@@ -43,7 +43,7 @@ const ROOTS: u32 = 3;
 pub struct StructureSummary {
     /// Number of trees that were walked, not including the database root and the space trees.
     pub trees: u64,
-    /// Contents of each table, in the order of the catalog.
+    /// Contents of each table, in catalog order.
     pub tables: Vec<TableSummary>,
 }
 
@@ -52,7 +52,7 @@ pub struct StructureSummary {
 pub struct TableSummary {
     /// Name of the table.
     pub name: String,
-    /// Number of pages in the table's tree, not including indexes, long values, and space trees.
+    /// Number of pages in the table's own tree, not including indexes, long values, and space trees.
     pub pages: u64,
     /// Number of records.
     pub rows: u64,
@@ -64,21 +64,21 @@ pub struct TableSummary {
     pub long_values: u64,
 }
 
-/// State that the steps of a structure check share.
+/// State shared by the steps of a structure check.
 struct StructureCheck<'a, 'd> {
     reader: PageReader<'d>,
     /// Read-ahead for the trees of all tables.
     ahead: ReadAhead,
     findings: &'a mut Findings,
     map: PageMap,
-    /// Filter of an earlier table, which can be reused.
+    /// Filter from an earlier table, which can be reused.
     keys: Option<KeyFilter>,
     trees: Vec<TreeEntry>,
     summary: StructureSummary,
 }
 
-/// Walks all trees and reports errors. The summary counts the contents of the trees. Pages that the walk reads are
-/// added to `judged`, if it is present.
+/// Walks all trees and reports errors. The returned summary counts what the trees contain. If `judged` is present,
+/// adds each page that the walk reads.
 pub(crate) fn check_structure(
     database: &Database,
     last_owned: u32,
@@ -136,7 +136,7 @@ impl StructureCheck<'_, '_> {
         index
     }
 
-    /// Walks a tree of the list and claims its pages.
+    /// Walks one of the listed trees and claims its pages.
     fn walk(&mut self, index: TreeIndex, visit: Visit<'_>) -> TreeSummary {
         self.walk_by(index, |walker, shape| {
             walker.ahead = None;
@@ -145,7 +145,7 @@ impl StructureCheck<'_, '_> {
         .0
     }
 
-    /// Walks a tree of the list with several threads and claims its pages.
+    /// Walks one of the listed trees using several threads and claims its pages.
     fn walk_parallel<V: Fork>(&mut self, index: TreeIndex, visitor: V) -> (TreeSummary, V) {
         self.walk_by(index, |walker, shape| walk_parallel(walker, shape, visitor))
     }
@@ -175,7 +175,7 @@ impl StructureCheck<'_, '_> {
         (summary, rest)
     }
 
-    /// Walks a tree again for its contents only. The first walk has already reported its damage.
+    /// Walks a tree again, only for its contents. The first walk has already reported any damage.
     fn walk_again(
         &mut self,
         shape: &TreeShape,
@@ -192,10 +192,11 @@ impl StructureCheck<'_, '_> {
         check_tree_space(&mut self.reader, self.findings, &mut self.map, &mut self.trees, index);
     }
 
-    /// Starts to read the first pages of the next table's trees, so the walk does not have to wait for single pages.
+    /// Starts reading the first pages of the next table's trees, so that the walk does not have to wait for single
+    /// pages.
     fn read_ahead(&mut self, tables: &[Table]) {
         let roots = tables.iter().take(2).flat_map(Table::trees).map(|(root, _)| root);
-        // The roots of the space trees usually follow the root of the tree.
+        // The roots of a tree's space trees usually follow the root of the tree.
         let places = roots.flat_map(|root| (0..ROOTS).map(move |place| root.plus(place)));
         self.reader.prefetch(places);
     }
@@ -253,12 +254,12 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Returns an empty filter for the keys of a table's rows. Only indexes need these keys.
+    /// Returns an empty filter for the keys of a table's rows, which only indexes need.
     fn empty_filter(&mut self, table: &Table) -> KeyFilter {
         if table.indexes.is_empty() {
             return KeyFilter::new(0);
         }
-        // New memory takes more time than reused memory.
+        // Reusing memory is faster than allocating it.
         let used = self.keys.take().map(KeyFilter::cleared);
         used.unwrap_or_else(|| KeyFilter::new(self.database_len()))
     }
@@ -267,7 +268,7 @@ impl StructureCheck<'_, '_> {
         u64::from(self.map.pages()) * self.reader.database.page_size.bytes() as u64
     }
 
-    /// Reports rows on unreadable pages for which an index still has entries.
+    /// Reports rows on unreadable pages that still have index entries.
     fn report_unreadable_rows(&mut self, table: &Table, indexes: &[IndexCheck<'_>]) {
         let Some((rows, index)) =
             indexes.iter().filter_map(|index| Some((index.unreadable_rows()?, index.name()))).max()
@@ -281,7 +282,7 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Reports the number of values of readable rows that are at least partly on unreadable pages.
+    /// Reports how many values in readable rows are at least partly on unreadable pages.
     fn report_unreadable_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
         let mut lost = 0;
         if !self.for_each_account(table, long_values, rows, |account, _| lost += account.lost()) {
@@ -297,7 +298,7 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Reports the long values whose reference count is wrong.
+    /// Reports the long values whose reference counts are wrong.
     fn account_for_long_values(&mut self, table: &Table, long_values: &LongValueCheck, rows: &References) {
         let compare = |account: &Account, findings: &mut Findings| account.compare(table, findings);
         if !self.for_each_account(table, long_values, rows, compare) {
@@ -308,7 +309,7 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Counts the references of all long values of a table, part by part. Returns false if there are too many long
+    /// Counts the references to all of a table's long values, part by part. Returns false if there are too many long
     /// values.
     fn for_each_account(
         &mut self,
@@ -333,7 +334,7 @@ impl StructureCheck<'_, '_> {
         true
     }
 
-    /// Reports the rows and entries that differ if the sums of rows and entries of an index differ.
+    /// If the sums for the rows and the entries of an index differ, reports which rows and entries do not match.
     fn reconcile(&mut self, shape: &TreeShape, index: &mut IndexCheck<'_>) {
         if index.agrees() {
             return;
@@ -347,14 +348,14 @@ impl StructureCheck<'_, '_> {
         }
     }
 
-    /// Reports the differences for the entries whose hash belongs to one part.
+    /// Reports the differences among the entries whose hashes belong to one part.
     fn reconcile_part(
         &mut self,
         shape: &TreeShape,
         index: &mut IndexCheck<'_>,
         concerns: &dyn Fn(u64) -> bool,
     ) {
-        // Entries of the index that have not matched a row so far.
+        // Index entries that have not been matched to a row yet.
         let mut open: HashMap<u64, i64> = HashMap::new();
         self.walk_again(&index.shape(), &mut |_, node| {
             let hash = index.entry_hash(node);

@@ -9,13 +9,13 @@ use jetcell_vfs::{IoBuffer, IoReason, Transfer, TransferKind};
 use crate::database::Database;
 use crate::spare_buffers::SpareBuffers;
 
-/// Maximum number of bytes in the pages of a task.
+/// Maximum total size in bytes of the pages in a task.
 const TASK_LEN: usize = 1 << 20;
 
 /// Pages whose reads have started.
 pub(crate) struct TaskReads {
     pages: Vec<PageNumber>,
-    /// Run in which each page is read, and the offset of the page in the buffer of that run.
+    /// For each page, the run in which it is read and the offset of the page in that run's buffer.
     places: Vec<(usize, usize)>,
     runs: usize,
     reads: Receiver<(usize, io::Result<()>, IoBuffer)>,
@@ -36,7 +36,7 @@ impl TaskReads {
         (TASK_LEN / database.page_size.bytes()).max(1)
     }
 
-    /// Starts to read these pages.
+    /// Starts reading these pages.
     pub(crate) fn start(database: &Database, pages: Vec<PageNumber>) -> TaskReads {
         let size = database.page_size.bytes();
         let mut sorted: Vec<(PageNumber, usize)> =
@@ -63,7 +63,7 @@ impl TaskReads {
                 offset,
                 buffer: database.spare.take(len),
                 reason: IoReason::Verify,
-                // The receiver no longer exists if the check was cancelled.
+                // The receiver is gone if the check was cancelled.
                 done: Box::new(move |result, buffer| drop(sender.send((number, result, buffer)))),
             });
         }
@@ -84,7 +84,8 @@ impl TaskReads {
         for (number, result, buffer) in self.reads.iter().take(self.runs) {
             match (result, runs.get_mut(number)) {
                 (Ok(()), Some(slot)) => *slot = Some(buffer),
-                // A bad sector must not make its neighbours unreadable. The walk reads these pages individually.
+                // A bad sector must not make the neighbouring pages unreadable. The walk reads these pages
+                // individually.
                 _ => failed.push(buffer),
             }
         }
@@ -93,13 +94,13 @@ impl TaskReads {
 }
 
 impl TaskPages {
-    /// Returns the bytes of the page with this index in the task.
+    /// Returns the bytes of the page at `index` in the task.
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let (run, start) = *self.places.get(index)?;
         self.runs.get_mut(run)?.as_mut()?.get_mut(start..start + self.page_len)
     }
 
-    /// Returns the buffers for reuse by further reads.
+    /// Returns the buffers, so that further reads can reuse them.
     pub(crate) fn into_buffers(self) -> Vec<IoBuffer> {
         self.runs.into_iter().flatten().chain(self.failed).collect()
     }

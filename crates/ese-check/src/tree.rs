@@ -1,15 +1,15 @@
-//! Check of one B+ tree: pages, order of keys, links between siblings, separators, and flags.
+//! Checks one B+ tree: pages, key order, sibling links, separators, and flags.
 //!
-//! The rules are described in the section on trees of `docs/format.md`. An internal entry (S, child) covers the keys
+//! The rules are described in the section on trees in `docs/format.md`. An internal entry (S, child) covers the keys
 //! from the previous entry's separator up to but not including S. An empty S means infinity and occurs only at the
-//! right edge. The last entry of any other internal page repeats the separator of its parent. Only leaves have
-//! siblings. All leaves have the same depth.
+//! right edge. The last entry of any other internal page repeats the separator from its parent. Only leaves have
+//! siblings. All leaves are at the same depth.
 //!
 //! The leaves of large trees are read and checked by several threads (`leaf_workers`). This module does everything
 //! else.
 //!
-//! Invariants: a walk enters each page at most once and does not go deeper than [`MAX_DEPTH`]. Therefore, no link on
-//! the disk can make it run forever. Pages that cannot be read are reported and skipped.
+//! Invariants: a walk enters each page at most once and does not go deeper than [`MAX_DEPTH`], so no link on disk can
+//! make it run forever. Pages that cannot be read are reported and skipped.
 
 use ese_format::page::{Node, Page, PageFlags};
 use ese_format::{DbTime, PageNumber};
@@ -23,10 +23,10 @@ use crate::read_ahead::ReadAhead;
 use crate::reader::PageReader;
 use crate::tree_shape::{MAX_DEPTH, TreeShape};
 
-/// Maximum number of pages that one walk remembers, using 16 MiB. In a larger tree, only the number of pages reveals
-/// a cycle.
+/// Maximum number of pages that one walk remembers, which takes 16 MiB. In a larger tree, a cycle is detected only by
+/// the number of pages.
 const MAX_VISITED: u32 = 1 << 27;
-/// Number of a page's children that are read ahead of the walk, and number of children after which more reads are
+/// Number of a page's children to read ahead of the walk, and number of children after which more reads are
 /// requested.
 const PREFETCH_DISTANCE: usize = 192;
 const PREFETCH_STEP: usize = 32;
@@ -34,15 +34,15 @@ const PREFETCH_STEP: usize = 32;
 pub(crate) struct Walker<'a, 'd> {
     pub(crate) reader: &'a mut PageReader<'d>,
     pub(crate) findings: &'a mut Findings,
-    /// Map in which each page is recorded as used by this tree. If it is absent, the pages are only visited.
+    /// Map in which each page is recorded as used by this tree. If absent, the pages are only visited.
     pub(crate) claims: Option<(&'a mut PageMap, TreeIndex)>,
-    /// Highest time that a page of a clean database can have.
+    /// Highest dbtime that a page in a clean database can have.
     pub(crate) newest: DbTime,
     /// Read-ahead for this walk and later walks. Absent if this walk does not use read-ahead.
     pub(crate) ahead: Option<&'a mut ReadAhead>,
 }
 
-/// Callback that receives the nodes of leaves in order, except for nodes that are flagged as deleted.
+/// Callback that receives leaf nodes in order, except for nodes that are flagged as deleted.
 pub(crate) type Visit<'v> = &'v mut dyn FnMut(PageNumber, &Node<'_>, &mut Findings);
 
 /// Visitor that calls a [`Visit`].
@@ -66,15 +66,15 @@ pub(crate) struct WalkState<'s, V> {
     shape: &'s TreeShape,
     pub(crate) visitor: V,
     pub(crate) sequence: LeafSequence,
-    /// Pages that the walk has entered, except pages that the map records.
+    /// Pages that the walk has entered, except those recorded in the map.
     visited: PageSet,
-    /// Number of references to pages that the walk has followed.
+    /// Number of page references that the walk has followed.
     references: u32,
     /// Threads that check leaves. Absent while their results are being joined.
     pub(crate) workers: Option<Box<dyn LeafQueue<V> + 's>>,
 }
 
-/// A reference to a page from a parent of leaves.
+/// A page reference in a parent of leaves.
 pub(crate) struct Entry {
     pub(crate) child: PageNumber,
     pub(crate) parent: PageNumber,
@@ -84,7 +84,7 @@ pub(crate) struct Entry {
     pub(crate) high: Option<Vec<u8>>,
 }
 
-/// Queue of leaves that are checked outside of the walk.
+/// Queue of leaves that are checked outside the walk.
 pub(crate) trait LeafQueue<V> {
     /// Adds the next page.
     fn add(&mut self, walker: &mut Walker<'_, '_>, state: &mut WalkState<'_, V>, entry: Entry);
@@ -104,7 +104,7 @@ impl<V: Visitor> WalkState<'_, V> {
         }
     }
 
-    /// Waits for the leaves that were added so far. The next page is then checked in the order of the tree.
+    /// Waits for the leaves that were added so far, so that the next page is checked in tree order.
     fn drain(&mut self, walker: &mut Walker<'_, '_>) {
         if let Some(mut workers) = self.workers.take() {
             workers.drain(walker, self);
@@ -133,8 +133,8 @@ pub(crate) fn walk(walker: &mut Walker<'_, '_>, shape: &TreeShape, visit: Visit<
     WalkState::new(shape, Each(visit)).walk(walker)
 }
 
-/// Returns true if the walk may enter a page: the walk has not entered the page before, and the check is not
-/// cancelled.
+/// Returns true if the walk may enter a page, that is, if it has not entered the page before and the check has not
+/// been cancelled.
 fn enter<V: Visitor>(
     walker: &mut Walker<'_, '_>,
     state: &mut WalkState<'_, V>,
@@ -152,7 +152,7 @@ fn enter<V: Visitor>(
         skip(walker, state, number, FindingKind::TreeShape, what);
         return false;
     }
-    // The map does not distinguish pages of the tree from pages of its space trees. Only the walk does.
+    // The map does not distinguish a tree's own pages from those of its space trees. Only the walk does.
     let watched = walker.claims.as_ref().filter(|_| !state.shape.kind.contains(PageFlags::SPACE));
     let known = watched.and_then(|(map, tree)| Some(map.state(number)?.used == Use::Tree(*tree)));
     state.references = state.references.saturating_add(1);
@@ -183,8 +183,8 @@ fn referrer(parent: Option<PageNumber>) -> String {
     parent.map_or_else(|| "the catalog".to_owned(), |parent| format!("page {parent}"))
 }
 
-/// Checks a page and all pages below it. `parent` is the page that refers to this page, and whether the parent's
-/// flags state that its children are leaves.
+/// Checks a page and all pages below it. `parent` is the page that refers to this page, and whether that page's flags
+/// say that its children are leaves.
 fn visit_page<V: Visitor>(
     walker: &mut Walker<'_, '_>,
     state: &mut WalkState<'_, V>,
@@ -212,7 +212,7 @@ fn visit_page<V: Visitor>(
         }
     };
     let page = image.page();
-    // A flipped bit of this page was corrected in memory.
+    // A flipped bit in this page was corrected in memory.
     walker.findings.attribute(number, &shape.label, page.is_leaf());
     let mut context = walker.context(shape);
     context.check_layout(number, image.bytes());
@@ -231,7 +231,7 @@ fn visit_page<V: Visitor>(
     internal(walker, state, (number, &page, depth), low, high);
 }
 
-/// Checks a page to which a parent of leaves refers. The walk must already have entered the page.
+/// Checks a page referenced by a parent of leaves. The walk must already have entered the page.
 pub(crate) fn visit_child<V: Visitor>(
     walker: &mut Walker<'_, '_>,
     state: &mut WalkState<'_, V>,
@@ -338,7 +338,7 @@ fn internal<V: Visitor>(
     }
 }
 
-/// Reports the reason for which a part of the tree is not checked.
+/// Reports why part of the tree is not checked.
 fn skip<V: Visitor>(
     walker: &mut Walker<'_, '_>,
     state: &mut WalkState<'_, V>,

@@ -1,6 +1,6 @@
-//! Names of trees in findings, such as `Messages / index ByDate`.
+//! Tree names used in findings, such as `Messages / index ByDate`.
 
-/// Returns the table in the name of a tree, or `None` for the database itself.
+/// Returns the table name in a tree's name, or `None` for the database itself.
 pub(crate) fn table_of(tree: &str) -> Option<&str> {
     tree.split(" / ").next().filter(|table| *table != DATABASE)
 }

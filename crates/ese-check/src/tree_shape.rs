@@ -1,4 +1,4 @@
-//! Expected properties of a tree: its root, its object id, the flags of its pages, and its name.
+//! Expected properties of a tree: its root, object id, page flags, and name.
 
 use ese_format::page::PageFlags;
 use ese_format::{PageNumber, TreeId};
@@ -16,9 +16,9 @@ pub(crate) const KIND: PageFlags =
 pub(crate) struct TreeShape {
     pub(crate) root: PageNumber,
     pub(crate) tree: TreeId,
-    /// Flags in [`KIND`] that the pages of the tree must have.
+    /// Flags from [`KIND`] that the tree's pages must have.
     pub(crate) kind: PageFlags,
-    /// Name of the tree in findings.
+    /// Name of the tree, as used in findings.
     pub(crate) label: String,
 }
 

@@ -1,4 +1,4 @@
-//! Marks the threads of the engine. A session may wait for the work of these threads, so they must not wait for it
+//! Marks the engine's threads. A session may wait for work done by these threads, so they must not wait for that work
 //! themselves.
 
 use std::cell::Cell;
@@ -7,7 +7,7 @@ thread_local! {
     static IS_BACKGROUND: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks the current thread as a background thread for the rest of its life.
+/// Marks the current thread as a background thread for the rest of its lifetime.
 pub(crate) fn become_background_thread() {
     IS_BACKGROUND.set(true);
 }

@@ -24,9 +24,9 @@ use crate::{Error, Result};
 pub struct Core {
     services: Arc<Services>,
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
-    /// Position of the last checkpoint. The lock is held while a checkpoint is made.
+    /// Position of the last checkpoint. The lock is held while a checkpoint is being made.
     pub(crate) checkpoint: Mutex<LogPosition>,
-    /// File system of the services. It can be frozen.
+    /// The same file system as in the services, with the ability to freeze it.
     pub(crate) freezable: Arc<FreezableVfs>,
 }
 
@@ -41,7 +41,7 @@ impl Deref for Core {
 impl Core {
     /// Creates the state of an instance whose files are in `vfs`.
     ///
-    /// From now on, the instance must access its files through [`Services::vfs`] only, because that file system can
+    /// From now on, the instance must access its files only through [`Services::vfs`], because that file system can
     /// be frozen.
     pub(crate) fn new(
         vfs: Arc<dyn Vfs>,
@@ -58,7 +58,8 @@ impl Core {
         })
     }
 
-    /// Returns an error if a backup is running. While it runs, the log must not attach, detach or create a database.
+    /// Returns an error if a backup is running. During a backup, no attach, detach or creation of a database may be
+    /// logged.
     pub(crate) fn check_no_backup(&self) -> Result<()> {
         match self.backup_running.load(Ordering::Acquire) {
             false => Ok(()),
@@ -71,8 +72,8 @@ impl Core {
         if self.backup_running.swap(true, Ordering::SeqCst) {
             return Err(running("a backup of the instance is running; end it first"));
         }
-        // A bulk load increments its counter before it checks for a backup. Therefore at least one of the two sees
-        // the other.
+        // A bulk load increments its counter before it checks for a backup, so at least one of the two sees the
+        // other.
         if self.bulk_loads.load(Ordering::SeqCst) > 0 {
             self.backup_running.store(false, Ordering::SeqCst);
             return Err(running(
@@ -112,12 +113,12 @@ impl Core {
         self.database_in_log(id).map(|database| database.file.clone())
     }
 
-    /// Returns the attached databases in the form used by log headers and checkpoints.
+    /// Returns the attached databases in the form that log headers and checkpoints use.
     pub(crate) fn attachments(&self) -> Vec<Attachment> {
         self.databases().iter().map(|database| database.file.attachment()).collect()
     }
 
-    /// Adds an opened, locked file. Its pages may be read from now on. The header on disk does not change.
+    /// Adds a file that is open and locked. Its pages may be read from now on. The header on disk does not change.
     pub(crate) fn attach(&self, opened: OpenedFile, log_id: u8) -> Arc<Database> {
         let file = DatabaseFile::open(self.services.for_files(), opened, log_id);
         let database = Arc::new(Database::new(file, &self.services));
@@ -128,7 +129,7 @@ impl Core {
     /// Flushes a database and leaves it clean. ESE: detach.
     pub(crate) fn detach(&self, database: &Database, now: LogTime) -> Result<()> {
         let file = &database.file;
-        // After a detach, another database may have the same file id and the same log id.
+        // After a detach, another database may have the same file id and log id.
         if self.database(file.file_id).is_none_or(|attached| !std::ptr::eq(&*attached, database)) {
             return Err(Error::Usage(format!("{} is not attached", file.path.display())));
         }

@@ -44,7 +44,7 @@ impl Database {
         }
     }
 
-    /// Returns path of the file.
+    /// Returns the path of the database file.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
@@ -99,17 +99,17 @@ impl Database {
         self.file.bytes()
     }
 
-    /// Returns the progress of the online defragmentation that merges sparse pages, since the database was attached.
+    /// Returns the progress, since the database was attached, of the online defragmentation that merges sparse pages.
     pub fn defrag_progress(&self) -> DefragProgress {
         self.compaction.progress()
     }
 
-    /// Returns progress of the sequential layout since the database was attached.
+    /// Returns the progress of the sequential layout since the database was attached.
     pub fn layout_progress(&self) -> DefragProgress {
         self.layout.progress()
     }
 
-    /// Returns progress of the scan since the database was attached.
+    /// Returns the progress of the scan since the database was attached.
     pub fn scan_progress(&self) -> ScanProgress {
         self.scan.progress()
     }

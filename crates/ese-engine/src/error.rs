@@ -1,5 +1,5 @@
-//! The engine's errors. There are few kinds. Each tells the caller which state holds after the error, and how to
-//! proceed.
+//! The engine's errors. There are only a few kinds. Each tells the caller what state things are in after the error,
+//! and how to proceed.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,17 +10,18 @@ use jetcell_sync::Arc;
 /// Result of an engine call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of an engine call. Unless a variant says otherwise, the call changed nothing and the session can continue.
+/// An error from an engine call. Unless a variant says otherwise, the call changed nothing and the session can
+/// continue.
 #[derive(Debug, thiserror::Error, Clone)]
 #[non_exhaustive]
 pub enum Error {
     /// Another session changed the record first. Roll back and retry.
     #[error("write conflict: another transaction changed this record")]
     WriteConflict,
-    /// A unique index has this key already.
+    /// A unique index already contains this key.
     #[error("duplicate key")]
     KeyDuplicate,
-    /// The key of a row in a bulk load is not greater than the key of the previous row. The row is not loaded. The
+    /// A row in a bulk load has a key that is not greater than the previous row's key. The row is not loaded. The
     /// load can continue without it, and [`crate::Table::insert`] can insert it after the load.
     #[error(
         "the key of the row is below that of the row before, and the bulk load has no room to keep it for an insert: insert it after the load"
@@ -38,29 +39,30 @@ pub enum Error {
     /// A bug in the engine; the text describes it. Please report it. ESE: `JET_errInternalError`.
     #[error("internal error: {0}")]
     Internal(String),
-    /// The version store reached its limit: commit or roll back the oldest transaction. ESE: `JET_errVersionStoreOutOfMemory`.
+    /// The version store has reached its limit. Commit or roll back the oldest transaction. ESE:
+    /// `JET_errVersionStoreOutOfMemory`.
     #[error("version store is full ({limit_bytes} bytes): a transaction has been open for too long")]
     VersionStoreFull {
         /// Configured limit.
         limit_bytes: usize,
     },
-    /// The volume is full, and the operation was not executed. Rollback and shutdown still work. Free space, then
-    /// retry.
+    /// The volume is full, and the operation was not performed. Rollback and shutdown still work. Free some space,
+    /// then retry.
     #[error("{path}: disk full; free space and retry (nothing was changed)")]
     DiskFull {
-        /// File that could not grow.
+        /// File that could not be extended.
         path: PathBuf,
     },
-    /// The operating system refused memory although the cache is below its configured size. Free memory and retry, or
-    /// open the instance again with a smaller cache. ESE: `JET_errOutOfMemory`.
+    /// The operating system refused to allocate memory although the cache is below its configured size. Free some
+    /// memory and retry, or reopen the instance with a smaller cache. ESE: `JET_errOutOfMemory`.
     #[error(
         "the system has no memory for {bytes} bytes of the page cache; use a smaller cache, or raise the memory limit of the process"
     )]
     OutOfMemory {
-        /// Size of the request in bytes.
+        /// Size of the allocation request in bytes.
         bytes: usize,
     },
-    /// Another process or instance uses the files.
+    /// Another process or instance is using the files.
     #[error("{path} is in use by another process")]
     InUse {
         /// The locked path.
@@ -82,7 +84,7 @@ pub enum Error {
     LogsMissing {
         /// Database or log directory.
         path: PathBuf,
-        /// First and last generation required.
+        /// First and last required generations.
         required: (Generation, Generation),
     },
     /// Logs that may contain committed transactions are missing. The databases are consistent without these logs.
@@ -91,18 +93,18 @@ pub enum Error {
     CommittedLogsMissing {
         /// Database file.
         path: PathBuf,
-        /// First and last generation that may contain committed transactions.
+        /// First and last generations that may contain committed transactions.
         committed: (Generation, Generation),
     },
     /// A log file is missing: either the newest one, or one between two existing files. Restore it.
     #[error("{path}: log generation {generation:X} (hexadecimal) is missing", generation = generation.0)]
     LogMissing {
-        /// Log directory, or the expected path of the file.
+        /// Log directory, or the path where the file was expected.
         path: PathBuf,
         /// Missing generation.
         generation: Generation,
     },
-    /// A log file is damaged, or does not belong to this sequence. No record of it was replayed.
+    /// A log file is damaged, or does not belong to this sequence. None of its records were replayed.
     #[error("{path}: at log position {position}: {what}")]
     Log {
         /// Log file.
@@ -114,8 +116,8 @@ pub enum Error {
         /// Description of the error.
         what: String,
     },
-    /// The database time of a page does not match the log record to be replayed. Redo of the record's generation
-    /// stopped at this page.
+    /// A page's database time does not match the log record to be replayed. Redo stopped at this page, in the
+    /// record's generation.
     #[error("{path}: page {page}: {what} (log record at {position:?})")]
     PageTime {
         /// Database file.
@@ -124,12 +126,12 @@ pub enum Error {
         page: PageNumber,
         /// Position of the log record that does not match the page.
         position: LogPosition,
-        /// Kind of the mismatch.
+        /// Kind of mismatch.
         fault: PageTimeFault,
         /// Description of the mismatch.
         what: String,
     },
-    /// A database is not in the state from which the log continues. The database was not changed.
+    /// A database is not in the state that the log continues from. The database was not changed.
     #[error("{path}: {what}")]
     Attachment {
         /// Database file.
@@ -139,7 +141,7 @@ pub enum Error {
         /// Description of the error, and what to do.
         what: String,
     },
-    /// A backup cannot be started or continued. The databases are not changed.
+    /// A backup cannot be started or continued. The databases were not changed.
     #[error("{what}")]
     Backup {
         /// Kind of the error.
@@ -147,20 +149,20 @@ pub enum Error {
         /// Description of the error, and what to do.
         what: String,
     },
-    /// The instance refuses changes, because a write, a sync, or the rollback of a session failed. Open the instance
-    /// again to recover from the log.
+    /// The instance refuses changes because a write, a sync, or a session's rollback has failed. Reopen the instance
+    /// to recover from the log.
     #[error("instance is read-only after a failure: {0}")]
     ReadOnly(String),
-    /// A read failed, or a write on which nothing depended yet.
+    /// A read failed, or a write that nothing depended on yet.
     #[error("{path}: {message}")]
     Io {
         /// File that was read or written.
         path: PathBuf,
-        /// Error message of the operating system.
+        /// The operating system's error message.
         message: String,
-        /// Kind of the operating system's error.
+        /// Kind of operating system error.
         kind: io::ErrorKind,
-        /// Error of the operating system.
+        /// The operating system's error.
         source: Arc<io::Error>,
     },
 }
@@ -180,24 +182,24 @@ pub enum LogFault {
     UnknownRecord,
 }
 
-/// Difference between the database time of a page and the time that the log expects.
+/// How a page's database time differs from the time that the log expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageTimeFault {
     /// The page is older than expected: a write was lost, or the file is an older copy.
     Older,
-    /// The time of the page lies between the times before and after the logged change.
+    /// The page's time is between the times before and after the logged change.
     Newer,
-    /// The page contains a change from a generation that the header of the database does not name. Another program
-    /// changed the file.
+    /// The page contains a change from a generation that the database header does not name. Another program changed
+    /// the file.
     BeyondHeader,
 }
 
 /// Reason why the log cannot attach a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachmentFault {
-    /// The file does not exist, or it is another database.
+    /// The file does not exist, or is a different database.
     Missing,
-    /// The file was shut down at a position that differs from the log. It is an older copy, or another program
+    /// The file was shut down at a position that does not match the log. It is an older copy, or another program
     /// changed it.
     OtherShutdown,
     /// The file comes from a backup and was not restored.
@@ -213,7 +215,7 @@ pub enum BackupFault {
     WrongStep,
     /// A database has no full backup yet.
     NoFullBackup,
-    /// Circular logging is enabled: the instance removes its logs itself.
+    /// Circular logging is enabled, so the instance removes its logs itself.
     CircularLogging,
     /// Logs since the previous backup were removed.
     LogsRemoved,
@@ -221,7 +223,7 @@ pub enum BackupFault {
     LogUnreadable,
     /// The caller has not read all logs.
     LogNotCopied,
-    /// The freeze exceeded its time limit, and the instance ended it.
+    /// The freeze reached its time limit, so the instance ended it.
     FreezeTimedOut,
 }
 
@@ -235,7 +237,7 @@ impl Error {
         }
     }
 
-    /// Wraps an I/O error together with the path of the file. "No space" errors become [`Error::DiskFull`].
+    /// Wraps an I/O error together with the file's path. "No space" errors become [`Error::DiskFull`].
     pub fn io(path: impl Into<PathBuf>, error: &io::Error) -> Error {
         let path = path.into();
         match error.kind() {

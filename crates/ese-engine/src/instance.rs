@@ -1,4 +1,4 @@
-//! An instance: one log stream, the databases attached to it, and the background work for them.
+//! An instance: one log stream, the databases attached to it, and their background work.
 //!
 //! Only this module connects the parts and starts threads. Each thread repeats a bounded step. The steps also work
 //! without threads (see [`Instance::step`]), so a simulation can run the same code on one thread.
@@ -42,7 +42,7 @@ use crate::session::{Session, SessionNumbers};
 use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 use crate::{Error, Result};
 
-/// Maximum time that the background thread waits for work of the log before it checks again.
+/// Maximum time that the background thread waits for log work before it checks again.
 const LOG_PAUSE: Duration = Duration::from_millis(20);
 /// Poll interval for log file work on shared threads. The log wakes the task earlier if it needs a file.
 const FILES_PAUSE: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ impl Instance {
     /// [`Instance::shutdown`].
     ///
     /// Returns an error if an option is invalid, if the directory is in use, if logs are damaged or missing, or if a
-    /// database is missing that was not detached before the crash. After an error nothing is changed, except that
+    /// database that was not detached before the crash is missing. After an error, nothing is changed, except that
     /// recovery may already have redone page changes.
     pub fn open(mut options: InstanceOptions) -> Result<Arc<Instance>> {
         options.check()?;
@@ -104,7 +104,7 @@ impl Instance {
             checkpoint::truncate(&core, opened.checkpoint).inspect_err(|_| core.abandon())?;
         }
         let instance = Arc::new(Instance {
-            // Without threads, no page is repaired while a session waits.
+            // Without threads, no page can be repaired while a session waits.
             pages: Arc::new(PageExchange::new(
                 core.clone(),
                 if options.threads { options.page_repair_wait } else { Duration::ZERO },
@@ -134,7 +134,7 @@ impl Instance {
         &self.recovery
     }
 
-    /// Returns the shared state, for counters and maintenance.
+    /// Returns the shared state, for access to counters and maintenance.
     pub fn core(&self) -> &Arc<Core> {
         &self.core
     }
@@ -158,7 +158,7 @@ impl Instance {
         let log = self.core.log();
         match log.waypoint_latency() {
             0 => log.durable(),
-            // If no header names a generation, recovery would not notice its loss.
+            // If no header named a generation, recovery would not notice its loss.
             _ => log.durable().min(log.named_in_headers()),
         }
     }
@@ -170,7 +170,7 @@ impl Instance {
         self.core.cache.clean_step()?;
         self.checkpointer.step(&self.core, 256)?;
         for database in self.core.databases() {
-            // If a step fails, the task reports the error as an event and in its progress.
+            // A failed step is reported as an event and in the task's progress information.
             let _ = database.scan.step();
             for kind in [DefragKind::Compaction, DefragKind::SequentialLayout] {
                 let _ = database.defragmentation(kind).step();
@@ -179,8 +179,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Repairs damaged pages with pages from copies, and sends pages to copies that need them. Returns the number of
-    /// pages that were repaired or sent. If the instance has threads, this happens in the background once per second.
+    /// Repairs damaged pages using pages from copies, and sends pages to copies that need them. Returns the number of
+    /// pages repaired or sent. If the instance has threads, this happens in the background once per second.
     #[doc(alias = "JET_paramEnableExternalAutoHealing")]
     pub fn exchange_pages(&self) -> Result<usize> {
         self.pages.step()
@@ -192,17 +192,17 @@ impl Instance {
         self.checkpointer.advance(&self.core)
     }
 
-    /// Shuts the instance down: detaches all databases cleanly. All sessions must have ended; an open transaction is
+    /// Shuts down the instance, cleanly detaching all databases. All sessions must have ended; an open transaction is
     /// an error. If the instance refuses changes, shutdown fails with [`Error::ReadOnly`]. In that case, drop the
-    /// instance. Its databases stay dirty, and the next open recovers them.
+    /// instance; its databases stay dirty, and the next open recovers them.
     pub fn shutdown(&self) -> Result<()> {
         let _one = self.attaching.lock();
         if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         self.core.check_no_backup()?;
-        // Maintenance tasks run transactions. If shutdown is refused, all threads except the maintenance threads keep
-        // running.
+        // Maintenance tasks run transactions. If the shutdown is refused, all threads except the maintenance threads
+        // keep running.
         self.core.databases().iter().for_each(|database| database.stop_maintenance());
         self.clean_up_all().inspect_err(|_| self.restore_waypoint_latency())?;
         self.background.stop();
@@ -237,8 +237,8 @@ impl Instance {
     }
 
     fn clean_up_all(&self) -> Result<()> {
-        // The pin of a transaction stays until the waypoint has passed the cleanup of the transaction. A detach
-        // cannot wait for that.
+        // A transaction's pin stays until the waypoint has passed the transaction's cleanup. A detach cannot wait
+        // that long.
         for database in self.core.databases() {
             database.file.end_waypoint_latency()?;
         }
@@ -268,7 +268,7 @@ impl Instance {
         self.background.repeat_less_when_idle("cleanup", Duration::from_millis(10), 512, move || {
             cleanup::step(&core, 512)
         });
-        // No thread holds a reference to the instance, because the instance must end when its owner drops it.
+        // No thread holds a reference to the instance itself, because it must end when its owner drops it.
         let (core, checkpointer) = (self.core.clone(), self.checkpointer.clone());
         self.background
             .repeat("checkpoint", Duration::from_millis(50), move || checkpointer.step(&core, 512));
@@ -298,7 +298,7 @@ impl Instance {
         });
     }
 
-    /// Runs the log work on shared threads. The tasks do not block; the log wakes them.
+    /// Runs the log's background work on shared threads. The tasks do not block; the log wakes them.
     fn share_log_work(&self, workers: &WorkerGroup) {
         let core = self.core.clone();
         let clock = self.options.vfs.clock();
@@ -337,7 +337,7 @@ impl Drop for Instance {
         // Page writes in flight may need the log until they complete.
         self.core.abandon();
         self.core.log().stop();
-        // A session may have committed since [`Core::abandon`] cleared the list.
+        // A session may have committed after [`Core::abandon`] cleared the list.
         self.core.ended.clear();
         if !self.closed.load(Ordering::Acquire) {
             self.core.events.report(EventKind::InstanceStopped { dirty: true });

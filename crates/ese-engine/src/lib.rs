@@ -1,7 +1,7 @@
 //! A transactional storage engine that writes real ESE (JET Blue) databases and logs.
 //!
-//! An [`Instance`] owns a log and the databases attached to it. A [`Session`] works on them in transactions, through
-//! [`Table`]s: a table has rows with typed columns, indexes, and a current record that moves like a cursor.
+//! An [`Instance`] owns a log and the databases attached to it. A [`Session`] uses them in transactions, through
+//! [`Table`]s. A table has rows with typed columns, indexes, and a current record that moves like a cursor.
 //! Transactions have snapshot isolation. A crash loses no durable commit: the next [`Instance::open`] recovers.
 //!
 //! ```
@@ -41,7 +41,7 @@
 //!
 //! The instance and the cache start their own threads. Each thread repeats a bounded step. The steps also run without
 //! threads ([`Instance::step`]), so a simulation can run the same code. See `examples/` for bulk loads, ranges and
-//! recovery, and ARCHITECTURE.md for the layers inside.
+//! recovery, and ARCHITECTURE.md for the engine's layers.
 
 #![forbid(unsafe_code)]
 

@@ -19,74 +19,75 @@ use crate::{Error, Result};
 /// Settings of an instance.
 #[derive(Clone)]
 pub struct InstanceOptions {
-    /// File system that contains the files: the machine's, or a simulated one.
+    /// File system that contains the instance's files: the machine's own, or a simulated one.
     pub vfs: Arc<dyn Vfs>,
-    /// Directory of the logs. ESE: `JET_paramLogFilePath`.
+    /// Directory that contains the logs. ESE: `JET_paramLogFilePath`.
     pub log_directory: PathBuf,
-    /// Directory of the checkpoint file. ESE: `JET_paramSystemPath`.
+    /// Directory that contains the checkpoint file. ESE: `JET_paramSystemPath`.
     pub system_directory: PathBuf,
     /// Base name of the log files. ESE: `JET_paramBaseName`.
     pub base_name: FileStem,
-    /// Page size of all databases. A shared cache must have the same page size.
+    /// Page size of all databases. A shared cache must use the same page size.
     pub page_size: PageSize,
     /// Size of the instance's own cache in bytes. ESE: `JET_paramCacheSizeMax`.
     pub cache_bytes: usize,
-    /// A cache that several instances share. The owner of the cache starts its threads and sets its size and checkpoint
+    /// Cache shared by several instances. The cache's owner starts its threads and sets its size and checkpoint
     /// depth.
     pub shared_cache: Option<Arc<Cache>>,
-    /// Size in bytes of each log file of a new log stream: a multiple of 4096, from 65,536 (64 KiB) to 268,431,360 (4
+    /// Size in bytes of each log file in a new log stream: a multiple of 4096, from 65,536 (64 KiB) to 268,431,360 (4
     /// KiB less than 256 MiB). An existing stream keeps its size. ESE: `JET_paramLogFileSize`.
     pub log_file_size: u32,
     /// Whether to delete logs that recovery no longer needs. ESE: `JET_paramCircularLog`.
     pub circular: bool,
-    /// Maximum number of generations that a copy may lag. If it lags more, logs that it still needs are removed
-    /// ([`CopyRegistration`](crate::CopyRegistration)).
+    /// Maximum number of generations that a copy may lag. If it lags more, logs that it still needs are removed (see
+    /// [`CopyRegistration`](crate::CopyRegistration)).
     pub copy_lag_limit: u32,
     /// Maximum time that a session waits for a copy to repair a damaged page, measured from the detection of the
     /// damage.
     ///
-    /// After this time, the session gets the error of the page (-1018). Until the page is repaired, other sessions
-    /// get the error immediately. Sessions do not wait without [`InstanceOptions::threads`], or if the last contact
-    /// with every copy is more than half a minute ago. With zero, sessions never wait, as in ESE: ESE repairs pages
-    /// while their sessions get errors.
+    /// After this time, the session gets the page's error (-1018). Until the page is repaired, other sessions get the
+    /// error immediately. Sessions do not wait without [`InstanceOptions::threads`], or if the last contact with
+    /// every copy is more than half a minute ago. If this is zero, sessions never wait. This is how ESE behaves: it
+    /// repairs a page while sessions that read it get errors.
     pub page_repair_wait: Duration,
-    /// Number of the newest generations that may be lost without making a database inconsistent: 0 to
+    /// Number of newest generations that may be lost without making a database inconsistent: 0 to
     /// [`InstanceOptions::MAX_WAYPOINT_LATENCY`].
     ///
-    /// A page is not written while it contains changes from generations newer than the current one minus this number.
-    /// Only the generation that attaches a database is required in any case. The amount of log that redo may have to
-    /// read grows by the same number of generations. ESE: `JET_paramWaypointLatency`, lost log resilience.
+    /// A page is not written while it contains changes from one of these generations. The only exception is the
+    /// generation that attaches a database, which is always required. The amount of log that redo may have to read
+    /// grows by the same number of generations. ESE: `JET_paramWaypointLatency`, lost log resilience.
     #[doc(alias = "JET_paramWaypointLatency")]
     pub waypoint_latency: u32,
-    /// Whether recovery may continue if the newest generations are missing and no database needs them to be
+    /// Whether recovery may continue if the newest generations are missing but no database needs them to be
     /// consistent. The commits in these generations are lost; [`RecoverySummary::lost`](crate::RecoverySummary::lost)
-    /// names them. ESE: `JET_bitReplayIgnoreLostLogs`.
+    /// names the generations. ESE: `JET_bitReplayIgnoreLostLogs`.
     #[doc(alias = "JET_bitReplayIgnoreLostLogs")]
     pub accept_lost_logs: bool,
-    /// Maximum number of log bytes that redo should have to read. ESE: `JET_paramCheckpointDepthMax`.
+    /// Maximum number of log bytes that redo should need to read. ESE: `JET_paramCheckpointDepthMax`.
     pub checkpoint_depth: u64,
     /// Maximum size of the version store in bytes. ESE: `JET_paramMaxVerPages`.
     pub version_store_bytes: usize,
-    /// Protection against page writes that are interrupted by a power failure.
+    /// Protection against page writes that a power failure interrupts.
     pub torn_page_protection: TornPageProtection,
-    /// Whether threads run the background work. If not, the owner of the instance calls [`crate::Instance::step`].
+    /// Whether threads run the background work. If not, the instance's owner must call [`crate::Instance::step`].
     pub threads: bool,
-    /// Threads for background work that the instance shares with other instances. With `None`, the instance starts
-    /// five threads, and one more for each maintenance task.
+    /// Threads for background work, shared with other instances. If `None`, the instance starts five threads of its
+    /// own, plus one for each maintenance task.
     pub workers: Option<Arc<WorkerGroup>>,
-    /// Format of the names of log files. An existing stream keeps its format.
+    /// Format of log file names. An existing stream keeps its format.
     pub log_names: LogNameForm,
-    /// Paths of databases that are not at the paths recorded in the log. Recovery uses them.
+    /// Paths of databases that are not at the paths recorded in the log. Used by recovery.
     pub database_paths: DatabasePaths,
-    /// Whether recovery accepts databases in a format that the engine does not write. Such databases can only be
+    /// Whether recovery accepts databases in a format that the engine cannot write. Such databases can only be
     /// recovered.
     pub recover_newer_formats: bool,
-    /// Whether recovery skips databases that it does not find. ESE: `JET_bitReplayIgnoreMissingDB`.
+    /// Whether recovery skips databases that it cannot find. ESE: `JET_bitReplayIgnoreMissingDB`.
     pub ignore_missing_databases: bool,
-    /// Whether the first record after recovery starts a new log file, even if the newest file has space. A restored
-    /// stream needs this, because another history may have filled the newest file with other records.
+    /// Whether the first record after recovery starts a new log file, even if the newest file has room. A restored
+    /// stream needs this, because in another history, different records may have been written to the rest of that
+    /// file.
     pub begin_generation: bool,
-    /// Seed for signatures. Simulations set it to make runs repeatable.
+    /// Seed for signatures. Simulations set it to make their runs repeatable.
     pub seed: Option<u64>,
     /// Receives the events of the instance.
     pub events: Option<Arc<dyn EventSink>>,
@@ -94,17 +95,17 @@ pub struct InstanceOptions {
     pub event_profile: EventProfile,
 }
 
-/// Minimum size of a log file. A smaller file has too little space for the largest records.
+/// Minimum size of a log file. A smaller file would have too little space for the largest records.
 const MIN_LOG_FILE: u32 = 64 << 10;
 /// Maximum size of a log file. Log headers and positions count segments with 16 bits.
 const MAX_LOG_FILE: u32 = u16::MAX as u32 * SEGMENT_BYTES as u32;
 
 impl InstanceOptions {
-    /// Default of [`InstanceOptions::copy_lag_limit`].
+    /// Default for [`InstanceOptions::copy_lag_limit`].
     pub const COPY_LAG_LIMIT: u32 = 10_000;
-    /// Default of [`InstanceOptions::page_repair_wait`]. A repair takes two to three seconds if the copy keeps up.
+    /// Default for [`InstanceOptions::page_repair_wait`]. A repair takes two to three seconds if the copy keeps up.
     pub const PAGE_REPAIR_WAIT: Duration = Duration::from_secs(10);
-    /// Maximum of [`InstanceOptions::waypoint_latency`].
+    /// Maximum for [`InstanceOptions::waypoint_latency`].
     pub const MAX_WAYPOINT_LATENCY: u32 = 10;
 
     /// Acquires the lock on the log directory. Only one instance or replayer can hold it.
@@ -135,8 +136,8 @@ impl InstanceOptions {
         )))
     }
 
-    /// Creates options for an instance whose files are in `directory`, which must exist. The files are on the
-    /// machine's file system, and the instance creates its own cache.
+    /// Creates options for an instance whose files are in `directory`, which must exist in the machine's file system.
+    /// The instance creates its own cache.
     ///
     /// Defaults: a cache of 64 MiB with 8 KiB pages; 1 MiB log files with the base name E00, which are not deleted;
     /// copies may lag up to 10,000 generations; a checkpoint depth of 20 MiB; a version store of 64 MiB; torn-page
@@ -192,12 +193,12 @@ impl InstanceOptions {
         }
     }
 
-    /// Returns the reporter for the events of the instance.
+    /// Returns the reporter for the instance's events.
     pub(crate) fn reporter(&self) -> Events {
         Events::new(self.events.clone(), self.vfs.clock(), &self.log_directory, self.event_profile)
     }
 
-    /// Returns the cache of the instance: the shared cache, or a new cache with the options of the instance.
+    /// Returns the instance's cache: the shared cache, or a new one created from these options.
     pub(crate) fn cache(&self) -> Result<Arc<Cache>> {
         let cache = match &self.shared_cache {
             Some(cache) => cache.clone(),
@@ -217,7 +218,7 @@ impl InstanceOptions {
 /// Settings of a new database.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// Initial size of the file in pages; at least 256.
+    /// Initial file size in pages; at least 256.
     pub initial_pages: u32,
     /// Number of pages by which the file grows. ESE: `JET_paramDbExtensionSize`.
     pub extension_pages: u32,

@@ -1,4 +1,4 @@
-//! Rate limits of maintenance tasks, and the pauses that result from them.
+//! Rate limits for maintenance tasks, and the pauses that result from them.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::{Error, Result};
 /// Maximum pause after a step. ESE: the maximum of `JET_paramDbScanThrottle`.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Minimum duration of a wait for clean pages that is reported.
+/// Waits for clean pages that last at least this long are reported.
 const REPORTED_WAIT: Duration = Duration::from_secs(1);
 
-/// Minimum pause of a task that backs off.
+/// Minimum pause of a task that is backing off.
 const MIN_BACK_OFF: Duration = Duration::from_millis(10);
 
-/// Rate limits of a maintenance task.
+/// Rate limits for a maintenance task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Throttle {
     /// Pause after each step, up to 60 s. ESE: `JET_paramDbScanThrottle`.
@@ -22,7 +22,7 @@ pub struct Throttle {
     /// Maximum number of bytes to read per second, on average.
     pub bytes_per_second: Option<u64>,
     /// Target for the average read latency of sessions. While it is exceeded, the task doubles its pause after each
-    /// step, up to 60 s. If no session reads, the task compares the duration of its step with the target.
+    /// step, up to 60 s. If no session is reading, the task compares the duration of its own step with the target.
     pub read_latency_target: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl Throttle {
 
 /// Calculates the pauses of a task.
 pub(crate) struct Pace {
-    /// Current pause while reads of sessions are too slow.
+    /// Current pause while session reads are too slow.
     backed_off: Duration,
     /// Number of cache faults and their total duration in microseconds, as of the last step.
     faults: (u64, u64),
@@ -61,7 +61,7 @@ impl Pace {
         Pace { backed_off: Duration::ZERO, faults }
     }
 
-    /// Returns the pause after a step that read `bytes` bytes in the time `took`.
+    /// Returns the pause after a step that took `took` to read `bytes` bytes.
     pub fn pause(
         &mut self,
         throttle: &Throttle,
@@ -89,11 +89,11 @@ impl Pace {
     }
 }
 
-/// Number of times that a task waits for clean pages before it continues anyway. A load that keeps most of the cache
-/// dirty therefore slows the task but does not stop it.
+/// Maximum number of consecutive times that a task waits for clean pages before it continues anyway. Therefore a load
+/// that keeps most of the cache dirty slows the task but does not stop it.
 const CLEAN_WAITS: u32 = 20;
 
-/// State of a task that waits for clean pages. The wait is bounded, and it is reported if it lasts long.
+/// State of a task that waits for clean pages. The wait is bounded, and is reported if it lasts a long time.
 #[derive(Default)]
 pub(crate) struct CleanPageWait {
     /// Number of consecutive waits before this step.
@@ -103,7 +103,7 @@ pub(crate) struct CleanPageWait {
     reported: bool,
 }
 
-/// Change in a wait for clean pages that is reported.
+/// A change in a wait for clean pages that is worth reporting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitNews {
     /// The task is paused.
@@ -113,14 +113,14 @@ pub(crate) enum WaitNews {
 }
 
 impl CleanPageWait {
-    /// Returns whether the task has to wait once more because most of the cache is dirty.
+    /// Returns whether the task has to wait again because most of the cache is dirty.
     pub fn wait(&mut self, mostly_dirty: bool) -> bool {
         let wait = mostly_dirty && self.waits < CLEAN_WAITS;
         self.waits = if wait { self.waits + 1 } else { 0 };
         wait
     }
 
-    /// Records whether most of the cache is dirty at the time `now`. Returns the change to report.
+    /// Records whether most of the cache is dirty at time `now`. Returns the change to report, if any.
     pub fn note(&mut self, dirty: bool, now: Duration) -> Option<WaitNews> {
         if !dirty {
             self.since = None;
@@ -178,7 +178,7 @@ mod tests {
             read_latency_target: Some(ms(20)),
         };
         let mut pace = Pace::new((0, 0));
-        // 256 KiB at 1 MiB/s take a quarter of a second. The read took part of this time.
+        // 256 KiB at 1 MiB/s take a quarter of a second. The read itself took part of this time.
         assert_eq!(pace.pause(&throttle, 256 << 10, ms(50), (10, 50_000)), ms(200));
         let throttle = Throttle { bytes_per_second: None, ..throttle };
         let mut faults = (10, 50_000);

@@ -4,8 +4,8 @@
 //! | --- | --- |
 //! | `JETCELL_SCHEDULE_SECONDS` | time per test; 2 by default |
 //! | `JETCELL_SCHEDULE_SEED` | first seed; 1 by default |
-//! | `JETCELL_SCHEDULE_DIR` | where a failing schedule is stored; it is printed by default |
-//! | `JETCELL_SCHEDULE_REPLAY` | a stored schedule; only this one is run |
+//! | `JETCELL_SCHEDULE_DIR` | directory where a failing schedule is stored; by default, it is printed instead |
+//! | `JETCELL_SCHEDULE_REPLAY` | a stored schedule; if set, only this schedule is run |
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,7 @@ use shuttle::{Config, FailurePersistence, Runner};
 
 /// Number of schedules per seed.
 const ROUND: usize = 20;
-/// Number of preemptions in a schedule of the PCT scheduler. This scheduler finds bugs that a few preemptions can
-/// trigger.
+/// Number of preemptions in a schedule from the PCT scheduler, which finds bugs that a few preemptions can trigger.
 const PREEMPTIONS: usize = 3;
 /// Stack size of the test threads in bytes. Trees and instances need more than shuttle's 60 KiB.
 const STACK: usize = 512 << 10;
@@ -25,7 +24,7 @@ fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name}: {value}")))
 }
 
-/// Runs `body`, which starts threads and joins them, alternately under random and PCT schedules.
+/// Runs `body`, which starts and joins threads, alternately under random and PCT schedules.
 pub(crate) fn explore(body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     let config = || {

@@ -1,9 +1,9 @@
-//! A value with one shard per group of threads. Threads of different groups do not write to the same cache line.
+//! A value with one shard per group of threads. Threads in different groups do not write to the same cache line.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::thread;
 
-/// Number of shards. It is usually greater than the number of threads that run at the same time.
+/// Number of shards. It is usually greater than the number of threads running at the same time.
 const SHARDS: usize = 16;
 
 /// One value of `T` per shard, each on its own cache line. A thread always uses the same shard.

@@ -1,11 +1,11 @@
-//! Hashing of integers with the output function of SplitMix64.
+//! Integer hashing with SplitMix64's output function.
 //!
 //! The result is the same in every run, which deterministic tests require. The keys are page numbers and object ids.
 //! An attacker cannot choose them, so the hash needs no secret seed.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Finalizer of SplitMix64. It maps adjacent numbers to results that differ in all bits.
+/// SplitMix64's finalizer. It maps adjacent numbers to results that differ in bits throughout the word.
 pub(crate) fn mix64(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

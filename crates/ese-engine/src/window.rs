@@ -15,23 +15,23 @@ const FIRST_DAY_MS: i64 = 3 * DAY_MS;
 
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
-/// A maintenance window that begins at `start` on some days of the week and lasts for `length`.
+/// A maintenance window that begins at a given time on some days of the week and lasts for a given length.
 ///
 /// The text form consists of the days, the start and the length, such as `mon-fri 01:00 4h`, `sat,sun 22:30 90m` or
-/// `daily 02:00 3h`. Times are in UTC unless an offset follows, such as `daily 02:00 3h +01:00`.
+/// `daily 02:00 3h`. Times are in UTC unless followed by an offset, such as `daily 02:00 3h +01:00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaintenanceWindow {
-    /// Days on which the window begins; Monday is the lowest bit.
+    /// Days on which the window begins; the lowest bit is Monday.
     days: u8,
     /// Start of the window in milliseconds after midnight.
     start_ms: i64,
     length_ms: i64,
-    /// Offset of the local time from UTC.
+    /// Offset of local time from UTC, in milliseconds.
     offset_ms: i64,
 }
 
 impl MaintenanceWindow {
-    /// Creates a window that begins on `days` (Monday is the lowest bit), `start` after midnight UTC.
+    /// Creates a window that begins on `days` (the lowest bit is Monday), at `start` after midnight UTC.
     ///
     /// # Errors
     /// Returns [`Error::Usage`] if `days` is empty, if the window begins a day or more after midnight, or if it is
@@ -57,8 +57,8 @@ impl MaintenanceWindow {
         MaintenanceWindow { offset_ms: i64::from(minutes) * MINUTE_MS, ..self }
     }
 
-    /// Returns part `index` of `count` equal, consecutive parts of the window. Tasks or databases that share the
-    /// window each use one part.
+    /// Returns part number `index` of `count` equal, consecutive parts of the window. Tasks or databases that share
+    /// the window use one part each.
     pub fn part(self, index: u32, count: u32) -> MaintenanceWindow {
         let count = i64::from(count.max(1));
         let index = i64::from(index).min(count - 1);
@@ -67,8 +67,8 @@ impl MaintenanceWindow {
         MaintenanceWindow { start_ms, length_ms, ..self }
     }
 
-    /// Returns the part for one task on one database. Each task gets an equal part of the window, and each database
-    /// an equal part of that. ESE: half of the window for the scan and half for online defragmentation, if both run.
+    /// Returns the part for one task on one database. Each task gets an equal part of the window, which the databases
+    /// share equally. ESE: half of the window for the scan and half for online defragmentation, if both run.
     ///
     /// # Errors
     /// Returns [`Error::Usage`] if a part is shorter than a minute.
@@ -84,14 +84,14 @@ impl MaintenanceWindow {
         Ok(share)
     }
 
-    /// Returns the time that maintenance must wait at `unix_ms`, in milliseconds since 1970 UTC. Returns zero inside
-    /// the window.
+    /// Returns how long maintenance must wait at the time `unix_ms`, in milliseconds since 1970 UTC. Returns zero
+    /// inside the window.
     pub fn wait(&self, unix_ms: i64) -> Duration {
         let of_week = (unix_ms + self.offset_ms + FIRST_DAY_MS).rem_euclid(WEEK_MS);
         let days = (0..7).filter(|day| self.days >> day & 1 == 1);
         let until = days.map(|day| {
             let begins = day * DAY_MS + self.start_ms;
-            // Time since the last start of the window on this day of the week.
+            // Time since the window last started on this day of the week.
             let since = (of_week - begins).rem_euclid(WEEK_MS);
             if since < self.length_ms { 0 } else { WEEK_MS - since }
         });
@@ -201,7 +201,7 @@ mod tests {
         let window: MaintenanceWindow = "mon-wed 01:00 4h".parse().unwrap();
         let at = |hour: i64| hours(&window, MONDAY + hour * HOUR_MS);
         assert_eq!([at(0), at(1), at(4), at(5)], [1.0, 0.0, 0.0, 20.0]);
-        // From Wednesday to the next Monday.
+        // From Wednesday until the next Monday.
         assert_eq!(at(2 * 24 + 5), 5.0 * 24.0 - 4.0);
         assert_eq!(window.wait(MONDAY + 5 * HOUR_MS - 1), Duration::ZERO);
         // In a time zone two hours ahead of UTC, the window begins two hours earlier.
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn tasks_and_databases_share_a_window_until_it_is_too_short() {
         let window: MaintenanceWindow = "daily 22:00 4h".parse().unwrap();
-        // The second database of two, for the task that uses the second half of the window.
+        // The second of two databases, for the task that uses the second half of the window.
         let share = window.share((1, 2), (1, 2)).unwrap();
         assert_eq!((share.start_ms, share.length_ms), (25 * HOUR_MS, HOUR_MS));
         assert_eq!(window.share((0, 1), (0, 1)).unwrap(), window);

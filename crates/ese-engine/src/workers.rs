@@ -7,9 +7,9 @@
 //! Invariants: a task runs on at most one thread at a time. The lock is a leaf: no step runs and no step is dropped
 //! while it is held.
 //!
-//! Two rules prevent tasks from blocking each other. First, steps that may wait for pages leave some threads to the
-//! tasks of the log, because a page may have to wait for the log before it is written. Second, the tasks of one
-//! volume use at most the volume's share of the threads. A volume that stalls therefore does not block other volumes.
+//! Two rules prevent tasks from blocking each other. First, steps that may wait for pages leave some threads for log
+//! tasks, because a page may have to wait for the log before it is written. Second, the tasks of one volume use at
+//! most that volume's share of the threads, so a volume that stalls does not block other volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,26 +22,26 @@ use jetcell_vfs::{Clock, abort_on_panic};
 use crate::background_thread::become_background_thread;
 use crate::{Error, Result};
 
-/// Resources that a step may wait for.
+/// What a step may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepKind {
-    /// The step waits only for its own transfers: a step of the log.
+    /// A step of the log, which waits only for its own transfers.
     Log,
-    /// The step may also wait for pages, and therefore for steps of logs.
+    /// A step that may also wait for pages, and therefore for steps of logs.
     Pages,
 }
 
-/// Granularity of the due times of longer pauses.
+/// Granularity of due times after longer pauses.
 ///
-/// Due times are rounded up to multiples of this value, so a thread that wakes finds many tasks due. Without
+/// Due times are rounded up to multiples of this value, so a thread that wakes up finds many tasks due. Without
 /// rounding, the tasks of many idle instances would wake threads thousands of times per second.
 const DUE_RESOLUTION: Duration = Duration::from_millis(5);
 
-/// Time that a due task waits for a thread that is already running steps. Most steps take microseconds, so it would
-/// cost more to wake another thread for them.
+/// Time that a due task waits for a thread that is already running steps. Most steps take microseconds, so waking
+/// another thread would cost more than waiting.
 const DUE_GRACE_PERIOD: Duration = Duration::from_millis(1);
 
-/// Returns the time at which a task is due again if its step ended at `now` and requested `pause`.
+/// Returns when a task is due again if its step ended at `now` and requested `pause`.
 fn due_after(now: Duration, pause: Duration) -> Duration {
     let due = now.saturating_add(pause);
     if pause < 2 * DUE_RESOLUTION {
@@ -51,10 +51,10 @@ fn due_after(now: Duration, pause: Duration) -> Duration {
     if beyond == 0 { due } else { due.saturating_add(DUE_RESOLUTION - Duration::from_nanos(beyond as u64)) }
 }
 
-/// Alarm time of a thread that was woken and has not checked for work yet.
+/// Alarm time of a thread that has been woken but has not checked for work yet.
 const WOKEN: Duration = Duration::ZERO;
 
-/// A step. It returns the time after which it must be called again, or `None` for never.
+/// A step. It returns the pause before it must be called again, or `None` for never.
 type Step = Box<dyn FnMut() -> Option<Duration> + Send>;
 
 /// A pool of threads for the background work of instances.
@@ -63,7 +63,7 @@ pub struct Workers {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// A volume's share of the threads in [`Workers`]. It is used by the instances whose files are on the volume.
+/// One volume's share of the threads in [`Workers`]. It is used by the instances whose files are on that volume.
 pub struct WorkerGroup {
     workers: Arc<Workers>,
     id: usize,
@@ -90,13 +90,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     tasks: BTreeMap<usize, Task>,
-    /// Tasks that are not running, ordered by the time at which they are due.
+    /// Tasks that are not running, ordered by due time.
     queue: BTreeSet<(Duration, usize)>,
     groups: BTreeMap<usize, Running>,
     all: Running,
     next_id: usize,
     idle: usize,
-    /// Time until which an idle thread waits. Zero means that a woken thread has not checked for work yet.
+    /// Time until which an idle thread waits. Zero means that a thread has been woken but has not checked for work
+    /// yet.
     alarm: Option<Duration>,
     closed: bool,
 }
@@ -104,7 +105,7 @@ struct State {
 struct Task {
     group: usize,
     kind: StepKind,
-    /// Step of the task; `None` while it runs.
+    /// The task's step; `None` while it runs.
     step: Option<Step>,
     due: Duration,
     runs_on: Option<ThreadId>,
@@ -211,8 +212,8 @@ impl Drop for WorkerGroup {
 impl TaskHandle {
     /// Makes the task due.
     pub fn wake(&self) {
-        // The next run of the step sees everything that was done before the run started. One wake-up therefore covers
-        // all requests until then.
+        // The step's next run sees everything that was done before it started. Therefore one wake-up covers all
+        // requests made until then.
         if self.woken.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -223,7 +224,7 @@ impl TaskHandle {
         }
     }
 
-    /// Removes tasks. Waits for their running steps, except for a step that the calling thread itself runs.
+    /// Removes tasks. Waits for their running steps to finish, except for one that runs on the calling thread.
     pub fn remove_all(tasks: &[TaskHandle]) {
         let Some(shared) = tasks.first().map(|task| task.shared.clone()) else { return };
         let mut dropped = Vec::new();
@@ -257,7 +258,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a task may be due. One idle thread waits until the next due time; the others wait for a signal.
+    /// Waits until a task may be due. One idle thread waits until the next due time; the others wait to be signalled.
     fn wait(&self, state: &mut MutexGuard<'_, State>, now: Duration) {
         let next = state.next_moment(now).filter(|next| state.alarm.is_none_or(|alarm| *next < alarm));
         state.idle += 1;
@@ -280,8 +281,8 @@ impl Shared {
         id: usize,
         mut step: Step,
     ) -> MutexGuard<'a, State> {
-        // Another thread waits for the next due time. If this step takes long, that thread runs the tasks that become
-        // due.
+        // Have another thread wait for the next due time. If this step takes a long time, that thread runs the tasks
+        // that become due.
         let hand_over = state.idle > 0 && state.alarm.is_none() && !state.queue.is_empty();
         if hand_over {
             state.alarm = Some(WOKEN);
@@ -313,7 +314,7 @@ impl State {
         self.next_id
     }
 
-    /// Returns the next time at which a thread should check for work, apart from the end of a step.
+    /// Returns the next time at which a thread should check for work, aside from checks when a step ends.
     fn next_moment(&self, now: Duration) -> Option<Duration> {
         let first = |from: Duration| self.queue.range((from, usize::MAX)..).next().map(|(due, _)| *due);
         let due = first(now.saturating_sub(DUE_GRACE_PERIOD))
@@ -348,8 +349,8 @@ impl State {
         Some((entry.1, step))
     }
 
-    /// Records the end of a step and stores the step again. If the task was removed or does not repeat, the step is
-    /// left to the caller, which drops it. Returns whether a thread may be waiting for the end of the step.
+    /// Records the end of a step and puts the step back. If the task was removed or does not repeat, the step is left
+    /// for the caller to drop. Returns whether a thread may be waiting for the step to end.
     fn end_step(&mut self, id: usize, due: Option<Duration>, now: Duration, step: &mut Option<Step>) -> bool {
         let Some(task) = self.tasks.get_mut(&id) else { return false };
         task.runs_on = None;
@@ -369,7 +370,7 @@ impl State {
         removed
     }
 
-    /// Makes a waiting task due. Returns whether the task was waiting.
+    /// Makes a task due if it is waiting. Returns whether it was waiting.
     fn make_due(&mut self, id: usize, now: Duration) -> bool {
         let Some(task) = self.tasks.get_mut(&id) else { return false };
         if !self.queue.remove(&(task.due, id)) {
@@ -379,7 +380,7 @@ impl State {
         self.queue.insert((task.due, id))
     }
 
-    /// Removes a task that is not running, and returns its step. A running task is removed at the end of its step.
+    /// Removes a task that is not running, and returns its step. A running task is removed when its step ends.
     fn remove(&mut self, id: usize) -> Option<Step> {
         let task = self.tasks.get_mut(&id)?;
         self.queue.remove(&(task.due, id));

@@ -1,4 +1,4 @@
-//! Tests of shared threads: limits, isolation of volumes, wake-ups and removal.
+//! Tests of shared threads: limits, isolation between volumes, wake-ups and removal.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicUsize;
@@ -26,7 +26,7 @@ fn counting(count: &Arc<AtomicUsize>, pause: Duration) -> Step {
     })
 }
 
-/// Returns a step that blocks until the sender of the channel is dropped.
+/// Returns a step that blocks until the channel's sender is dropped.
 fn blocked(gate: &Arc<Mutex<Receiver<()>>>) -> Step {
     let gate = gate.clone();
     Box::new(move || {
@@ -132,7 +132,7 @@ fn steps_that_wait_for_pages_leave_threads_to_the_log() {
         let gate = Arc::new(Mutex::new(gate));
         let held: Vec<TaskHandle> =
             (0..3 * threads).map(|_| group.add(StepKind::Pages, blocked(&gate))).collect();
-        // Simulates a page that can be written only after the log.
+        // Simulates a page that can be written only after the log has been written.
         let mut open = Some(open);
         let log = group.add(
             StepKind::Log,

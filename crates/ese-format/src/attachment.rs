@@ -6,7 +6,7 @@
 //! list   entries one after the other, then a zero byte; 2048 bytes in all
 //! ```
 //!
-//! Invariant: a list that was decoded encodes to the same bytes.
+//! Invariant: a decoded list encodes to the same bytes.
 
 use crate::declare::layout;
 use crate::fields::{Describe, FieldValue, Fields};
@@ -22,9 +22,9 @@ layout! {
     /// An attached database in the list. ESE: `ATTACHINFO`.
     #[doc(alias = "ATTACHINFO")]
     pub struct Attachment {
-        /// Number by which the log refers to the database.
+        /// Number that identifies the database in the log.
         database: DatabaseIdInLog,
-        /// Flags of the attachment: [`Attachment::UNICODE`] and others.
+        /// Attachment flags: [`Attachment::UNICODE`] and others.
         flags: u8,
         [path: u16],
         /// Highest dbtime when the list was written.
@@ -46,13 +46,13 @@ layout! {
 }
 const _: () = assert!(<Attachment as Layout>::FIXED == 64);
 
-/// Reason for which a list cannot be decoded or encoded.
+/// Reason why a list cannot be decoded or encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AttachmentError {
-    /// The last entry exceeds the list.
+    /// The last entry extends beyond the end of the list.
     #[error("attachment list ends inside an entry")]
     Truncated,
-    /// The databases do not fit: there are too many, or their paths are too long.
+    /// The databases do not fit in the list: there are too many, or their paths are too long.
     #[error("attachment list would need {needed} bytes; {ATTACHMENT_LIST_LEN} is the limit")]
     Full {
         /// Number of bytes that the entries need, including the terminator.
@@ -90,7 +90,7 @@ impl Attachment {
         Ok(entries)
     }
 
-    /// Returns the fields of the entries of a list. Stops at the zero byte or at the first truncated entry.
+    /// Returns the fields of all entries in a list, up to the zero byte or the first truncated entry.
     pub fn fields_of_list(bytes: &[u8]) -> Vec<Fields> {
         let mut entries = Vec::new();
         let input = &mut Input::new(bytes);
@@ -103,7 +103,7 @@ impl Attachment {
         entries
     }
 
-    /// Encodes a list in its 2048 bytes.
+    /// Encodes a list into its fixed 2048 bytes.
     pub fn encode_list(entries: &[Attachment]) -> Result<Vec<u8>, AttachmentError> {
         let needed = entries.iter().map(|entry| Attachment::FIXED + entry.path.len()).sum::<usize>() + 1;
         if needed > ATTACHMENT_LIST_LEN {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn golden_entry_of_a_real_log_header() {
-        // Contents of "SRU.log", generation 2 of the Server 2022 set, with a shortened signature and path.
+        // Contents of "SRU.log", generation 2 of the Server 2022 test set, with the signature and path shortened.
         let list = Attachment::encode_list(&[entry("C:")]).unwrap();
         let head =
             [1, 0x20, 6, 0, 0xc7, 1, 0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 0, 0, 0x68, 2, 1, 0, 1, 0, 0, 0];

@@ -18,7 +18,7 @@ use crate::layout::{Input, Layout};
 use crate::log::parameters::EngineParameters;
 use crate::{LogTime, Signature};
 
-/// Length of one copy in bytes.
+/// Length of one copy, in bytes.
 pub const CHECKPOINT_LEN: usize = 4096;
 /// Length in bytes of the checksum, which precedes the fields.
 const CHECKSUM_LEN: usize = 4;
@@ -48,7 +48,7 @@ layout! {
         incremental_backup_position: LogPosition,
         /// Time of the last incremental backup.
         incremental_backup_time: LogTime,
-        /// Flags of the checkpoint. If bit 0 is set, the attachment list is present.
+        /// Checkpoint flags. If bit 0 is set, the attachment list is present.
         flags: u8,
         /// Log position up to which the databases are consistent without replaying the log.
         consistency_position: LogPosition,
@@ -58,12 +58,12 @@ layout! {
         file_type: u32,
         /// Reserved; always zero.
         reserved_2: [u8; 8],
-        /// List of the attached databases; see [`Checkpoint::attachments`].
+        /// Attached databases; see [`Checkpoint::attachments`].
         attachment_list: [u8; ATTACHMENT_LIST_LEN],
     }
 }
 
-/// Reason for which bytes cannot be decoded as a checkpoint.
+/// Reason why bytes cannot be decoded as a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckpointError {
     /// The input is shorter than one copy.
@@ -80,7 +80,7 @@ pub enum CheckpointError {
         /// Checksum computed from the page.
         computed: u32,
     },
-    /// The file is an ESE file of another kind.
+    /// The file is a different kind of ESE file.
     #[error("not a checkpoint file (file type {file_type})")]
     NotACheckpoint {
         /// File type found in bytes 667..671.
@@ -134,7 +134,7 @@ impl Checkpoint {
         fields::of::<Checkpoint>(page.get(CHECKSUM_LEN..)?).ok()
     }
 
-    /// Encodes one copy, including the checksum. The file contains two copies, which are written one after the other.
+    /// Encodes one copy, including the checksum. A checkpoint file contains two copies, written one after the other.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = Vec::with_capacity(CHECKPOINT_LEN);
         0u32.put(&mut page);
@@ -147,14 +147,14 @@ impl Checkpoint {
         page
     }
 
-    /// Decodes a checkpoint file. Uses the first copy if it is valid, otherwise the second.
+    /// Decodes a checkpoint file. Uses the first copy if it is valid, and the second otherwise.
     pub fn decode_file(file: &[u8]) -> Result<Checkpoint, CheckpointError> {
         Checkpoint::decode(file).or_else(|error| {
             Checkpoint::decode(file.get(CHECKPOINT_LEN..).unwrap_or_default()).map_err(|_| error)
         })
     }
 
-    /// Returns the attached databases. Returns `None` if the writer did not store them.
+    /// Returns the attached databases, or `None` if the writer did not store them.
     pub fn attachments(&self) -> Option<Result<Vec<Attachment>, AttachmentError>> {
         (self.flags & Checkpoint::HAS_ATTACHMENTS != 0)
             .then(|| Attachment::decode_list(&self.attachment_list))

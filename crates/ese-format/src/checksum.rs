@@ -18,33 +18,34 @@ use crate::{PageNumber, PageSize};
 
 /// Initial value of the 32-bit XOR. It is also the magic number of a database header.
 const XOR_SEED: u32 = 0x89AB_CDEF;
-/// Maximum length in bytes of a block that the 64-bit checksum can cover, because its bit indexes have 16 bits.
+/// Maximum length in bytes of a block protected by the 64-bit checksum, which has 16-bit bit indexes.
 const MAX_BLOCK: usize = 8192;
 /// Length of a log segment in bytes.
 pub const SEGMENT_LEN: usize = 4096;
 /// Number of checksum blocks in a 16 or 32 KiB page.
 const LARGE_PAGE_BLOCKS: usize = 4;
-/// Offset in a large page of the checksums of blocks 1..4.
+/// Offset of the checksums for blocks 1..4 in a large page.
 const LARGE_PAGE_WORDS: usize = 40;
-/// Offset in a large page of the page number.
+/// Offset of the page number in a large page.
 const LARGE_PAGE_NUMBER: usize = 64;
-/// Offset of the byte of the page flags that selects the algorithm, and the mask of the selecting bit.
+/// Offset of the page-flags byte that selects the checksum algorithm, and the mask for the selecting bit.
 const FORMAT_FLAG: (usize, u8) = (37, 0x20);
 
-/// Returns the 32-bit XOR of all words of a database or log header except the first, seeded with 0x89ABCDEF.
+/// Returns the 32-bit XOR of all words in a database or log header except the first, seeded with 0x89ABCDEF.
 pub fn header_checksum(page: &[u8]) -> u32 {
     let (words, _) = page.as_chunks::<4>();
     words.iter().skip(1).fold(XOR_SEED, |sum, word| sum ^ u32::from_le_bytes(*word))
 }
 
-/// Returns the 64-bit checksum of one block ("XE"), salted with the page number or the log segment index.
+/// Returns the 64-bit checksum ("XE") of one block, salted with the page number or the log segment index.
 ///
-/// If `header_block` is true, the block starts with its own checksum, which is taken as zero. Blocks have 1, 2, 4 or
-/// 8 KiB. If a block has another length, the checksum covers only the largest power of two up to 8 KiB.
+/// If `header_block` is true, the block starts with its own checksum, which is treated as zero. A block should be 1,
+/// 2, 4, or 8 KiB long. For any other length, the checksum covers only the largest power of two up to 8 KiB that
+/// fits.
 ///
-/// Each bit of the index word is the parity of all set bits whose index has that bit set. Folding the upper half of
-/// the block onto the lower half gives the parity for the topmost bit and leaves a block of half the length. The
-/// computation therefore takes about two XORs per word and no population count.
+/// Each bit of the index word is the parity of the set data bits whose index has that bit set. Folding the upper half
+/// of the block onto the lower half yields the parity for the topmost index bit and leaves a block half as long. The
+/// computation therefore takes about two XORs per word and needs no population count.
 #[doc(alias = "ECC")]
 pub fn block_checksum(block: &[u8], number: u32, header_block: bool) -> u64 {
     let (words, _) = block.as_chunks::<8>();
@@ -52,11 +53,11 @@ pub fn block_checksum(block: &[u8], number: u32, header_block: bool) -> u64 {
         return u64::from(number);
     };
     let mut folded = [0u64; MAX_BLOCK / 64];
-    // Do the first three folds in one pass. Each word is read once, and the result stays in the L1 cache.
+    // Do the first three folds in one pass, so that each word is read only once and the result stays in the L1 cache.
     let mut word_index = fold_eighths(words, len / 8, &mut folded);
     let mut half = len / 8;
     if len < 8 {
-        // The block was not folded.
+        // The block was not folded by the fast path.
         half = len;
         folded.iter_mut().zip(words).for_each(|(to, word)| *to = u64::from_le_bytes(*word));
     }
@@ -90,8 +91,8 @@ pub fn block_checksum(block: &[u8], number: u32, header_block: bool) -> u64 {
     (low ^ complement) << 48 | low << 32 | u64::from(xor)
 }
 
-/// Folds `words` three times onto its first eighth, which has `eighth` words. Returns the parities of the three
-/// topmost bits of the index.
+/// Folds `words` three times, down to its first eighth, which is `eighth` words long. Returns the parities for the
+/// three topmost index bits.
 fn fold_eighths(words: &[[u8; 8]], eighth: usize, folded: &mut [u64]) -> u64 {
     let mut eighths = words.chunks_exact(eighth.max(1));
     let mut next = || eighths.next().unwrap_or_default().iter().map(|word| u64::from_le_bytes(*word));
@@ -125,17 +126,17 @@ pub enum PageIntegrity {
         /// Offsets of the flipped bits in the page: `8 * byte + bit`.
         bits: Vec<u32>,
     },
-    /// The page is undamaged but was written for another page number. Small pages do not store their number, so
-    /// damage to their checksum has the same effect. ESE: -1118.
+    /// The page is undamaged but was written with a different page number. Small pages do not store their number, so
+    /// damage to the checksum of a small page looks the same. ESE: -1118.
     WrongPage {
-        /// Page number for which the page was written.
+        /// Page number with which the page was written.
         stored: u32,
     },
     /// The page is damaged and cannot be corrected. ESE: -1018 (`JET_errReadVerifyFailure`).
     Bad,
 }
 
-/// Verifies a page that was read at the offset of page `number`, and corrects single flipped bits in place.
+/// Verifies a page read from the offset of page `number`, and corrects single flipped bits in place.
 pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageIntegrity {
     if page.len() != size.bytes() {
         return PageIntegrity::Bad;
@@ -150,7 +151,7 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
         return PageIntegrity::WrongPage { stored };
     }
     let mut bits = Vec::new();
-    // Block 0 is checked first because it covers the stored checksums of the other blocks.
+    // Check block 0 first, because it covers the stored checksums of the other blocks.
     let repairable = (0..blocks(size)).all(|block| match check_block(page, size, block, number) {
         BlockCheck::Good => true,
         BlockCheck::FlippedBit(bit) => {
@@ -174,7 +175,7 @@ pub fn verify_page(page: &mut [u8], size: PageSize, number: PageNumber) -> PageI
     }
 }
 
-/// Prepares a page for writing: sets the format flag, the page number (on large pages), and the checksums.
+/// Prepares a page for writing by setting the format flag, the page number (on large pages), and the checksums.
 ///
 /// # Panics
 /// If `page` is not `size` bytes long.
@@ -192,23 +193,23 @@ pub fn seal_page(page: &mut [u8], size: PageSize, number: PageNumber) {
     }
 }
 
-/// Result of the verification of a single block, such as a log segment.
+/// Result of verifying a single block, such as a log segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockIntegrity {
     /// The checksum matches.
     Good,
     /// One flipped bit was corrected in the buffer.
     Repaired,
-    /// The block is damaged, empty, or was written for another index.
+    /// The block is damaged, is empty, or was written with a different index.
     Bad,
 }
 
-/// Verifies a log segment that was read as segment `index` of its file, and corrects a single flipped bit in place.
+/// Verifies a log segment read from index `index` of its file, and corrects a single flipped bit in place.
 pub fn verify_segment(segment: &mut [u8], index: u32) -> BlockIntegrity {
     verify_single(segment, SEGMENT_LEN, index)
 }
 
-/// Verifies `len` bytes that form a single block, such as a log segment or a page of the flush map.
+/// Verifies `len` bytes that form a single block, such as a log segment or a flush map page.
 pub(crate) fn verify_single(block: &mut [u8], len: usize, number: u32) -> BlockIntegrity {
     if block.len() != len {
         return BlockIntegrity::Bad;
@@ -237,9 +238,9 @@ pub fn seal_segment(segment: &mut [u8], index: u32) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BlockCheck {
     Good,
-    /// One bit is flipped. The value is its offset in the block or in the page.
+    /// One bit is flipped, at this offset in the block or page.
     FlippedBit(u32),
-    /// The contents match, but the salt differs. The value is the XOR of the expected and the actual number.
+    /// The contents match, but the salt differs. The value is the XOR of the expected and actual numbers.
     OtherNumber(u32),
     Bad,
 }
@@ -268,7 +269,7 @@ fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) ->
     match compare(stored, computed_word(page, size, block, number.get()), len) {
         BlockCheck::FlippedBit(bit) => {
             let bit = bit + (block * len * 8) as u32;
-            // This flag selected the algorithm before verification, so correcting it would prove nothing.
+            // This flag selected the checksum algorithm, so a correction of the flag itself would prove nothing.
             if bit as usize == FORMAT_FLAG.0 * 8 + FORMAT_FLAG.1.trailing_zeros() as usize {
                 BlockCheck::Bad
             } else {
@@ -279,7 +280,7 @@ fn check_block(page: &[u8], size: PageSize, block: usize, number: PageNumber) ->
     }
 }
 
-/// Returns the page number for which the page was written, if all its blocks agree on a number other than `number`.
+/// Returns the page number with which the page was written, if all its blocks agree on a number other than `number`.
 fn misplaced(page: &[u8], size: PageSize, number: PageNumber) -> Option<u32> {
     let mut found = None;
     for block in 0..blocks(size) {

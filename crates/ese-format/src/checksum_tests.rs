@@ -6,7 +6,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(byte).collect()
 }
 
-/// Creates a page that is zero except for the given bytes.
+/// Creates a page that is zero except for the given pieces.
 fn page(size: PageSize, pieces: &[(usize, &str)]) -> Vec<u8> {
     let mut page = vec![0; size.bytes()];
     for (at, text) in pieces {
@@ -18,7 +18,7 @@ fn page(size: PageSize, pieces: &[(usize, &str)]) -> Vec<u8> {
 const KIB_4: PageSize = PageSize::KIB_4;
 const KIB_32: PageSize = PageSize::KIB_32;
 
-/// A page of a real file: size, number, bytes, checksums.
+/// A page from a real file: size, number, bytes, checksums.
 type RealPage = (PageSize, u32, Vec<u8>, Vec<u64>);
 
 /// Returns the pages of `basic.edb` (4 KiB) and `large.edb` (32 KiB).
@@ -252,7 +252,7 @@ fn every_flipped_bit_of_a_small_page_is_detected() {
 fn flipped_bits_of_large_pages_are_detected() {
     let (size, number, sound, _) = real_pages().swap_remove(6);
     let mut page = sound.clone();
-    // Tests all bits of the headers, and a sample of the bits of every block.
+    // Test every bit in the headers and a sample of bits in every block.
     for bit in (0..80 * 8).chain((640..size.get() * 8).step_by(97)) {
         damage(&sound, &mut page, size, PageNumber::fixed(number), bit);
     }
@@ -262,7 +262,7 @@ fn flipped_bits_of_large_pages_are_detected() {
 fn one_flipped_bit_in_each_block_of_a_large_page_is_repaired() {
     let (size, number, sound, _) = real_pages().swap_remove(6);
     let mut page = sound.clone();
-    // The first bit is in the stored checksum of block 1, which is damaged too.
+    // The first bit is in the stored checksum of block 1, and block 1 itself is damaged too.
     let bits = vec![44 * 8 + 1, 8192 * 8 + 5, 20000 * 8 + 6, 32767 * 8 + 7];
     bits.iter().for_each(|bit| flip(&mut page, *bit));
     assert_eq!(verify_page(&mut page, size, PageNumber::fixed(number)), PageIntegrity::Repaired { bits });
@@ -289,7 +289,7 @@ fn misplaced_pages_report_their_number() {
             assert_eq!(verdict, PageIntegrity::WrongPage { stored: number });
         }
     }
-    // The checksums are valid for the requested number, but the number in the header is another.
+    // The checksums are valid for the requested number, but the header contains a different number.
     let (size, number, mut page, _) = real_pages().swap_remove(5);
     put(&mut page, LARGE_PAGE_NUMBER, &99u32.to_le_bytes());
     let word = computed_word(&page, size, 0, number);
@@ -319,7 +319,7 @@ fn segments_are_sealed_verified_and_repaired() {
     seal_segment(&mut segment, 9);
     let sound = segment.clone();
     assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Good);
-    // A shadow copy is stored one segment later. It must not verify as that segment.
+    // A shadow copy is stored one segment later. It must not verify at that segment's own index.
     assert_eq!(verify_segment(&mut segment, 10), BlockIntegrity::Bad);
     flip(&mut segment, 12345);
     assert_eq!(verify_segment(&mut segment, 9), BlockIntegrity::Repaired);

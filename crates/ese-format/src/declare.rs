@@ -1,10 +1,10 @@
 //! Macros that declare on-disk structures.
 //!
-//! `layout!` takes a list of fields in file order. From it, the macro generates the struct, its encoder, its decoder,
-//! its length, and a description of each field. Each layout is therefore written down exactly once.
+//! `layout!` takes a list of fields in file order and generates the struct, its encoder and decoder, its length, and
+//! a description of each field. Each layout is therefore defined in exactly one place.
 
-/// Declares a structure. `name: Type` is a field, `[name: u16]` is the length of the payload `name`, and the names
-/// after `then` are the payloads (`Vec<u8>`) in the order in which they follow the fixed part.
+/// Declares a structure. `name: Type` is a field, and `[name: u16]` is the length of the payload `name`. The names
+/// after `then` are the payloads (`Vec<u8>`), in the order in which they follow the fixed part.
 macro_rules! layout {
     (
         $(#[$meta:meta])*
@@ -21,7 +21,7 @@ macro_rules! layout {
         }
 
         impl $name {
-            /// Appends the structure that consists of these parts.
+            /// Appends the encoded structure, given its parts.
             #[allow(clippy::too_many_arguments)]
             pub(crate) fn put_parts(
                 out: &mut Vec<u8>,
@@ -86,7 +86,7 @@ macro_rules! layout {
 
         #[cfg(test)]
         impl $name {
-            /// Returns the offset of each field. Tests compare the offsets with the published ones.
+            /// Returns the offset of each field. Tests compare these with the published offsets.
             #[allow(dead_code)]
             pub(crate) fn offsets() -> Vec<(&'static str, usize)> {
                 let mut at = 0;
@@ -102,7 +102,7 @@ macro_rules! layout {
     };
 }
 
-/// Implements the layout of flag types that are stored as integers. Unknown bits are preserved.
+/// Implements the layout of flag types stored as integers. Unknown bits are preserved.
 macro_rules! layout_flags {
     ($($name:ty: $int:ty),* $(,)?) => {$(
         impl $crate::layout::Layout for $name {
@@ -127,7 +127,7 @@ macro_rules! layout_flags {
     )*};
 }
 
-/// Declares enumerations that are stored as integers. A value outside the list is an error.
+/// Declares enumerations stored as integers. Values that are not listed are errors.
 macro_rules! layout_enum {
     (
         $(#[$meta:meta])*
@@ -138,7 +138,7 @@ macro_rules! layout_enum {
         pub enum $name { $( $(#[$variant_meta])* $variant = $value, )* }
 
         impl $name {
-            /// Converts the stored number to the enumeration.
+            /// Converts a stored number to an enumeration value.
             const fn from_raw(value: $int) -> Option<$name> {
                 match value { $( $value => Some($name::$variant), )* _ => None }
             }

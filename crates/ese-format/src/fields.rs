@@ -1,8 +1,8 @@
 //! On-disk structures as lists of named values, for tools that display files.
 //!
 //! Invariants: the fields are in file order. They come from the same declaration as the decoder and the encoder.
-//! Nothing is validated: a value that its type does not define is returned as a number. This makes it possible to
-//! display damaged structures.
+//! Nothing is validated: if a type does not define a value, the value is returned as a number. This makes it possible
+//! to display damaged structures.
 
 use crate::layout::{Input, LayoutError};
 use crate::{
@@ -22,9 +22,9 @@ pub enum FieldValue {
     Position(LogPosition),
     /// A signature.
     Signature(Signature),
-    /// Bytes without further structure.
+    /// Bytes with no further structure.
     Bytes(Vec<u8>),
-    /// A value of an enumeration. The name is absent if the number has no defined meaning.
+    /// An enumeration value. The name is absent if the number has no defined meaning.
     Choice {
         /// The stored number.
         value: u64,
@@ -35,7 +35,7 @@ pub enum FieldValue {
     Flags {
         /// The stored number.
         value: u64,
-        /// Names of the bits that are set and defined.
+        /// Names of the defined bits that are set.
         names: Vec<&'static str>,
     },
     /// Several values of one type.

@@ -1,5 +1,5 @@
 //! The flush map: a file next to a database that stores the flush type of the last write of each page. If a page is
-//! read and has another flush type, the disk lost that write.
+//! later read with a different flush type, the disk lost that write.
 //!
 //! ```text
 //! 8 KiB pages: header | map page 0 | map page 1 | ...
@@ -47,16 +47,16 @@ layout! {
         attached: LogTime,
         /// Time of the last detach.
         detached: LogTime,
-        /// Oldest log generation needed to bring the map up to date; 0 when clean.
+        /// Oldest log generation needed to bring the map up to date; 0 if the map is clean.
         gen_min_required: Generation,
-        /// Value that `gen_min_required` will have after the flush of the whole map that is in progress; 0 if no such
-        /// flush is running.
+        /// Value that `gen_min_required` will have once the current flush of the whole map completes; 0 if no such
+        /// flush is in progress.
         gen_min_required_target: Generation,
-        /// Start of the last flush of the whole map.
+        /// Time at which the last flush of the whole map started.
         flush_started: LogTime,
-        /// End of the last flush of the whole map.
+        /// Time at which the last flush of the whole map completed.
         flush_completed: LogTime,
-        /// Flush signature of the database header to which the map belongs.
+        /// Flush signature from the header of the database to which the map belongs.
         database_flush_signature: Signature,
         /// Flush signature of this header. The database header contains a copy of it.
         flush_signature: Signature,
@@ -73,7 +73,7 @@ layout! {
     #[doc(alias = "FlushMapDataPageHdr")]
     #[derive(Copy)]
     pub struct MapPageHeader {
-        /// Highest dbtime of the database pages that the map page describes.
+        /// Highest dbtime among the database pages that the map page describes.
         db_time: DbTime,
         /// Number of the map page, starting at 0.
         number: u32,
@@ -87,7 +87,7 @@ layout! {
 }
 const _: () = assert!(8 + <MapPageHeader as Layout>::FIXED == MAP_AT);
 
-/// Reason for which bytes cannot be decoded as the header of a flush map.
+/// Reason why bytes cannot be decoded as the header of a flush map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlushMapError {
     /// The input is shorter than a header.
@@ -104,7 +104,7 @@ pub enum FlushMapError {
         /// Checksum computed from the header.
         computed: u32,
     },
-    /// The file type is another one.
+    /// The file is not a flush map.
     #[error("not a flush map (file type {file_type})")]
     NotAFlushMap {
         /// File type found in bytes 667..671.
@@ -139,7 +139,7 @@ impl FlushMapHeader {
     }
 }
 
-/// Verifies a map page that was read at the offset of map page `number`, and corrects a single flipped bit in place.
+/// Verifies a map page read from the offset of map page `number`, and corrects a single flipped bit in place.
 pub fn verify_map_page(page: &mut [u8], number: u32) -> BlockIntegrity {
     verify_single(page, FLUSH_MAP_PAGE_LEN, number)
 }
@@ -155,7 +155,7 @@ pub fn flush_type_bytes(page: &[u8]) -> Option<&[u8]> {
     page.get(MAP_AT..FLUSH_MAP_PAGE_LEN)
 }
 
-/// Returns the flush types on a map page, from 0 to 3. The first belongs to database page `number *`
+/// Returns the flush types on a map page, each from 0 to 3. The first is for database page `number *`
 /// [`PAGES_PER_MAP_PAGE`].
 pub fn flush_types(page: &[u8]) -> impl Iterator<Item = u8> {
     let bytes = flush_type_bytes(page).unwrap_or_default();

@@ -19,18 +19,18 @@ use crate::fields::{self, Fields};
 use crate::layout::{Input, Layout, LayoutError};
 use crate::{DbTime, Generation, LogPosition, LogTime, PageSize, Signature, TreeId};
 
-/// Format version, which has not changed in twenty years. ESE: `ulDAEVersion`.
+/// Format version, which has not changed in 20 years. ESE: `ulDAEVersion`.
 pub const DATABASE_VERSION: u32 = 0x620;
-/// Format update that Jetcell writes. It is the latest update that all known readers accept.
+/// Format update that Jetcell writes, which is the latest that all known readers accept.
 pub const DATABASE_UPDATE: u32 = 20;
-/// Magic number of a database header, in its second word.
+/// Magic number in the second word of a database header.
 pub const DATABASE_MAGIC: u32 = 0x89AB_CDEF;
 /// File type of a database, at byte 667 of every ESE header.
 pub const FILE_TYPE_DATABASE: u32 = 1;
 
 /// Length in bytes of the checksum and the magic number, which precede the fields.
 const PREFIX_LEN: usize = 8;
-/// Number of bytes of a header page that have a defined meaning.
+/// Number of bytes in a header page that have a defined meaning.
 pub const DATABASE_HEADER_LEN: usize = PREFIX_LEN + <DatabaseHeader as Layout>::FIXED;
 const PAGE_SIZE_AT: usize = 236;
 const _: () = assert!(DATABASE_HEADER_LEN == 748);
@@ -39,22 +39,22 @@ layout_enum! {
     /// State in which the database was last closed. ESE: `dbstate`.
     #[doc(alias = "dbstate")]
     pub enum DatabaseState: u32, "database state" {
-        /// Creation did not finish. The file contains no usable data.
+        /// Creation of the database did not finish. The file contains no usable data.
         JustCreated = 1,
         /// The database is attached, or was not detached properly. Recovery needs the logs
         /// `gen_min_required..=gen_max_required`.
         DirtyShutdown = 2,
         /// The database is consistent without any log.
         CleanShutdown = 3,
-        /// A format upgrade was in progress.
+        /// A format upgrade was in progress when the database was closed.
         BeingConverted = 4,
         /// The database was detached after a media error.
         ForceDetach = 5,
-        /// Pages were patched from another copy, and the header is not final.
+        /// Pages were patched, and the database needs recovery.
         IncrementalReseedInProgress = 6,
         /// Pages were patched, and the database needs recovery.
         DirtyAndPatchedShutdown = 7,
-        /// A revert snapshot was being applied.
+        /// A revert to a snapshot was in progress.
         RevertInProgress = 8,
     }
 }
@@ -80,7 +80,7 @@ layout! {
 }
 
 layout! {
-    /// Counter of the occurrences of an event. ESE: `ulEcFix...`, `logtimeEcFix...`.
+    /// Counter of an event\'s occurrences. ESE: `ulEcFix...`, `logtimeEcFix...`.
     ///
     /// ```text
     /// 0 count   4 last time   12 count before the last recovery of the counters
@@ -102,7 +102,7 @@ layout! {
     pub struct DatabaseHeader {
         /// Format version; see [`DATABASE_VERSION`]. ESE: `le_ulVersion`.
         version: u32,
-        /// Attribute of the file; 0 for databases.
+        /// File attribute; 0 for databases.
         attribute: u32,
         /// Highest dbtime assigned so far. No page has a higher dbtime. ESE: `le_dbtimeDirtied`.
         db_time: DbTime,
@@ -132,7 +132,7 @@ layout! {
         incremental_backup: BackupInfo,
         /// Full backup that is in progress.
         current_full_backup: BackupInfo,
-        /// Flags for upgrades and for the engine.
+        /// Upgrade and engine flags.
         flags: u32,
         /// Highest tree id in use. ESE: `objidLast`.
         last_tree: TreeId,
@@ -146,13 +146,13 @@ layout! {
         os_service_pack: u32,
         /// Format update, major. ESE: `ulUpdateMajor`.
         update: u32,
-        /// Size of the database's pages.
+        /// Page size of the database.
         page_size: PageSize,
-        /// Number of repairs.
+        /// Number of times the database was repaired.
         repair_count: u32,
         /// Time of the last repair.
         repair_time: LogTime,
-        /// Signature of the streaming file; obsolete.
+        /// Signature of the streaming file, which is obsolete.
         streaming_signature: Signature,
         /// dbtime at the end of the last zeroing pass.
         scrub_db_time: DbTime,
@@ -166,9 +166,9 @@ layout! {
         upgrade_counters: [u8; 12],
         /// Snapshot backup that is in progress.
         current_snapshot: BackupInfo,
-        /// Format version with which the database was created.
+        /// Format version that the database was created with.
         created_version: u32,
-        /// Format update with which the database was created.
+        /// Format update that the database was created with.
         created_update: u32,
         /// Creation time of generation `gen_max_committed`.
         gen_max_committed_time: LogTime,
@@ -178,11 +178,11 @@ layout! {
         incremental_backup_type: u32,
         /// Number of repairs before the last counter reset.
         old_repair_count: u32,
-        /// Number of single-bit errors that were corrected.
+        /// Single-bit errors that were corrected.
         bits_fixed: FaultCounter,
-        /// Number of errors that could not be corrected.
+        /// Errors that could not be corrected.
         bits_not_fixed: FaultCounter,
-        /// Number of pages with a bad checksum.
+        /// Pages with bad checksums.
         bad_checksums: FaultCounter,
         /// Newest generation that may contain durable commits; 0 if the database is clean. ESE: `lGenMaxCommitted`.
         gen_max_committed: Generation,
@@ -194,9 +194,9 @@ layout! {
         copy_backup_type: u32,
         /// Kind of the last differential backup.
         differential_backup_type: u32,
-        /// Number of incremental reseeds.
+        /// Incremental reseeds.
         reseeds: FaultCounter,
-        /// Number of pages that were patched from another copy.
+        /// Pages that were patched from another copy.
         patches: FaultCounter,
         /// Version of the Unicode sort tables. All ones means that MSysLocales stores the version.
         sort_version: u64,
@@ -204,37 +204,38 @@ layout! {
         scan_end_time: LogTime,
         /// Time at which the current scan started.
         scan_start_time: LogTime,
-        /// Last page that the current scan has reached; 0 for none.
+        /// Last page reached by the current scan; 0 if none.
         scanned_to: u32,
-        /// Generation that is being recovered.
+        /// Log generation that is being recovered.
         gen_recovering: Generation,
         /// Number of times the file was extended.
         extend_count: u32,
-        /// Time of the last extension.
+        /// Time at which the file was last extended.
         extend_time: LogTime,
         /// Number of times the file was shrunk.
         shrink_count: u32,
-        /// Time of the last shrink.
+        /// Time at which the file was last shrunk.
         shrink_time: LogTime,
-        /// Time of the last attach that recovery preserved.
+        /// Time of the last attach that recovery kept in effect.
         reattach_time: LogTime,
         /// Log position of the attach at `reattach_time`.
         reattach_position: LogPosition,
         /// Number of times that free pages were returned to the file system (holes were punched).
         trim_count: u32,
-        /// Signature that changes with every write of this header. ESE: `signDbHdrFlush`.
+        /// Signature that changes each time this header is written. ESE: `signDbHdrFlush`.
         flush_signature: Signature,
         /// Signature of the flush map that belongs to this header. ESE: `signFlushMapHdrFlush`.
         flush_map_signature: Signature,
-        /// Oldest generation needed if the flush map is valid; 0 if the database is clean. ESE: `lGenMinConsistent`.
+        /// Oldest log generation needed if the flush map is valid; 0 if the database is clean. ESE:
+        /// `lGenMinConsistent`.
         gen_min_consistent: Generation,
         /// Format update, minor.
         update_minor: u32,
-        /// Highest engine format version that has attached the database.
+        /// Highest engine format version among the engines that have attached the database.
         last_engine_version: u32,
-        /// Highest page that a scan has read; 0 for none.
+        /// Highest page read by a scan; 0 if none.
         scanned_highest: u32,
-        /// Log position of the last change of the file size.
+        /// Log position of the last change to the file size.
         resize_position: LogPosition,
         /// Reserved; always zero.
         reserved: [u8; 3],
@@ -252,20 +253,20 @@ layout! {
         revert_signature: Signature,
         /// Number of reverts.
         revert_count: u32,
-        /// Start of the time span of the last revert.
+        /// Start of the period covered by the last revert.
         revert_from: LogTime,
-        /// End of the time span of the last revert.
+        /// End of the period covered by the last revert.
         revert_to: LogTime,
         /// Number of pages that the last revert changed.
         reverted_pages: u32,
         /// Log position of the last commit before the last revert.
         revert_commit_position: LogPosition,
-        /// Bytes from 748 on; zero in known formats.
+        /// Bytes from offset 748 on, which are zero in known formats.
         unknown: Vec<u8>,
     }
 }
 
-/// Reason for which a page cannot be decoded as a database header.
+/// Reason why a page cannot be decoded as a database header.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// The magic number or the file type is wrong.
@@ -284,7 +285,7 @@ pub enum HeaderError {
         /// Checksum computed from the page.
         computed: u32,
     },
-    /// The format version is unknown to this crate.
+    /// This crate does not know the format version.
     #[error("unknown database format {version:#x}, update {update}")]
     UnknownVersion {
         /// Format version of the header.
@@ -317,12 +318,12 @@ impl From<LayoutError> for HeaderError {
     }
 }
 
-/// State of the two copies of the header.
+/// Which copies of the header are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderCopies {
     /// Both copies are valid and equal.
     Both,
-    /// Both copies are valid but differ, because a crash happened between the two writes. The first copy is newer.
+    /// Both copies are valid but differ, because of a crash between the two writes. The first copy is newer.
     ShadowStale,
     /// The shadow is damaged.
     FirstOnly,
@@ -337,7 +338,7 @@ fn word(page: &[u8], at: usize) -> u32 {
 
 impl DatabaseHeader {
     /// Returns the page size stored in the database header at the start of `bytes`, even if the header is damaged.
-    /// Returns `None` if the bytes do not start with a database header, or if the size is not valid.
+    /// Returns `None` if `bytes` does not start with a database header or if the size is invalid.
     pub fn stored_page_size(bytes: &[u8]) -> Option<PageSize> {
         (word(bytes, 4) == DATABASE_MAGIC).then(|| PageSize::new(word(bytes, PAGE_SIZE_AT))).flatten()
     }
@@ -352,7 +353,7 @@ impl DatabaseHeader {
         if magic != DATABASE_MAGIC {
             return Err(HeaderError::NotADatabase { magic, file_type });
         }
-        // Files that are older than this field contain 0 here and have 4 KiB pages.
+        // Files written before this field existed contain 0 here and have 4 KiB pages.
         let page_size = match word(bytes, PAGE_SIZE_AT) {
             0 => PageSize::KIB_4,
             raw => PageSize::new(raw).ok_or(HeaderError::PageSize(raw))?,
@@ -366,7 +367,7 @@ impl DatabaseHeader {
         if word(page, 8) != DATABASE_VERSION {
             return Err(HeaderError::UnknownVersion { version: word(page, 8), update: word(page, 232) });
         }
-        // Formats that are older than the file type contain 0 here.
+        // Files written before the file type was introduced contain 0 here.
         if !matches!(file_type, 0 | FILE_TYPE_DATABASE) || word(page, 12) != 0 {
             return Err(HeaderError::NotADatabase { magic, file_type });
         }
@@ -382,7 +383,7 @@ impl DatabaseHeader {
         fields::of::<DatabaseHeader>(page.get(PREFIX_LEN..)?).ok()
     }
 
-    /// Encodes the header page, including the checksum. The caller writes the page at offset 0 and, after that write
+    /// Encodes the header page, including the checksum. The caller writes the page at offset 0 and, once that write
     /// is durable, at the offset of the second page.
     pub fn encode(&self) -> Vec<u8> {
         let page_size = self.page_size.bytes();
@@ -398,9 +399,9 @@ impl DatabaseHeader {
         page
     }
 
-    /// Decodes both copies and returns the first if it is valid, otherwise the shadow.
+    /// Decodes both copies. Returns the first if it is valid, and the shadow otherwise.
     ///
-    /// If both copies are damaged, the error is that of the first.
+    /// If both copies are damaged, returns the error from the first.
     fn read_with_shadow(first: &[u8], shadow: &[u8]) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
         match (DatabaseHeader::decode(first), DatabaseHeader::decode(shadow)) {
             (Ok(header), Ok(other)) if header == other => Ok((header, HeaderCopies::Both)),
@@ -411,9 +412,9 @@ impl DatabaseHeader {
         }
     }
 
-    /// Decodes the header from the start of a file. 64 KiB are enough for every page size.
+    /// Decodes the header from the start of a file. 64 KiB is enough for every page size.
     ///
-    /// The page size is unknown if the first copy is damaged. The function then tries the offset of the shadow for
+    /// If the first copy is damaged, the page size is unknown, so the function looks for the shadow at the offset for
     /// each page size.
     pub fn read_from_start(start: &[u8]) -> Result<(DatabaseHeader, HeaderCopies), HeaderError> {
         let behind = |size: usize| start.get(size..).unwrap_or_default();
@@ -432,8 +433,8 @@ impl DatabaseHeader {
         Err(error)
     }
 
-    /// Creates the header of a new, empty, clean database. All bytes from 672 on are zero because every known reader
-    /// accepts such a header.
+    /// Creates the header of a new, empty, clean database. All bytes from offset 672 on are zero, because every known
+    /// reader accepts such a header.
     pub fn fresh(page_size: PageSize, signature: Signature, log_signature: Signature) -> DatabaseHeader {
         DatabaseHeader {
             version: DATABASE_VERSION,

@@ -1,4 +1,4 @@
-//! Tests that compare headers and checkpoints of real files with the values that another program read.
+//! Tests that compare the headers and checkpoints of real files with the values read by another program.
 
 use std::path::{Path, PathBuf};
 use testkit::corpus::Corpus;
@@ -13,7 +13,7 @@ fn corpus() -> Option<PathBuf> {
     Some(Corpus::locate()?.root().to_owned())
 }
 
-/// Returns the manifest entries of one kind, with the unpacked files.
+/// Returns the manifest entries of one kind, along with the unpacked files.
 fn files(corpus: &Path, kind: &str) -> Vec<(Value, Vec<u8>)> {
     let manifest: Value =
         serde_json::from_reader(std::fs::File::open(corpus.join("manifest.json")).unwrap()).unwrap();
@@ -241,7 +241,7 @@ proptest! {
             page[..4].copy_from_slice(&sum.to_le_bytes());
         }
         match DatabaseHeader::decode(&page) {
-            // Headers of other page sizes have another length, so only headers of this size can be compared.
+            // Headers for other page sizes have a different length, so only headers for this size can be compared.
             Ok(header) if header.page_size == PageSize::KIB_8 => prop_assert_eq!(header.encode(), page.clone()),
             Ok(_) => {}
             Err(_) => {}

@@ -11,13 +11,13 @@ use crate::key::{self, IndexFlags, Key, KeyError, KeyPart, NullRule, SHORT_KEY, 
 use crate::long_value::LongValueId;
 use crate::record::{Column, ColumnFlags, ColumnId, ColumnValue, MultiValue, Record};
 
-/// Function that returns the value of a separated column. It may return only the first bytes of the value, up to the
-/// key limit of the index.
+/// Function that returns the value of a separated column. It may return only a prefix of the value, as long as the
+/// prefix reaches the index's key limit.
 pub type LongValueSource<'s> = dyn FnMut(LongValueId) -> Option<Vec<u8>> + 's;
 
 /// Returns the primary key of a record.
 ///
-/// Fails with [`KeyError::NullNotAllowed`] if the key contains a null that the index does not allow.
+/// Fails with [`KeyError::NullNotAllowed`] if the index does not allow a null that the key contains.
 pub fn primary_key(
     table: &TableSchema,
     index: &Index,
@@ -28,10 +28,10 @@ pub fn primary_key(
     if keys.is_empty() { Err(KeyError::NullNotAllowed) } else { Ok(keys.swap_remove(0)) }
 }
 
-/// Appends the key for an index on one column if the column has a single value. This is the most common case.
+/// Appends the key for a single-column index, if the column has a single value. This is the most common case.
 ///
-/// Returns whether the key was truncated. Returns `None`, and appends nothing, if the index or the value has another
-/// form.
+/// Returns whether the key was truncated. Returns `None`, and appends nothing, if the index or the value does not
+/// match this case.
 fn append_key_of_single_value(
     table: &TableSchema,
     index: &Index,
@@ -47,7 +47,7 @@ fn append_key_of_single_value(
     key::append(&[part], index.key_limits(), index.flags, key).map(Some)
 }
 
-/// List of keys in one buffer, which can be reused.
+/// A list of keys stored in one reusable buffer.
 #[derive(Debug, Default)]
 pub struct KeyList {
     bytes: Vec<u8>,
@@ -71,7 +71,7 @@ impl KeyList {
         self.ends.is_empty()
     }
 
-    /// Returns the keys in a range of indexes, in the order in which they were added.
+    /// Returns the keys whose positions are in `range`, in the order in which they were added.
     pub fn keys(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
         range.filter_map(|number| {
             let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
@@ -85,7 +85,7 @@ impl KeyList {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds the index keys of a record, as [`index_keys`] returns them. After an error, the caller must clear the
+    /// Adds the index keys of a record, as returned by [`index_keys`]. After an error, the caller must clear the
     /// list.
     pub fn push_index_keys(
         &mut self,
@@ -104,11 +104,11 @@ impl KeyList {
     }
 }
 
-/// Keys of a record in one index. Most records have exactly one.
+/// Keys of one record in one index. Most records have exactly one.
 pub type Keys = SmallVec<[Key; 1]>;
 
-/// Returns all keys of a record in an index, sorted and without duplicates. The list is empty if the rules of the
-/// index omit the record.
+/// Returns all keys of a record in an index, sorted and without duplicates. The list is empty if the index's rules
+/// exclude the record.
 pub fn index_keys(
     table: &TableSchema,
     index: &Index,
@@ -161,14 +161,14 @@ pub fn index_keys(
 struct SegmentValues<'t> {
     column: &'t Column,
     descending: bool,
-    /// Values of the segment; empty if the column is null.
+    /// Values for the segment; empty if the column is null.
     values: Vec<Cow<'t, [u8]>>,
 }
 
-/// Maximum number of entries of one record in an index. A larger cross product is truncated.
+/// Maximum number of index entries for one record. A larger cross product is truncated.
 const MAX_ENTRIES: usize = 1 << 16;
 
-/// Returns, for each entry, the index of the value that each segment contributes.
+/// Returns, for each index entry, which value each segment contributes.
 ///
 /// By default, only the first multi-valued column is expanded. A cross product expands all multi-valued columns. A
 /// nested table combines the n-th values of all multi-valued columns.

@@ -1,17 +1,17 @@
-//! Encoding and decoding of the types from which on-disk structures are built.
+//! Encoding and decoding of the types that make up on-disk structures.
 //!
-//! Invariants: all values are little-endian and unaligned. Decoding never reads beyond the input. Memory for a
-//! payload is allocated only after its length was checked against the input. The caller decides what may follow a
+//! Invariants: all values are little-endian and unaligned. Decoding never reads past the input. Memory for a payload
+//! is allocated only after its length has been checked against the input. The caller decides what may follow a
 //! structure.
 
 use crate::{
     DatabaseIdInLog, DbTime, Generation, LogPosition, LogTime, PageNumber, PageSize, Signature, TreeId,
 };
 
-/// Reason for which bytes cannot be decoded.
+/// Reason why bytes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LayoutError {
-    /// The slice ends inside the structure.
+    /// The input ends inside the structure.
     Truncated { needed: usize, available: usize },
     /// A field has a value that its type does not define.
     Invalid(&'static str),
@@ -61,8 +61,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A value with a part of fixed length. A structure may also have payloads, whose lengths are stored in the fixed
-/// part.
+/// A value with a fixed-length part. A structure may also have payloads, whose lengths are stored in the fixed part.
 pub(crate) trait Layout: Sized {
     /// Length of the fixed part in bytes.
     const FIXED: usize;
@@ -78,12 +77,12 @@ pub(crate) trait Layout: Sized {
     }
 }
 
-/// An integer that holds the length of a payload.
+/// An integer type that can store the length of a payload.
 pub(crate) trait LengthField: Layout {
     /// Appends a payload length.
     ///
     /// # Panics
-    /// If the payload is longer than the field can express. Payloads of records and paths are never that long.
+    /// If the length does not fit the field. Record payloads and paths are never that long.
     fn put_len(len: usize, out: &mut Vec<u8>);
     fn take_len(input: &mut Input<'_>) -> Result<usize, LayoutError>;
 }
@@ -118,7 +117,7 @@ macro_rules! length_fields {
 }
 length_fields!(u16, u32);
 
-/// Implements [`Layout`] for newtypes, which are stored as their only field.
+/// Implements [`Layout`] for newtypes, which are stored as their inner value.
 macro_rules! newtypes {
     ($($name:ident($int:ty)),*) => {$(
         impl Layout for $name {
@@ -218,7 +217,7 @@ impl Layout for Signature {
     }
 }
 
-/// Allows large parts to be boxed, which keeps enums small.
+/// Allows large parts to be boxed, to keep enums small.
 impl<T: Layout> Layout for Box<T> {
     const FIXED: usize = T::FIXED;
 

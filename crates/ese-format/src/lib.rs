@@ -2,8 +2,8 @@
 //! (`.edb`, `.dit`), transaction logs, checkpoint files and flush maps. Windows, Active Directory and Exchange store
 //! data in these files.
 //!
-//! The crate converts between bytes and types. It does no I/O. It therefore works on files, on images in memory, and
-//! on simulated disks.
+//! The crate converts between bytes and types and performs no I/O. It therefore works on files, on images in memory,
+//! and on simulated disks.
 //!
 //! # Example
 //!
@@ -36,7 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Overview of the modules
+//! # Module overview
 //!
 //! | in a file | module |
 //! | --- | --- |

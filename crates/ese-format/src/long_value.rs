@@ -26,20 +26,20 @@ use crate::compression::{self, CompressionError};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LongValueId(pub u64);
 
-/// Key of a node. A key with a wide id and an offset is the longest.
+/// Key of a node. The longest keys have a wide id and an offset.
 pub type LongValueKeyBytes = SmallVec<[u8; 12]>;
 
-/// Top bit of an id. It is set in 64-bit ids to distinguish them from 32-bit ids in keys.
+/// Top bit of an id. In keys, it distinguishes 64-bit ids from 32-bit ids.
 const WIDE: u64 = 1 << 63;
 
 impl LongValueId {
-    /// Returns true if the id takes eight bytes rather than four.
+    /// Returns true if the id is eight bytes long rather than four.
     pub const fn is_wide(self) -> bool {
         self.0 & WIDE != 0
     }
 
-    /// Decodes the form in which a record stores an id. Returns `None` unless `bytes` has length four, or length
-    /// eight with the top bit set.
+    /// Decodes an id from the form stored in records. Returns `None` unless `bytes` is four bytes long, or eight
+    /// bytes long with the top bit set.
     pub fn from_record(bytes: &[u8]) -> Option<LongValueId> {
         if let Ok(narrow) = bytes.try_into() {
             return Some(LongValueId(u32::from_le_bytes(narrow).into()));
@@ -48,13 +48,13 @@ impl LongValueId {
         id.is_wide().then_some(id)
     }
 
-    /// Encodes the id in the form in which a record stores it.
+    /// Encodes the id in the form stored in records.
     pub fn to_record(self) -> SmallVec<[u8; 8]> {
         let bytes = self.0.to_le_bytes();
         SmallVec::from_slice(if self.is_wide() { &bytes } else { &bytes[..4] })
     }
 
-    /// Returns the key of the root node of the value.
+    /// Returns the key of the value's root node.
     pub fn root_key(self) -> LongValueKeyBytes {
         let bytes = self.0.to_be_bytes();
         SmallVec::from_slice(if self.is_wide() { &bytes } else { &bytes[4..] })
@@ -84,14 +84,14 @@ impl fmt::Debug for LongValueId {
 pub enum LongValueKey {
     /// Root node, which stores the reference count and the size.
     Root(LongValueId),
-    /// Chunk of the value that starts at this offset.
+    /// Chunk that starts at this offset in the value.
     Chunk(LongValueId, u32),
 }
 
 impl LongValueKey {
     /// Decodes a node key.
     pub fn decode(key: &[u8]) -> Option<LongValueKey> {
-        // The first bit distinguishes an eight-byte id from a four-byte id that is followed by an offset.
+        // The first bit distinguishes an eight-byte id from a four-byte id followed by an offset.
         let wide = key.first()? & 0x80 != 0 && key.len() >= 8;
         let (id, offset) = key.split_at_checked(if wide { 8 } else { 4 })?;
         let id = id.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));
@@ -113,7 +113,7 @@ impl LongValueKey {
 #[doc(alias = "LVROOT")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongValueRoot {
-    /// Number of records that refer to the value. A value whose count is 0 is waiting for its deletion.
+    /// Number of records that refer to the value. A value with no references is waiting to be deleted.
     pub references: u32,
     /// Length of the uncompressed value in bytes.
     pub size: u32,
@@ -127,7 +127,7 @@ impl LongValueRoot {
         LongValueRoot { references: 1, size, flags: 0 }
     }
 
-    /// Decodes the data of a root node, which has eight or nine bytes.
+    /// Decodes the data of a root node, which is eight or nine bytes long.
     pub fn decode(data: &[u8]) -> Option<LongValueRoot> {
         let (references, rest) = data.split_first_chunk()?;
         let (size, flags) = rest.split_first_chunk()?;
@@ -159,14 +159,14 @@ impl LongValueRoot {
         self.flags & 1 != 0
     }
 
-    /// Returns the length of the uncompressed chunk at `offset`, or 0 beyond the end of the value.
+    /// Returns the uncompressed length of the chunk at `offset`, or 0 beyond the end of the value.
     pub fn chunk_len(self, offset: u32, chunk_size: usize) -> usize {
         chunk_size.min(self.size.saturating_sub(offset) as usize)
     }
 }
 
-/// Returns the default chunk size in bytes: one chunk per small page, four per large page. It applies unless the
-/// table's `LVChunkMax` is set.
+/// Returns the default chunk size in bytes, which yields one chunk per small page and four per large page. It applies
+/// unless the table's `LVChunkMax` is set.
 #[doc(alias = "LVChunkMost")]
 pub const fn chunk_size(size: PageSize) -> usize {
     match size.get() {
@@ -176,10 +176,10 @@ pub const fn chunk_size(size: PageSize) -> usize {
     }
 }
 
-/// Returns the uncompressed bytes of a stored chunk, which must be `expected` bytes.
+/// Returns the uncompressed bytes of a stored chunk, whose length must be `expected`.
 ///
 /// # Errors
-/// If the chunk cannot be decompressed or yields another length.
+/// If the chunk cannot be decompressed or has a different length.
 pub fn decode_chunk(stored: &[u8], expected: usize) -> Result<std::borrow::Cow<'_, [u8]>, CompressionError> {
     if stored.len() == expected {
         return Ok(stored.into());
@@ -192,8 +192,8 @@ pub fn decode_chunk(stored: &[u8], expected: usize) -> Result<std::borrow::Cow<'
     }
 }
 
-/// Returns the bytes to store for a chunk. A chunk that common readers would mistake for compressed data is
-/// compressed.
+/// Returns the bytes to store for a chunk. Compresses a chunk only if common readers would otherwise mistake it for
+/// compressed data.
 ///
 /// libesedb decompresses every chunk that starts with 0x18. dissect.esedb tries to decompress every chunk from the
 /// third on, and fails or returns wrong data if the first byte is in 0x08..=0x1F or 0x28..=0x37. If compression does

@@ -1,6 +1,6 @@
-//! Paths of databases in the form in which log records and the attachment list store them.
+//! Database paths in the form used by log records and the attachment list.
 
-/// Encodes a path in the form of log records: UTF-16 with a final NUL.
+/// Encodes a path in the form used by log records: UTF-16 with a final NUL.
 pub fn encode_path(path: &str) -> Vec<u8> {
     path.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
 }

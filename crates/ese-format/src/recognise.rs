@@ -11,7 +11,7 @@ use crate::log::header::FILE_TYPE_LOG;
 pub const FILE_TYPE_AT: usize = 667;
 /// Possible offsets of the second copy of a database header.
 const SHADOWS: [usize; 5] = [2048, 4096, 8192, 16384, 32768];
-/// Number of bytes at the start of a file that recognition uses: two header pages of 32 KiB.
+/// Number of bytes needed from the start of a file: two 32 KiB header pages.
 pub const START_LEN: usize = 2 * 32768;
 
 /// Kind of an ESE file.
@@ -30,8 +30,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Recognises a file by its first bytes. At most [`START_LEN`] bytes are used. A database or checkpoint whose
-    /// first header copy is damaged is recognised by its second copy.
+    /// Recognises a file by its first bytes, using at most [`START_LEN`] of them. If the first header copy of a
+    /// database or checkpoint is damaged, the second copy is used.
     pub fn of(start: &[u8]) -> Format {
         if word(start, 4) == Some(DATABASE_MAGIC) {
             return Format::Database;
@@ -49,7 +49,7 @@ impl Format {
         }
     }
 
-    /// Returns the name of the format in machine-readable output.
+    /// Returns the name of the format, as used in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Database => "database",
@@ -73,8 +73,8 @@ impl fmt::Display for Format {
     }
 }
 
-/// Returns the major and minor version of a log whose format may be older than the file type. The header of such a
-/// log has sectors of 512 bytes or more and a small major version. Current logs also meet these conditions.
+/// Returns the major and minor version of a log, if its format could predate the file type field. The header of such
+/// a log has a sector size of at least 512 bytes and a small major version. Current logs also meet these conditions.
 pub fn old_log_version(start: &[u8]) -> Option<(u32, u32)> {
     let (sector, header) = (half(start, 8)?, half(start, 10)?);
     let version = (word(start, 32)?, word(start, 36)?);

@@ -18,7 +18,7 @@
 use crate::PageNumber;
 use crate::page::SPLIT_RESERVE_LEN;
 
-/// Error for bytes that are not a valid space header, extent, or split reserve.
+/// Error returned for bytes that are not a valid space header, extent, or split reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {what} of {len} bytes")]
 pub struct SpaceError {
@@ -32,21 +32,21 @@ pub struct SpaceError {
 #[doc(alias = "SPACE_HEADER")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpaceHeader {
-    /// Number of pages in the first extent, or in the last allocation if [`SpaceHeader::counts_last_allocation`] is
-    /// set.
+    /// Number of pages in the first extent or, if [`SpaceHeader::counts_last_allocation`] is set, in the last
+    /// allocation.
     #[doc(alias = "cpgPrimary")]
     pub primary_pages: u32,
-    /// Root of the parent tree, from which the pages were allocated. Absent for the database root.
+    /// Root page of the parent tree, from which the pages were allocated. Absent for the database root.
     #[doc(alias = "pgnoParentFDP")]
     pub parent: Option<PageNumber>,
     /// Whether the tree has space trees. ESE: multiple extents, as opposed to a single extent.
     pub multiple: bool,
-    /// Whether the tree is ordered by key and data together, which allows duplicate keys.
+    /// Whether the tree is ordered by the combination of key and data, which allows duplicate keys.
     pub non_unique: bool,
     /// Whether `primary_pages` is the size of the last allocation ("v2").
     pub counts_last_allocation: bool,
-    /// Root of the tree of owned extents if `multiple` is set. Otherwise a bitmap in which bit k is set if page root
-    /// + 1 + k is free.
+    /// Root of the owned-extents tree if `multiple` is set. Otherwise, a bitmap in which bit k is set if the page
+    /// with number root + 1 + k is free.
     pub owned_root_or_bitmap: u32,
 }
 
@@ -58,7 +58,7 @@ impl SpaceHeader {
     const NON_UNIQUE: u32 = 2;
     const V2: u32 = 4;
 
-    /// Creates the header of a new tree in a single extent of `pages` pages. All pages except the root are free.
+    /// Creates the header of a new tree in a single extent of `pages` pages, all free except the root.
     pub const fn single(pages: u32, parent: Option<PageNumber>, non_unique: bool) -> SpaceHeader {
         let free = pages.saturating_sub(1);
         let bitmap = if free >= 32 { u32::MAX } else { (1 << free) - 1 };
@@ -89,25 +89,25 @@ impl SpaceHeader {
         }
     }
 
-    /// Returns the root of the tree of owned extents. ESE: OE.
+    /// Returns the root of the owned-extents tree. ESE: OE.
     #[doc(alias = "pgnoOE")]
     pub fn owned_root(&self) -> Option<PageNumber> {
         PageNumber::new(self.owned_root_or_bitmap).filter(|_| self.multiple)
     }
 
-    /// Returns the root of the tree of available extents, which is the page after [`SpaceHeader::owned_root`]. ESE:
-    /// AE.
+    /// Returns the root of the available-extents tree, which is the page after [`SpaceHeader::owned_root`]. ESE: AE.
     #[doc(alias = "pgnoAE")]
     pub fn available_root(&self) -> Option<PageNumber> {
         self.owned_root().map(|root| root.plus(1))
     }
 
-    /// Returns the bitmap of free pages of a tree in a single extent. Bit k is set if page root + 1 + k is free.
+    /// Returns the free-page bitmap of a tree in a single extent. Bit k is set if the page with number root + 1 + k
+    /// is free.
     pub fn available_bitmap(&self) -> Option<u32> {
         if self.multiple { None } else { Some(self.owned_root_or_bitmap) }
     }
 
-    /// Decodes the external header of a root.
+    /// Decodes the space header from a root page's external header.
     pub fn decode(external_header: &[u8]) -> Result<SpaceHeader, SpaceError> {
         let fault = SpaceError { what: "space header", len: external_header.len() };
         let bytes = match external_header {
@@ -145,7 +145,7 @@ impl SpaceHeader {
         words([self.primary_pages, PageNumber::to_raw(self.parent), flags, self.owned_root_or_bitmap])
     }
 
-    /// Replaces the space header in the external header of a root, and preserves everything else in it.
+    /// Replaces the space header in a root page's external header, preserving everything else there.
     pub fn update(&self, external_header: &mut Vec<u8>) {
         let at = usize::from(!external_header.is_empty() && external_header.len() != SpaceHeader::LEN);
         match external_header.get_mut(at..at + SpaceHeader::LEN) {
@@ -155,7 +155,7 @@ impl SpaceHeader {
     }
 }
 
-/// Returns the auto-increment value in the external header of a root, if it is present.
+/// Returns the auto-increment value from a root page's external header, if present.
 pub fn auto_increment(external_header: &[u8]) -> Option<u64> {
     let (present, fields) = external_header.split_first()?;
     if external_header.len() == SpaceHeader::LEN || present & 2 == 0 {
@@ -170,13 +170,12 @@ pub fn auto_increment(external_header: &[u8]) -> Option<u64> {
 pub struct Extent {
     /// Last page of the extent.
     pub last: PageNumber,
-    /// Number of pages. The value 0 occurs only in the pool for continuous allocation, which only the newest files
-    /// have.
+    /// Number of pages. 0 occurs only in the pool for continuous allocation, which only the newest files have.
     pub count: u32,
 }
 
 impl Extent {
-    /// Creates the extent of `count` pages that starts with page `first`.
+    /// Creates an extent of `count` pages that starts at page `first`.
     pub const fn starting_at(first: PageNumber, count: u32) -> Extent {
         Extent { last: first.plus(count.saturating_sub(1)), count }
     }
@@ -191,18 +190,18 @@ impl Extent {
         self.count > 0 && (self.first()..=self.last).contains(&page)
     }
 
-    /// Returns the key of the node in a space tree.
+    /// Returns the key for this extent's node in a space tree.
     pub const fn key(&self) -> [u8; 4] {
         self.last.get().to_be_bytes()
     }
 
-    /// Returns the data of the node in a space tree.
+    /// Returns the data for this extent's node in a space tree.
     pub const fn data(&self) -> [u8; 4] {
         self.count.to_le_bytes()
     }
 
-    /// Decodes a node of a space tree. Returns the extent and its pool: 0 general, 1 for continuous allocation, 2
-    /// reserved pages that must not be used. ESE: `SpacePool`.
+    /// Decodes a space-tree node. Returns the extent and its pool: 0 for general use, 1 for continuous allocation, 2
+    /// for reserved pages that must not be used. ESE: `SpacePool`.
     pub fn decode(key: &[u8], data: &[u8]) -> Result<(Extent, u8), SpaceError> {
         let fault = SpaceError { what: "extent", len: key.len() + data.len() };
         let (pool, last) = match *key {
@@ -219,7 +218,7 @@ impl Extent {
     }
 }
 
-/// Reserved extents of a space tree, which allow it to split without allocating pages. ESE: `SPLIT_BUFFER`.
+/// Extents reserved for a space tree, which allow it to split without allocating pages. ESE: `SPLIT_BUFFER`.
 #[doc(alias = "SPLIT_BUFFER")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SplitReserve {
@@ -231,7 +230,8 @@ impl SplitReserve {
     /// Length on disk in bytes.
     pub const LEN: usize = SPLIT_RESERVE_LEN;
 
-    /// Decodes the external header of a space-tree root. An empty header is an empty reserve.
+    /// Decodes the split reserve from the external header of a space-tree root. An empty header means an empty
+    /// reserve.
     pub fn decode(external_header: &[u8]) -> Result<SplitReserve, SpaceError> {
         if external_header.is_empty() {
             return Ok(SplitReserve::default());
@@ -248,7 +248,7 @@ impl SplitReserve {
         Ok(SplitReserve { extents: [extent(0)?, extent(8)?] })
     }
 
-    /// Encodes the reserve. In the external header, the prefix of the page follows it.
+    /// Encodes the reserve. In the external header, it is followed by the page's prefix.
     pub fn encode(&self) -> [u8; SplitReserve::LEN] {
         let [first, second] = self.extents.map(|extent| match extent {
             Some(Extent { last, count }) => (last.get(), count),
@@ -278,12 +278,12 @@ mod tests {
 
     #[test]
     fn space_headers_of_real_pages() {
-        // basic.edb page 31: 4 pages, parent 1, pages 32 to 34 are free.
+        // basic.edb page 31: 4 pages, parent 1, pages 32 to 34 free.
         let single = [4, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0];
         let header = SpaceHeader::decode(&single).unwrap();
         assert_eq!(header, SpaceHeader::single(4, PageNumber::new(1), false));
         assert_eq!((header.available_bitmap(), header.owned_root()), (Some(7), None));
-        // basic.edb page 4, and page 7, which stores the count of the last allocation.
+        // basic.edb page 4, and page 7, which stores the size of the last allocation.
         let multiple = [0x14, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0];
         let header = SpaceHeader::decode(&multiple).unwrap();
         assert_eq!((header.owned_root(), header.available_root()), (PageNumber::new(5), PageNumber::new(6)));

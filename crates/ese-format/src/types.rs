@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 /// Number of a page in its database. Page 1 follows the two header copies. ESE: `pgno`.
 ///
-/// Zero means "no page" on disk and is represented as `None`.
+/// On disk, zero means "no page". It is represented as `None`.
 #[doc(alias = "pgno")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageNumber(NonZeroU32);
@@ -19,8 +19,8 @@ impl PageNumber {
         }
     }
 
-    /// Creates a page number from a constant that is known to be non-zero, such as the number of a system page. 0
-    /// becomes page 1.
+    /// Creates a page number from a constant that is known to be non-zero, such as the number of a system page. If
+    /// `number` is 0, returns page 1.
     pub const fn fixed(number: u32) -> PageNumber {
         match NonZeroU32::new(number) {
             Some(n) => PageNumber(n),
@@ -66,7 +66,7 @@ pub struct DbTime(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct TreeId(pub u32);
 
-/// Number that the log uses for a database while it is attached, starting at 1. ESE: `DBID`.
+/// Number, starting at 1, that identifies a database in the log while it is attached. ESE: `DBID`.
 #[doc(alias = "DBID")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct DatabaseIdInLog(pub u8);
@@ -110,7 +110,7 @@ impl PageSize {
         self.0 as usize
     }
 
-    /// Returns the size in bytes in the form that the header stores.
+    /// Returns the size in bytes, in the form stored in the header.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -126,7 +126,7 @@ impl PageSize {
         if self.is_large() { 80 } else { 40 }
     }
 
-    /// Returns the file offset of a page, which accounts for the two header copies at the start of the file.
+    /// Returns the file offset of a page, taking into account the two header copies at the start of the file.
     pub const fn offset_of(self, page: PageNumber) -> u64 {
         (page.get() as u64 + 1) * self.0 as u64
     }
@@ -205,10 +205,10 @@ impl LogTime {
     /// Value that means "no time".
     pub const NONE: LogTime = LogTime([0; 8]);
 
-    /// Converts milliseconds since 1970 in UTC. Times outside 1900..=2155 become [`LogTime::NONE`].
+    /// Converts milliseconds since 1970 UTC. Times outside 1900..=2155 become [`LogTime::NONE`].
     pub fn from_unix_ms(ms: i64) -> LogTime {
         let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
-        // This is the civil-from-days algorithm, with eras of 400 years that start on 1 March.
+        // Civil-from-days algorithm, with 400-year eras that start on 1 March.
         let z = days + 719_468;
         let era = z.div_euclid(146_097);
         let doe = z.rem_euclid(146_097);
@@ -232,14 +232,14 @@ impl LogTime {
         ])
     }
 
-    /// Returns the time in milliseconds since 1970 in UTC. Returns `None` if there is no time. A local time is
+    /// Returns the time in milliseconds since 1970 UTC, or `None` if this value means "no time". A local time is
     /// interpreted as UTC.
     pub fn unix_ms(self) -> Option<i64> {
         let [second, minute, hour, day, month, year, ..] = self.0.map(i64::from);
         if self.0 == [0; 8] || !(1..=12).contains(&month) {
             return None;
         }
-        // This is the days-from-civil algorithm, the inverse of the calculation in `from_unix_ms`.
+        // Days-from-civil algorithm, the inverse of the calculation in `from_unix_ms`.
         let year = 1900 + year - i64::from(month <= 2);
         let era = year.div_euclid(400);
         let yoe = year.rem_euclid(400);
@@ -284,7 +284,7 @@ pub struct Signature {
     pub random: u32,
     /// Time at which the signature was created.
     pub created: LogTime,
-    /// NetBIOS name of the computer; zero in files of the last twenty years.
+    /// NetBIOS name of the computer; zero in files from the last 20 years.
     pub computer: [u8; 16],
 }
 
@@ -322,7 +322,7 @@ impl Signature {
         self.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Parses the text that [`to_hex`](Signature::to_hex) returns. Returns `None` for any other text.
+    /// Parses the text returned by [`to_hex`](Signature::to_hex). Returns `None` for any other text.
     pub fn from_hex(text: &str) -> Option<Signature> {
         if text.len() != 2 * Signature::LEN || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;

@@ -1,11 +1,11 @@
-//! Simulates years of the life of arrays: drives fail, defects occur, and scrubs and rebuilds repair them, until the
-//! array itself reports that data is lost, or the mission ends. The Markov chain and the Monte Carlo simulation of
+//! Simulates arrays over several years: drives fail, defects occur, and scrubs and rebuilds repair them, until the
+//! array itself reports data loss or the mission ends. The Markov chain and the Monte Carlo simulation of
 //! `jetcell-raid-models` use the same rates. They must predict the same fraction of losses, and the same number of
 //! transitions between states of the array.
 //!
-//! Only events are executed; the time between them is only a number. The rates are far above those of real drives, so
-//! losses are frequent. `JETCELL_ARRAY_LIVES` sets the number of lives in each world, and `JETCELL_ARRAY_SEED` sets
-//! the first seed.
+//! Only the events are executed; the time between them is just added up. The rates are far higher than those of real
+//! drives, so losses are frequent. `JETCELL_ARRAY_LIVES` sets the number of lives in each world, and
+//! `JETCELL_ARRAY_SEED` sets the first seed.
 
 use jetcell_raid_models::simulation::law::Weibull;
 use jetcell_raid_models::simulation::{AfterLoss, Effort, Experiment, Laws};
@@ -28,14 +28,14 @@ const DEVIATE: f64 = 3.29;
 /// Schedule of scrubs.
 #[derive(Clone, Copy)]
 enum Scrubs {
-    /// Random zones at random times. Each zone is scrubbed once per this number of hours on average, which is the
-    /// constant rate of the Markov chain.
+    /// Random zones at random times. The value is the mean number of hours between scrubs of a zone, which
+    /// corresponds to the constant rate of the Markov chain.
     Random(f64),
-    /// Zones in ascending order. A pass over all zones takes this number of hours.
+    /// Zones in ascending order. The value is the number of hours that a pass over all zones takes.
     Periodic(f64),
 }
 
-/// Parameters and initial state that all lives of an array share.
+/// Parameters and initial state shared by all lives of an array.
 struct World {
     set: Set,
     laws: Laws,
@@ -46,7 +46,7 @@ struct World {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Loss {
-    /// The array stopped, and cannot be assembled without the failed drives.
+    /// The array stopped, and cannot be assembled without its failed drives.
     Stopped,
     /// A row cannot be recovered.
     Rows,
@@ -56,7 +56,7 @@ enum Loss {
 #[derive(Default)]
 struct Report {
     loss: Option<Loss>,
-    /// Number of changes to one more missing member, indexed by the number of missing members before.
+    /// Number of times that one more member went missing, indexed by the number of members that were already missing.
     degraded: [u32; 3],
     rebuilds: u32,
     repaired: u64,
@@ -84,13 +84,13 @@ impl World {
         world
     }
 
-    /// Returns the number of zones, which is the number of drives. Each defect can therefore have its own zone, and
-    /// no row has two defects. On real drives, two defects in one row are similarly rare.
+    /// Returns the number of zones, which equals the number of drives. Each defect can therefore have its own zone,
+    /// so no row has two defects. On real drives, two defects in one row are similarly rare.
     fn zones(&self) -> u64 {
         self.set.drives().into()
     }
 
-    /// Returns the rows with data, one in each zone. Row 1 is written in addition, to make the array detect failures.
+    /// Returns the rows with data, one in each zone. Row 1 is written as well, so that the array detects failures.
     fn rows(&self) -> impl Iterator<Item = u64> + use<> {
         (0..self.zones()).map(|zone| zone * ZONE_ROWS)
     }
@@ -237,8 +237,8 @@ impl Life<'_> {
         self.read_without_redundancy();
     }
 
-    /// Reads all rows if no redundancy is left. A defect anywhere is then a loss, and these reads find it. With
-    /// redundancy, the reads would repair defects, so nothing is read.
+    /// Reads all rows if no redundancy is left. Any defect is then a loss, and these reads find it. With redundancy,
+    /// the reads would repair defects, so nothing is read.
     fn read_without_redundancy(&mut self) {
         if self.failed() < self.world.set.parities as usize {
             return;
@@ -319,7 +319,7 @@ impl Life<'_> {
     }
 }
 
-/// Returns the mean of the counts of all lives, and its standard error.
+/// Returns the mean over all lives of their counts, and its standard error.
 fn mean(counts: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let lives = counts.clone().count() as f64;
     let mean = counts.clone().sum::<f64>() / lives;
@@ -335,8 +335,8 @@ fn agree(what: &str, found: (f64, f64), expected: f64, error: f64) {
     assert!(off.abs() < DEVIATE, "{what}: {:.4} is {off:.1} errors from {expected:.4}", found.0);
 }
 
-/// Returns the expected number of transitions from `failed` to `failed + 1` missing drives without a loss, according
-/// to the chain.
+/// Returns the number of transitions from `failed` to `failed + 1` missing drives without data loss that the chain
+/// predicts.
 fn degradations(diagram: &Diagram, times: &[f64], rates: &Rates, failed: usize) -> f64 {
     let begins = |state: usize, failed: usize| diagram.states[state].starts_with(&format!("({failed},"));
     let counts = |arrow: &&jetcell_raid_models::diagram::Arrow| {
@@ -386,8 +386,8 @@ fn with_constant_rates_arrays_lose_data_as_often_as_the_markov_chain_says() {
 
 #[test]
 fn with_wear_and_periodic_scrubs_arrays_lose_data_as_often_as_the_monte_carlo_simulation_says() {
-    // The time from a defect to its scrub is between zero and the interval. This distribution has the same mean and
-    // variance.
+    // The time between a defect and the scrub that finds it is between zero and the interval. This distribution has
+    // the same mean and variance.
     const INTERVAL: f64 = 1_500.0;
     let law = |offset: f64, scale: f64, shape| {
         Weibull::new(Hours::new(offset).unwrap(), Hours::new(scale).unwrap(), shape).unwrap()

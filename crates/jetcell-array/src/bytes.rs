@@ -7,7 +7,7 @@ use jetcell_vfs::IoBuffer;
 use crate::error::Result;
 use crate::geometry::BLOCK;
 
-/// A store of blocks that can be read and written, which also gives access to ranges of bytes. All ranges must be
+/// A store of blocks that can be read and written, and that also gives access to ranges of bytes. All ranges must be
 /// within the store.
 pub trait BlockStore {
     /// Returns the number of blocks.
@@ -19,7 +19,7 @@ pub trait BlockStore {
     /// Writes consecutive blocks. They are durable after [`BlockStore::flush`].
     fn write_blocks(&mut self, first: u64, data: &[u8]) -> Result<()>;
 
-    /// Writes all of a buffer. The implementation may replace the buffer by another one of the same length and
+    /// Writes all of a buffer. The implementation may replace the buffer with another one of the same length and
     /// capacity, with arbitrary content.
     fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
         self.write_blocks(first, buffer)
@@ -28,8 +28,9 @@ pub trait BlockStore {
     /// Makes all previous writes durable.
     fn flush(&mut self) -> Result<()>;
 
-    /// Returns which blocks have content, as runs from the beginning of the range. Each run has a number of blocks,
-    /// and a flag that tells whether they have content. Blocks without content read as zeros.
+    /// Returns which blocks have content, as consecutive runs that start at the beginning of the range. Each run
+    /// consists of a number of blocks and a flag that tells whether they have content. Blocks without content read as
+    /// zeros.
     fn allocation(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>>;
 
     /// Writes zeros to blocks, or deallocates the blocks if they then read as zeros.
@@ -51,7 +52,7 @@ pub trait BlockStore {
     /// Reads ranges of bytes in one batch.
     fn read_bytes(&mut self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
         let (mut blocks, mut whole) = (vec![], vec![]);
-        // Partial blocks: the block, the range within it, and the target of the copy.
+        // Partial blocks: the block, the range within it, and the copy's destination.
         let mut partial: Vec<(u64, Range<usize>, &mut [u8])> = vec![];
         for (offset, buffer) in ranges {
             let (mut at, mut rest) = (*offset, &mut **buffer);
@@ -78,7 +79,7 @@ pub trait BlockStore {
         Ok(())
     }
 
-    /// Writes a range of bytes. The rest of the first and last block is preserved.
+    /// Writes a range of bytes. The other bytes of the first and last blocks are preserved.
     fn write_bytes(&mut self, offset: u64, data: &[u8]) -> Result<()> {
         let (start, end) = (offset / BLOCK as u64, (offset + data.len() as u64).div_ceil(BLOCK as u64));
         let within = (offset % BLOCK as u64) as usize;
@@ -127,7 +128,7 @@ pub(crate) fn copy_of(bytes: &[u8]) -> IoBuffer {
     copy
 }
 
-/// Number of zero blocks that are written at once.
+/// Number of blocks that are zeroed at once.
 const ZERO_BATCH: usize = 256;
 
 #[cfg(test)]
@@ -160,7 +161,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
 
-        /// Compares ranges of bytes on an array with a buffer in memory. Blocks without content must be zeros.
+        /// Compares byte ranges on an array with a buffer in memory. Blocks without content must be zeros.
         #[test]
         fn ranges_of_bytes_are_written_zeroed_and_read(steps in steps(), lost in 0usize..3) {
             let mut tested = TestArray::new(Level::Raid6, 5, 1);

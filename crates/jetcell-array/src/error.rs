@@ -50,14 +50,14 @@ pub enum ArrayError {
     /// The volume has no free blocks for the write.
     #[error("the volume is full; delete snapshots or LUNs, trim, or add members")]
     Full,
-    /// The volume of LUNs cannot be used.
+    /// The LUN volume cannot be used.
     #[error("{0}")]
     Luns(String),
-    /// The write log of the LUNs cannot be used.
+    /// The write log of the LUN volume cannot be used.
     #[error(transparent)]
     WriteLog(#[from] WriteLogError),
     /// More members failed than the level tolerates. Acknowledged data is unchanged. The array must be assembled
-    /// again.
+    /// again after its members are back.
     #[error(
         "the array stopped because more members failed than {level} bears: {}; bring them back, or restore the data",
         names(failed)
@@ -83,9 +83,9 @@ pub enum Refusal {
         first.display()
     )]
     CopyOfMember {
-        /// One of the two files.
+        /// The member that is a copy.
         path: PathBuf,
-        /// The other file.
+        /// The member that was found first.
         first: PathBuf,
     },
     /// Members differ in size.
@@ -184,8 +184,8 @@ pub enum Refusal {
     },
 }
 
-/// Reason why the write log of a volume of LUNs cannot be used after a crash. Only the log has the writes that were
-/// flushed since the last consistency point.
+/// Reason why the write log of a LUN volume cannot be used after a crash. Writes that were flushed since the last
+/// consistency point exist only in the log.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WriteLogError {
     /// The file does not exist.
@@ -221,7 +221,7 @@ pub enum WriteLogError {
         /// Offset of the record in bytes.
         offset: u64,
     },
-    /// The records follow a consistency point that the array does not have.
+    /// The records follow a consistency point that is missing from the array.
     #[error(
         "{}: the write log follows state {newer} of the LUNs, and the catalogue has {point}: a newer catalogue is damaged; bring its members back, or lose the newer state with --forget-log",
         path.display()

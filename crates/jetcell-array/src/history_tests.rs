@@ -1,5 +1,5 @@
-//! Runs many random histories of an array: losses, damage, lost and misdirected writes and power cuts, in any
-//! combination that the level must tolerate. Every read must return the content that was written last.
+//! Runs many random array histories: losses, damage, lost and misdirected writes, and power cuts, in any combination
+//! that the level must tolerate. Every read must return the most recently written content.
 //!
 //! `JETCELL_ARRAY_HISTORIES` sets the number of histories, and `JETCELL_ARRAY_SEED` sets the first seed.
 
@@ -14,7 +14,7 @@ use crate::{ArrayState, Level, Result};
 /// An array whose damage never exceeds what its level tolerates.
 struct History {
     tested: TestArray,
-    /// Slots whose members lost data or dropped writes since the last complete check.
+    /// Slots whose members have lost data or dropped writes since the last complete check.
     bad_slots: BTreeSet<usize>,
 }
 
@@ -73,7 +73,7 @@ impl History {
     }
 
     fn write_with_cut(&mut self) {
-        // The following flush is atomic only if it fits in the journal, so earlier writes are flushed first.
+        // The flush that follows is atomic only if it fits in the journal, so earlier writes are flushed first.
         self.tested.flush().unwrap();
         let batch = self.tested.random_batch();
         let operations = self.tested.rng.random_range(0..50);
@@ -125,7 +125,7 @@ impl History {
         }
     }
 
-    /// Writes a batch, and then moves a block of this member to another location, as a misdirected write would.
+    /// Writes a batch, and then moves a block on this member to another location, as a misdirected write would.
     fn misdirect(&mut self, path: &std::path::Path) {
         let row = self.tested.rng.random_range(0..24);
         let offset = TestArray::offset(row) as usize;
@@ -173,7 +173,7 @@ impl History {
         }
     }
 
-    /// Adds one data column if the level permits it.
+    /// Adds a data column if the level permits it.
     fn grow(&mut self) {
         let level = self.tested.level;
         let added = if let Level::Raid10 { copies } = level { copies } else { 1 };
@@ -245,8 +245,9 @@ fn no_history_within_the_bounds_of_the_level_reads_wrong_data_or_fails() {
     assert!(count < 1000 || new_rows > 20 * count && cleared > count, "{done:?}");
 }
 
-/// Regression test: a power cut left parity of two commits in place while one member was lost and another had lost
-/// its part of the journal. The content of the lost member could only be recovered from the parity in the journal.
+/// Regression test: after a power cut, parity of two commits was in place, one member was lost, and another member
+/// had lost its part of the journal. The content of the lost member could only be recovered from the parity in the
+/// journal.
 #[test]
 fn a_history_that_once_lost_a_block_reads_it() {
     run(103_022);
@@ -261,7 +262,7 @@ fn beyond_the_bounds_of_the_level_reads_fail_or_are_right() {
         }
         let (level, slots) = (history.tested.level, history.tested.array().layout().slots);
         history.tested.restart();
-        // One more member is damaged in the same rows than the level can recover.
+        // In the same rows, one more member is damaged than the level can recover.
         let count = level.tolerance(slots) + 1;
         let first =
             if matches!(level, Level::Raid10 { .. }) { 0 } else { history.tested.rng.random_range(0..slots) };

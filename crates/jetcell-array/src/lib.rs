@@ -14,7 +14,7 @@
 //! | `luns` | LUNs that are never written in place: thin, with snapshots and clones |
 //! | `volume` | named files on an array or a LUN, as a [`jetcell_vfs::Vfs`] |
 //!
-//! Members are files of a [`jetcell_vfs::Vfs`]. Tests can therefore cut the power at every write and inject faults.
+//! Members are files of a [`jetcell_vfs::Vfs`], so tests can cut the power at every write and inject faults.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Content of blocks that several owners share without copying it.
+//! Block content that several owners share without copying it.
 
 use std::ops::Deref;
 
@@ -8,7 +8,7 @@ use jetcell_vfs::IoBuffer;
 use crate::bytes::copy_of;
 use crate::geometry::BLOCK;
 
-/// Content of a block: a whole buffer, or a part of a buffer with several blocks. Clones share the buffer.
+/// Content of a block: either a whole buffer, or a part of a buffer with several blocks. Clones share the buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedBlock {
     buffer: Arc<IoBuffer>,
@@ -16,8 +16,8 @@ pub(crate) struct SharedBlock {
 }
 
 impl SharedBlock {
-    /// Splits a buffer into blocks. Its length must be a multiple of the block size. Each block keeps the whole
-    /// buffer in memory.
+    /// Splits a buffer into blocks. The buffer's length must be a multiple of the block size. Each block keeps the
+    /// whole buffer in memory.
     pub fn all_of(buffer: IoBuffer) -> Vec<SharedBlock> {
         let buffer = Arc::new(buffer);
         let part = |at| SharedBlock { buffer: buffer.clone(), at };
@@ -54,7 +54,7 @@ impl Deref for SharedBlock {
 pub(crate) enum Written<'caller> {
     /// Bytes that remain with the caller.
     Bytes(&'caller [u8]),
-    /// Blocks that the caller gave away.
+    /// Blocks that the caller handed over.
     Blocks(Vec<SharedBlock>),
 }
 
@@ -83,7 +83,7 @@ impl Written<'_> {
         }
     }
 
-    /// Returns the blocks that the caller gave away.
+    /// Returns the blocks that the caller handed over.
     pub fn into_blocks(self) -> Vec<SharedBlock> {
         match self {
             Written::Bytes(_) => vec![],

@@ -1,4 +1,4 @@
-//! Runs histories of arrays and of LUNs alternately for a given time: see `scripts/soak-arrays.sh`.
+//! Alternates between array histories and LUN histories for a given time; see `scripts/soak-arrays.sh`.
 
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::history_tests::environment;
 use crate::{history_tests, luns};
 
-/// Number of array histories for each LUN history. Both take about the same time.
+/// Number of array histories per LUN history. This ratio gives both about the same time.
 const ARRAYS: u64 = 8;
 /// Number of LUN histories between two progress lines.
 const LINE: u64 = 200;
@@ -15,7 +15,7 @@ const LINE: u64 = 200;
 #[ignore = "runs for as long as it is told: scripts/soak-arrays.sh"]
 fn histories_for_a_chosen_time() {
     let until = Instant::now() + Duration::from_secs(environment("JETCELL_SOAK_SECONDS", 600));
-    // Without a given seed, each run uses different seeds, which are larger than those of the tests.
+    // Unless a seed is given, each run uses different seeds, which are larger than those of the tests.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let first = environment("JETCELL_SOAK_SEED", now.as_secs() << 20);
     let (mut done, mut failed) = (luns::Done::default(), vec![]);

@@ -1,4 +1,4 @@
-//! The chain of backups that a restore reads: one backup with databases, and the backups that continue it.
+//! A chain of backups to restore: one backup with databases, and the backups that continue it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Link {
     pub manifest: Manifest,
 }
 
-/// A chain of backups in which no log is missing.
+/// A chain of backups with no missing logs.
 #[derive(Clone, Debug)]
 pub struct Chain {
     pub(crate) base: Link,
@@ -82,7 +82,7 @@ impl Chain {
         std::iter::once(&self.base).chain(&self.later).map(|link| (&*link.directory, &link.manifest))
     }
 
-    /// Returns the log of each generation, from the newest backup that contains it.
+    /// Returns the log for each generation, taken from the newest backup that contains it.
     pub(crate) fn logs(&self) -> Result<BTreeMap<u32, ChainLog>> {
         let mut logs: BTreeMap<u32, ChainLog> = BTreeMap::new();
         for (directory, manifest) in self.backups() {
@@ -111,8 +111,8 @@ impl Chain {
                 }
                 if !log.stored.continues(&before.stored) {
                     return Err(match before.open {
-                        // The instance appended records to the log after this backup. Some of these records are in no
-                        // backup.
+                        // The instance appended records to the log after this backup, and some of these records are
+                        // not in any backup.
                         true => self.gap(before.stored.generation, &log.directory),
                         false => other_history(&log.directory, *generation),
                     });
@@ -144,8 +144,8 @@ fn other_history(directory: &Path, generation: u32) -> BackupError {
 
 /// Fails unless a log of a new backup continues the parent backup, or is also part of it.
 ///
-/// A restore may have started another history since the parent backup. `is_first` is true for the first log of the
-/// new backup.
+/// Since the parent backup, a restore may have started a different history. `is_first` is true for the first log of
+/// the new backup.
 pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool) -> Result<()> {
     let Some(last) = parent.logs.last() else { return Ok(()) };
     let generation = log.generation;
@@ -163,7 +163,7 @@ pub(crate) fn check_continues(parent: &Manifest, log: &StoredLog, is_first: bool
     };
     let continues = match parent.logs.iter().find(|stored| stored.generation == generation) {
         Some(stored) => same(stored),
-        // More records may have been appended to the last log of the parent.
+        // Records may have been appended to the parent's last log since then.
         None if generation == last.generation + 1 && !parent.generations.last_is_open => log.continues(last),
         None => true,
     };

@@ -16,7 +16,7 @@ use crate::options::BackupOptions;
 use crate::pace::Gauge;
 use crate::ranges::{RANGE_BYTES, RangeWriter};
 
-/// The copy of one database in a backup. Its header is written last.
+/// The copy of one database in a backup. The header is written last.
 pub struct CopiedDatabase {
     state: PartialDatabase,
     writer: RangeWriter,
@@ -28,8 +28,8 @@ pub struct CopiedDatabase {
 impl CopiedDatabase {
     /// Begins the copy of a database, or continues the interrupted copy that `earlier` describes.
     ///
-    /// `earlier` must describe the same database. The ranges that are kept are read back first. `source` is the page
-    /// size and the length of the original.
+    /// `earlier` must describe the same database. Ranges to be kept are first read back and verified. `source` is the
+    /// page size and length of the original.
     pub fn begin(
         destination: &Destination,
         source @ (size, _): (PageSize, u64),
@@ -46,8 +46,7 @@ impl CopiedDatabase {
             return Ok(CopiedDatabase { state, writer, page_bytes, continued_bytes });
         }
         let mut writer = RangeWriter::new(destination.create(&name)?);
-        // Zeros in place of the two copies of the header. The file is not a valid database until the header is
-        // written.
+        // Write zeros in place of both header copies. The file is not a valid database until the header is written.
         writer.push(&vec![0; 2 * page_bytes])?;
         let state = PartialDatabase {
             file: name,
@@ -78,12 +77,12 @@ impl CopiedDatabase {
         options: &BackupOptions,
         gauge: &Gauge,
     ) -> Result<()> {
-        // `listed` is the number of bad pages of the reader that are already in the list. The reader's list only
+        // `listed` is the number of the reader's bad pages that are already in our list. The reader's list only
         // grows.
         let (before, mut listed) = (self.state.pages, 0);
         let clock = destination.vfs.clock();
         let (mut saved, mut saved_at) = (self.writer.position(), clock.monotonic());
-        // The page counts and the number of listed bad pages at the end of the last complete range.
+        // The page counts and the number of listed bad pages as of the end of the last complete range.
         let mut whole = (before, self.state.bad_pages.len());
         loop {
             let extent = match reader.next_extent() {
@@ -127,7 +126,7 @@ impl CopiedDatabase {
         Ok(())
     }
 
-    /// Makes the complete ranges durable and records them. An interrupted backup later continues after them.
+    /// Makes the complete ranges durable and records them, so that an interrupted backup can continue after them.
     fn save(&mut self, destination: &Destination) -> Result<()> {
         self.writer.sync()?;
         self.state.ranges = self.writer.sums().to_text();
@@ -147,8 +146,8 @@ impl CopiedDatabase {
         format!("{}{more}", named.join(", "))
     }
 
-    /// Writes the header and makes the file durable. `needs` is the range of log generations that make the file
-    /// consistent.
+    /// Writes the header and makes the file durable. `needs` is the range of log generations required to make the
+    /// file consistent.
     pub fn finish(
         self,
         header: &DatabaseHeader,

@@ -33,7 +33,8 @@ pub struct Copied<S> {
 ///
 /// # Errors
 ///
-/// Returns the first error after all threads have stopped. Fails if every database has bad pages (-1018).
+/// If any copy fails, returns the first error after all threads have stopped. Also fails if every database has bad
+/// pages (-1018).
 pub fn copy_pages<S: Send>(
     databases: Vec<Copying<S>>,
     path: impl Fn(&S) -> &Path + Sync,
@@ -49,7 +50,7 @@ pub fn copy_pages<S: Send>(
         result.map(|()| Copied { source, copy })
     };
     let results = in_threads(databases, options.threads, copy);
-    // A copy that stopped because another copy failed does not contain the cause of the failure.
+    // Skip copies that stopped only because another copy failed: their errors do not show the cause.
     let mut copied = Vec::new();
     let mut failure = None;
     for result in results {
@@ -71,8 +72,7 @@ pub fn copy_pages<S: Send>(
     Ok(copied)
 }
 
-/// Calls `work` for all items, in several threads if `threads` is true. Returns the results in the order of the
-/// items.
+/// Calls `work` for each item, in several threads if `threads` is true. Returns the results in item order.
 fn in_threads<T: Send, R: Send>(items: Vec<T>, threads: bool, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     if !threads || items.len() < 2 {
         return items.into_iter().map(work).collect();

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::{DirectoryLock, File, OpenMode, Vfs, VfsLayer};
 
-/// A file system that records the files created through it. After an error a restore removes only these files,
-/// because other processes may create files in the same directory.
+/// A file system that records the files created through it. After an error, a restore removes only these files,
+/// because other processes may have created files in the same directory.
 pub struct CreatedFiles {
     inner: Arc<dyn Vfs>,
     created: Mutex<BTreeSet<PathBuf>>,

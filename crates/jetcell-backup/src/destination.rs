@@ -28,7 +28,7 @@ use crate::text_file;
 pub struct Partial {
     pub kind: Kind,
     pub log_signature: String,
-    /// State of the source. The copied pages can be used only if this state is unchanged.
+    /// Source state. The copied pages can be reused only if this state has not changed.
     pub source: String,
     /// The first log generation that the copied pages need.
     pub first_generation: u32,
@@ -39,7 +39,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Parses the file. Returns `None` if the state is impossible, or if a later version wrote the file.
+    /// Parses the file. Returns `None` if the state is invalid, or if the file was written by a later version.
     fn from_text(text: &str, now_unix_ms: i64) -> Option<Partial> {
         let mut partial: Partial = serde_json::from_str(text).ok()?;
         partial.began_unix_ms = partial.began_unix_ms.min(now_unix_ms).max(0);
@@ -49,14 +49,14 @@ impl Partial {
     }
 }
 
-/// The progress of the copy of one database.
+/// The copy progress for one database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartialDatabase {
     pub file: FileName,
-    /// State of the database. The copied pages can be used only if this state is unchanged.
+    /// Database state. The copied pages can be reused only if this state has not changed.
     pub identity: String,
-    /// Checksums of the ranges that are durable.
+    /// Checksums of the durable ranges.
     pub ranges: String,
     pub pages: StoredPages,
     /// Bad pages, at most 1000.
@@ -64,7 +64,7 @@ pub struct PartialDatabase {
     pub bad_pages: Vec<BadPage>,
 }
 
-/// Returns the error for a directory that already has a complete backup of another kind, source, or state.
+/// Returns the error for a directory that already contains a complete backup of a different kind, source or state.
 pub fn whole_already(directory: &Path, manifest: &Manifest) -> BackupError {
     let what = format!(
         "{}: the directory has a whole backup already ({}, made at {}); name another directory for another backup",
@@ -81,12 +81,12 @@ pub struct Destination {
     pub vfs: Arc<dyn Vfs>,
     pub directory: PathBuf,
     partial: Mutex<Partial>,
-    /// Files that this call has created.
+    /// Files created by this call.
     created: Mutex<Vec<PathBuf>>,
 }
 
 impl Destination {
-    /// Returns the interrupted backup in the directory, if it exists.
+    /// Returns the interrupted backup in the directory, if there is one.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Destination {
         text_file::write(&*self.vfs, &self.directory.join(PARTIAL), &text)
     }
 
-    /// Records the progress of a database. The ranges that it lists must already be durable.
+    /// Records a database's progress. The ranges that it lists must already be durable.
     pub fn save_database(&self, database: PartialDatabase) -> Result<()> {
         {
             let mut partial = self.partial.lock();
@@ -158,7 +158,7 @@ impl Destination {
         self.save()
     }
 
-    /// Creates a file. An existing file with this name was left by an interrupted backup and is replaced.
+    /// Creates a file. Replaces any file of this name left by an interrupted backup.
     pub fn create(&self, name: &FileName) -> Result<Arc<dyn File>> {
         let path = self.directory.join(name);
         let create = || {
@@ -199,9 +199,9 @@ impl Destination {
         text_file::remove(&*self.vfs, &directory.join(PARTIAL))
     }
 
-    /// Removes all files that this call has created. Called if the backup cannot be continued.
+    /// Removes all files that this call has created. Called if the backup cannot be continued later.
     pub fn discard(&self) {
-        // If the manifest may still exist, the files must not be removed, even if the manifest may not be durable.
+        // If the manifest may still exist, the backup may be complete, so its files must not be removed.
         if text_file::remove(&*self.vfs, &self.directory.join(MANIFEST)).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Errors of backups, verifications and restores.
+//! Errors returned by backups, verifications and restores.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use jetcell_vfs::{NameError, is_out_of_reach};
 /// Result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, BackupError>;
 
-/// Reason why a backup, a verification or a restore failed. The source of a backup is not changed.
+/// Reason why a backup, verification or restore failed. A failed backup does not change its source.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// An error of the storage engine.
+    /// A storage engine error.
     #[error(transparent)]
     Engine(#[from] ese_engine::Error),
     /// The backups do not match each other, the logs, or the request.
     #[error("{what}")]
     Set {
-        /// Kind of the problem.
+        /// Kind of problem.
         fault: SetFault,
         /// Description of the problem, and how to fix it.
         what: String,
     },
-    /// A file of a backup does not have the bytes that were backed up.
+    /// A backup file does not have the bytes that were backed up.
     #[error("{path}: {what}")]
     Changed {
         /// Path of the file.
@@ -30,7 +30,7 @@ pub enum BackupError {
         /// Description of the difference.
         what: String,
     },
-    /// A file in a backup cannot have this name.
+    /// The file name is not allowed in a backup.
     #[error(transparent)]
     Name(#[from] NameError),
     /// The caller made a mistake. The text describes it.
@@ -41,30 +41,30 @@ pub enum BackupError {
     Stopped,
 }
 
-/// Reason why backups, logs and a request do not match.
+/// Reason why backups do not match each other, the logs, or the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetFault {
-    /// The directory for a backup contains files.
+    /// The target directory for a backup is not empty.
     NotEmpty,
     /// The directory does not contain a complete backup.
     NotABackup,
     /// Some pages of a database are bad.
     BadPages,
-    /// The backup continues another backup that was not given or is not known.
+    /// The backup continues another backup that was not given or is unknown.
     NoFullBackup,
     /// The database and the logs belong to different points in time.
     OtherMoment,
     /// The logs end before the databases are consistent.
     EndTooLow,
-    /// The logs begin after the end of the full backup, and the logs between them are missing.
+    /// The logs begin after the end of the full backup, and the logs in between are missing.
     StartTooHigh,
-    /// A log belongs to another log stream.
+    /// A log belongs to a different log stream.
     OtherStream,
-    /// Logs are missing between two other logs.
+    /// The log sequence has a gap.
     Gap,
-    /// The log of a generation does not exist.
+    /// The log for a generation does not exist.
     LogMissing,
-    /// Two histories have different logs with the same generation.
+    /// Two histories have different logs for the same generation.
     OtherHistory,
 }
 
@@ -97,7 +97,7 @@ impl BackupError {
     }
 
     /// Returns true if a later call can continue the failed backup. This is the case if the backup was cancelled, or
-    /// if its source is on another host that is unreachable now. The pages copied so far are kept.
+    /// if its source is on another host that is currently unreachable. The pages copied so far are kept.
     pub fn can_be_continued(&self) -> bool {
         match self {
             BackupError::Stopped => true,

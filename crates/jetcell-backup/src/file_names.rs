@@ -1,4 +1,4 @@
-//! Names of the files in backups and in restored directories.
+//! Names of files in backups and in restored directories.
 
 use std::path::Path;
 
@@ -19,12 +19,12 @@ pub const RESTORED: &str = "restored.json";
 /// File name extension of logs that a restore has not yet renamed to their final names.
 pub const PLACING: &str = "restoring";
 
-/// Returns the names of the copies of files. A copy has the name of its original, with a number appended if two
-/// originals have the same name.
+/// Returns a name for the copy of each file. A copy has the same name as its original, with a number appended if
+/// another original has the same name.
 ///
 /// # Errors
 ///
-/// Returns an error if the name of a duplicate is too long with the number appended.
+/// Returns an error if a name is too long after the number is appended.
 pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileName>> {
     let mut names: Vec<FileName> = Vec::new();
     for path in paths {
@@ -42,8 +42,8 @@ pub fn copy_names<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<Vec<FileN
     Ok(names)
 }
 
-/// Returns true if backups and restores reserve this name for their own files. A database cannot have a reserved
-/// name.
+/// Returns true if this name is reserved for files that backups and restores create. A database cannot have a
+/// reserved name.
 pub fn is_of_backup(name: &str) -> bool {
     let placing = name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACING);
     [MANIFEST, PARTIAL, VERIFIED, RESTORE_MARKER, RESTORED].contains(&name)
@@ -51,12 +51,12 @@ pub fn is_of_backup(name: &str) -> bool {
         || is_unfinished(Path::new(name))
 }
 
-/// Returns the name of the lock file of an instance.
+/// Returns the name of an instance's lock file.
 pub fn lock_file(base: FileStem) -> String {
     format!("{base}.lock")
 }
 
-/// Returns true if the file is a side file of the database: its saved page images or its flush map.
+/// Returns true if the file is a side file of the database, which holds its saved page images or its flush map.
 pub fn is_side_file(name: &str, database: &FileName) -> bool {
     let stem = database.rsplit_once('.').map_or(database.as_str(), |(stem, _)| stem);
     name.rsplit_once('.').is_some_and(|(named, ending)| match ending {

@@ -1,8 +1,8 @@
 //! The ranges of an interrupted backup that the continued backup keeps.
 //!
-//! The state file only names candidates. A range is kept if its bytes, read back from the file, have the stored
-//! checksum. In addition, each page in it must be valid, zero, or a bad page of the source that the state file lists.
-//! The page counts are computed from these bytes.
+//! The ranges that the state file lists are only candidates. A range is kept if its bytes, read back from the file,
+//! match the stored checksum. In addition, each page in it must be valid, zero, or listed in the state file as a bad
+//! page of the source. The page counts are computed from these bytes.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -26,14 +26,14 @@ pub struct KeptRanges {
     /// The copy of the database, truncated after the last kept range.
     pub file: Arc<dyn File>,
     pub sums: RangeSums,
-    /// Bytes of the first range, with zeros in place of the header.
+    /// Bytes of the first range, with the header replaced by zeros.
     pub first: IoBuffer,
-    /// State of the database up to the end of the last kept range.
+    /// Database state up to the end of the last kept range.
     pub state: PartialDatabase,
 }
 
 impl KeptRanges {
-    /// Reads the ranges back, up to the first range that differs.
+    /// Reads the ranges back until the first mismatch.
     ///
     /// `source_bytes` is the length of the original. Returns `None` if no range is kept.
     pub fn verify(
@@ -74,7 +74,7 @@ impl KeptRanges {
         }
         let is_whole = kept == sums.len();
         sums.truncate(kept);
-        // The bytes after these ranges are copied again.
+        // The bytes after the kept ranges are copied again.
         file.truncate(kept as u64 * RANGE_BYTES as u64).map_err(failed)?;
         let state = pages.state(earlier, is_whole);
         Ok(Some(KeptRanges { file, sums: RangeSums(sums), first, state }))
@@ -97,10 +97,10 @@ impl KeptPages {
         KeptPages { size, listed, counts: StoredPages::default(), end: 1 }
     }
 
-    /// Counts the pages of the range at offset `at`. Returns false and counts no page if a page is bad and not
-    /// listed.
+    /// Counts the pages of the range at offset `at`. If a page is bad and not listed, returns false without counting
+    /// any page.
     fn accept(&mut self, at: u64, range: &mut [u8]) -> bool {
-        // When the list is full, further bad pages of the source are counted but not listed.
+        // When the list is full, further bad pages in the source are counted but not listed.
         let is_complete = self.listed.len() < MAX_BAD_PAGES;
         let mut counts = self.counts;
         let begin = at / self.size.bytes() as u64;
@@ -124,10 +124,10 @@ impl KeptPages {
         true
     }
 
-    /// Returns the state of the database. `is_whole` is true if all ranges of the earlier state were kept.
+    /// Returns the database state. `is_whole` is true if all ranges of the earlier state were kept.
     fn state(self, earlier: &PartialDatabase, is_whole: bool) -> PartialDatabase {
         let mut counts = self.counts;
-        // The bytes do not show how often a page was read again, or that an unlisted page could not be read.
+        // The bytes do not show how often a page was reread, or that an unlisted page could not be read.
         counts.read_again = earlier.pages.read_again.min(counts.read);
         counts.corrected = earlier.pages.corrected.min(counts.read);
         counts.torn = earlier.pages.torn.min(counts.read);

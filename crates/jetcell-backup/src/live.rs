@@ -18,16 +18,16 @@ use crate::pace::Gauge;
 
 /// Backs up all databases of a running instance into a directory on `vfs`.
 ///
-/// The directory must be empty, not exist, or contain an interrupted backup of the same instance. Sessions continue
+/// The directory must not exist, be empty, or contain an interrupted backup of the same instance. Sessions continue
 /// to run. Databases cannot be attached or detached during the backup.
 ///
-/// Pages that an interrupted call has copied are reused if the instance still has the logs since that call.
+/// Pages copied by an interrupted call are reused if the instance still has all logs written since that call.
 ///
 /// # Errors
 ///
 /// Returns an error if the directory contains other files (-504), if all databases have bad pages, or if the backup
 /// does not continue [`BackupOptions::parent`]. See also [`Instance::begin_backup`]. Unless the error is
-/// [`BackupError::Stopped`], the files of the backup are removed.
+/// [`BackupError::Stopped`], the backup files are removed.
 pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &BackupOptions) -> Result<Made> {
     let parent = options.parent.as_deref().map(|parent| Manifest::read(&**vfs, parent)).transpose()?;
     let earlier = Destination::interrupted(&**vfs, to)?;
@@ -59,7 +59,7 @@ pub fn back_up(instance: &Instance, vfs: &Arc<dyn Vfs>, to: &Path, options: &Bac
     Ok(Made { manifest, removed_logs: summary.removed_logs, copied_bytes, continued_bytes, already: false })
 }
 
-/// Returns the state of an interrupted backup, if its pages can be combined with the logs of the instance. Otherwise
+/// Returns the state of an interrupted backup if its pages can be combined with the instance's logs. Otherwise
 /// returns `fresh`.
 fn continued(backup: &mut Backup, fresh: Partial, earlier: Option<Partial>) -> Result<Partial> {
     let fits = |earlier: &Partial| {
@@ -68,15 +68,16 @@ fn continued(backup: &mut Backup, fresh: Partial, earlier: Option<Partial>) -> R
     };
     let Some(earlier) = earlier.filter(fits) else { return Ok(fresh) };
     match backup.begin_at(ese_format::Generation(earlier.first_generation)) {
-        // The first generation of the interrupted backup may be newer than that of this call. The logs from both are
-        // needed.
+        // The interrupted backup may have started at a newer generation than this call. The logs needed by both must
+        // be included.
         Ok(()) => Ok(Partial { first_generation: backup.generations().start().0, ..earlier }),
         Err(ese_engine::Error::Backup { .. }) => Ok(fresh),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the identity of a database while it is attached. After a detach, the copied pages would not match the log.
+/// Returns a database's identity, which is valid while the database is attached. After a detach, the copied pages
+/// would not match the log.
 fn identity(database: &Database) -> String {
     let header = database.header();
     format!("{}-{}", header.signature.to_hex(), hex64(header.attach_position.to_u64()))
@@ -94,8 +95,8 @@ struct LiveBackup<'a> {
 }
 
 impl LiveBackup<'_> {
-    /// Copies all files. Returns the durable manifest, the bytes that this call copied, and the bytes that an earlier
-    /// call copied.
+    /// Copies all files. Returns the durable manifest, the number of bytes that this call copied, and the number of
+    /// bytes that an earlier call had copied.
     fn run(&self, backup: &mut Backup) -> Result<(Manifest, u64, u64)> {
         let gauge = Gauge::new(self.options.pace.clone(), self.destination.vfs.clock());
         let copies = match self.options.kind.has_pages() {

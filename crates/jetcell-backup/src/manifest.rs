@@ -1,6 +1,6 @@
-//! The manifest: the contents of a backup, with the checksum of every range of every file.
+//! The manifest, which lists the contents of a backup with a checksum for every range of every file.
 //!
-//! `manifest.json` is written after everything else is durable. Before that, `manifest.partial.json` records the
+//! `manifest.json` is written after everything else is durable. Until then, `manifest.partial.json` records the
 //! progress of the backup.
 
 use std::collections::BTreeSet;
@@ -17,18 +17,18 @@ use crate::file_names::{MANIFEST, PARTIAL, is_of_backup, is_of_stream, is_side_f
 use crate::ranges::{RANGE_BYTES, RangeSums, SummingWriter};
 use crate::text_file;
 
-/// The version of the manifest that this crate writes.
+/// The manifest version that this crate writes.
 const FORMAT: u32 = 1;
-/// Maximum generation of a log. The limit prevents overflow in arithmetic with generations read from a manifest.
+/// Maximum log generation. The limit prevents overflow in arithmetic with generations read from a manifest.
 const MAX_GENERATION: u32 = 0x7fff_ffff;
 /// Maximum number of databases in a manifest. An ESE instance has at most six.
 pub(crate) const MAX_DATABASES: usize = 1024;
 /// Maximum number of bad pages that a manifest lists per database.
 pub(crate) const MAX_BAD_PAGES: usize = 1000;
-/// Maximum number of characters in the description of a bad page.
+/// Maximum number of characters in a bad page's description.
 pub(crate) const MAX_FLAW: usize = 200;
 
-/// The kind of a backup.
+/// The kind of backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -37,14 +37,14 @@ pub enum Kind {
     Full,
     /// The logs since the last full or incremental backup.
     Incremental,
-    /// All databases and the logs that they need, without an effect on other backups.
+    /// All databases and the logs that they need. Does not affect other backups.
     Copy,
     /// The logs since the last full backup.
     Differential,
 }
 
 impl Kind {
-    /// Converts the kind to the engine's type.
+    /// Converts the kind to the corresponding engine type.
     pub fn of_engine(self) -> BackupKind {
         match self {
             Kind::Full => BackupKind::Full,
@@ -70,7 +70,7 @@ pub struct Manifest {
     pub engine: String,
     /// Unique identifier of the backup.
     pub id: String,
-    /// Kind of the backup.
+    /// Kind of backup.
     pub kind: Kind,
     /// Identifier of the backup that this backup continues.
     pub parent: Option<String>,
@@ -89,10 +89,10 @@ pub struct Manifest {
     /// Databases in the backup, at most 1024.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub databases: Vec<StoredDatabase>,
-    /// Signatures of the databases that this backup and the backups it continues contain.
+    /// Signatures of the databases contained in this backup and in the backups that it continues.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub covers: Vec<String>,
-    /// Logs in the order of their generations.
+    /// Logs in generation order.
     pub logs: Vec<StoredLog>,
     /// Size of a range in bytes.
     pub range_bytes: u64,
@@ -108,7 +108,7 @@ pub struct Generations {
     pub first: u32,
     /// Last generation.
     pub last: u32,
-    /// True if the last log was not closed. The instance may append to it when it is opened again.
+    /// True if the last log was not closed. The instance may append to it after being reopened.
     pub last_is_open: bool,
 }
 
@@ -122,11 +122,11 @@ pub struct StoredDatabase {
     pub source: PathBuf,
     /// Signature of the database, in hexadecimal digits.
     pub signature: String,
-    /// First and last log generation that make the database consistent; `None` if it was shut down cleanly.
+    /// First and last log generations required to make the database consistent; `None` if it was shut down cleanly.
     pub needs: Option<(u32, u32)>,
     /// Size in bytes.
     pub bytes: u64,
-    /// True if no page is bad.
+    /// True if no pages are bad.
     pub usable: bool,
     /// Counts of the pages that were read.
     pub pages: StoredPages,
@@ -137,7 +137,7 @@ pub struct StoredDatabase {
     pub ranges: String,
 }
 
-/// Page counts of a database.
+/// A database's page counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPages {
@@ -147,9 +147,9 @@ pub struct StoredPages {
     pub zero: u64,
     /// Number of pages that were read more than once.
     pub read_again: u64,
-    /// Number of pages with flipped bits, which the backup corrected.
+    /// Number of pages with flipped bits, all of which the backup corrected.
     pub corrected: u64,
-    /// Number of torn pages, which were replaced by their saved images.
+    /// Number of torn pages, all of which were replaced by their saved images.
     pub torn: u64,
     /// Number of bad pages.
     pub bad: u64,
@@ -181,7 +181,7 @@ pub struct StoredLog {
     pub previous_created: String,
     /// Checksum of the previous log, as stored in the header of this log.
     pub previous_checksum: String,
-    /// XOR of the checksums of its segments, as stored in the header of the next log.
+    /// XOR of this log's segment checksums, as stored in the header of the next log.
     pub checksum: String,
     /// Position after the last record.
     pub end: String,
@@ -205,7 +205,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// Returns an error if the manifest cannot be read or was changed.
+    /// Returns an error if the manifest cannot be read or has been modified.
     pub fn state(vfs: &dyn Vfs, directory: &Path) -> Result<BackupState> {
         let path = directory.join(MANIFEST);
         match text_file::read(vfs, &path)? {
@@ -278,8 +278,8 @@ impl Manifest {
         [self.generations.first, self.generations.last].into_iter().chain(needed).chain(logs)
     }
 
-    /// Returns the first name that two files share, or that is reserved for a file of the backup or of the restored
-    /// instance.
+    /// Returns the first name that is used by two files, or that is reserved for a file of the backup or of the
+    /// restored instance.
     fn conflicting_name(&self) -> Option<&FileName> {
         let mut seen = BTreeSet::new();
         let twice = self.files().map(|file| file.name).find(|name| !seen.insert(*name));
@@ -291,18 +291,18 @@ impl Manifest {
         twice.or_else(|| self.databases.iter().map(|database| &database.file).find(taken))
     }
 
-    /// Computes the checksum of the manifest. The text is hashed while it is generated, because a complete copy would
-    /// double the memory for a large manifest.
+    /// Computes the manifest checksum. The text is hashed as it is generated, because building all of it first would
+    /// double the memory needed for a large manifest.
     fn sum(&mut self) -> String {
         let stored = std::mem::take(&mut self.checksum);
         let mut summer = SummingWriter::default();
-        // Writes to the hasher cannot fail, and all fields can be written as JSON.
+        // Writing to the hasher cannot fail, and all fields can be serialized as JSON.
         let _ = serde_json::to_writer(&mut summer, self);
         self.checksum = stored;
         hex64(summer.finish())
     }
 
-    /// Completes the manifest of a new backup: sets its version, identifier and checksum.
+    /// Completes the manifest of a new backup by setting its version, identifier and checksum.
     pub(crate) fn seal(mut self) -> Manifest {
         (self.format, self.range_bytes) = (FORMAT, RANGE_BYTES as u64);
         self.engine = concat!("jetcell ", env!("CARGO_PKG_VERSION")).to_string();
@@ -313,7 +313,7 @@ impl Manifest {
         self
     }
 
-    /// Writes the manifest. After this call the directory is a complete backup.
+    /// Writes the manifest. After this call the directory contains a complete backup.
     pub(crate) fn write(&self, vfs: &dyn Vfs, directory: &Path) -> Result<()> {
         if let Some(name) = self.conflicting_name() {
             return Err(BackupError::Usage(format!(
@@ -347,7 +347,7 @@ impl Manifest {
     }
 }
 
-/// One file of a backup.
+/// A file in a backup.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredFile<'a> {
     pub name: &'a FileName,
@@ -370,7 +370,7 @@ impl BadPage {
 }
 
 impl StoredPages {
-    /// Adds the counts of a reader to the counts of an interrupted backup.
+    /// Adds a reader's counts to those of an interrupted backup.
     pub(crate) fn with(self, reads: &PageReads) -> StoredPages {
         StoredPages {
             read: self.read.saturating_add(reads.pages),
@@ -384,8 +384,8 @@ impl StoredPages {
 }
 
 impl StoredLog {
-    /// Describes a log for the manifest. `sums` are the checksums of its bytes, and `name` is its file name in the
-    /// backup.
+    /// Describes a log for the manifest. `bytes` is its length, `sums` are its range checksums, and `name` is its
+    /// file name in the backup.
     pub(crate) fn of(log: &LogCopy, name: FileName, (bytes, sums): (u64, &RangeSums)) -> StoredLog {
         StoredLog {
             file: name,
@@ -407,7 +407,7 @@ impl StoredLog {
 
     /// Returns true if this log continues `other` without a gap.
     pub(crate) fn continues(&self, other: &StoredLog) -> bool {
-        // Earlier log formats have no checksum.
+        // Logs in earlier formats have no checksum.
         let same_content = self.previous_checksum == other.checksum || self.previous_checksum == hex64(0);
         self.generation == other.generation + 1 && self.previous_created == other.created && same_content
     }

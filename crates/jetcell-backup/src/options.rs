@@ -1,4 +1,4 @@
-//! Options and results of a backup.
+//! Backup options and results.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::error::Result;
 use crate::manifest::{Kind, Manifest};
 use crate::pace::Pace;
 
-/// Callback that receives the path of a database and the pages read so far by this call. It runs on the thread that
-/// reads the database.
+/// Callback that receives the path of a database and the counts of the pages that this call has read from it so far.
+/// It runs on the thread that reads the database.
 pub type ReadFn = dyn Fn(&Path, &PageReads) + Send + Sync;
 
-/// Options of a backup.
+/// Options for a backup.
 #[derive(Clone)]
 pub struct BackupOptions {
-    /// Kind of the backup.
+    /// Kind of backup.
     pub kind: Kind,
-    /// The backup that an incremental or differential backup continues. A running instance stores its previous backup
-    /// in its databases; in this case the path is only checked.
+    /// The backup that an incremental or differential backup continues. The databases of a running instance identify
+    /// its previous backup, so for a running instance this path is only checked.
     pub parent: Option<PathBuf>,
     /// Size of one read in bytes.
     pub read_bytes: usize,
@@ -30,22 +30,22 @@ pub struct BackupOptions {
     pub reads_in_flight: usize,
     /// Whether databases are read in parallel threads.
     pub threads: bool,
-    /// Number of bytes of a database that are copied before the progress is stored, for a continued backup. The
-    /// progress is stored only at the end of 4 MiB ranges.
+    /// Number of bytes of a database to copy before its progress is saved. An interrupted backup can then continue
+    /// from there. Progress is saved only at the end of a 4 MiB range.
     pub save_bytes: u64,
-    /// Maximum time between two stores of the progress, if fewer bytes than `save_bytes` are copied in that time.
+    /// Maximum time between saves of the progress, if fewer than `save_bytes` bytes are copied in that time.
     pub save_interval: Duration,
-    /// Whether to remove logs that recovery does not need after a full or incremental backup of a cleanly stopped
-    /// instance. A running instance always removes them.
+    /// Whether to remove logs that recovery no longer needs after a full or incremental backup of a cleanly stopped
+    /// instance. A backup of a running instance always removes them.
     pub remove_logs: bool,
-    /// Whether the source is a passive copy, which has no current log. Its last log must contain all records that its
-    /// databases need.
+    /// Whether the source is a passive copy, which has no current log. Its last closed log must contain all records
+    /// that its databases need.
     pub of_copy: bool,
-    /// Base name of the logs, and the format of their names. If `None`, both are derived from the names of the log
-    /// files. The only log of a new copy has a different name, so a backup of such a copy needs this option.
+    /// Base name of the logs and the form of their names. If `None`, both are derived from the log file names. A
+    /// backup of a new passive copy needs this option, because the copy's only log does not have the name of a log.
     pub log_names: Option<(FileStem, LogNameForm)>,
-    /// Callback that receives the read counts of each database after each read. It reports bad pages even if the
-    /// backup fails because of them.
+    /// Callback that receives each database's read counts after every read. It also reports bad pages that make the
+    /// backup fail.
     pub read: Option<Arc<ReadFn>>,
     /// Rate limit, progress callback and cancellation.
     pub pace: Pace,
@@ -72,7 +72,7 @@ impl Default for BackupOptions {
 }
 
 impl BackupOptions {
-    /// Finds the logs and databases among `files`, with the names that the logs get in the backup.
+    /// Finds the logs and databases among `files`, and the names that the logs get in the backup.
     pub(crate) fn find(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<RecoverySet> {
         let mut set = RecoverySet::find(vfs, files)?;
         if let Some((base, form)) = self.log_names {
@@ -87,11 +87,11 @@ impl BackupOptions {
 pub struct Made {
     /// Manifest of the backup.
     pub manifest: Manifest,
-    /// First and last log that were removed from the source.
+    /// First and last logs that were removed from the source.
     pub removed_logs: Option<(Generation, Generation)>,
     /// Number of bytes that this call copied.
     pub copied_bytes: u64,
-    /// Number of bytes that an interrupted earlier call had copied.
+    /// Number of bytes that an earlier, interrupted call had copied.
     pub continued_bytes: u64,
     /// True if the directory already contained this backup and the source has not changed since. In this case nothing
     /// was copied.

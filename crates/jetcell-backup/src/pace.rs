@@ -1,4 +1,4 @@
-//! Rate limit, progress and cancellation of a backup or a restore.
+//! Rate limit, progress reporting and cancellation for a backup or a restore.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use crate::error::{BackupError, Result};
 /// Progress of a backup or a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes processed, including the bytes of an earlier call that this call continues.
+    /// Bytes processed, including bytes processed by an earlier call that this call continues.
     pub done: u64,
     /// Total number of bytes known so far.
     pub total: u64,
@@ -17,7 +17,7 @@ pub struct Progress {
     pub moved: u64,
 }
 
-/// Callback that receives the progress. It is called often, from several threads.
+/// Callback that receives the progress. It is called often and from several threads.
 type ProgressFn = dyn Fn(Progress) + Send + Sync;
 
 /// Rate limit, progress callback and cancellation.
@@ -38,7 +38,7 @@ pub(crate) struct Gauge {
     skipped: AtomicU64,
     moved: AtomicU64,
     total: AtomicU64,
-    /// Set when a part of the operation has failed. The other parts then stop.
+    /// Set when one thread's part of the operation has failed. The other threads then stop.
     failed: AtomicBool,
 }
 
@@ -72,7 +72,7 @@ impl Gauge {
         Ok(())
     }
 
-    /// Stops the parts of the operation that run in other threads.
+    /// Makes the parts of the operation that run in other threads stop.
     pub fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
@@ -116,7 +116,7 @@ mod tests {
         for _ in 0..5 {
             gauge.take(500).unwrap();
         }
-        // `take` does not wait after the last bytes.
+        // `take` does not wait after the last bytes have been taken.
         assert_eq!(clock.monotonic(), Duration::from_secs(2));
         cancel.cancel();
         assert!(matches!(gauge.take(1), Err(BackupError::Stopped)));

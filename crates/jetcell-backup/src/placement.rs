@@ -1,14 +1,14 @@
-//! Places databases and logs into the directory of a restore.
+//! Places databases and logs into the directory that is being restored.
 //!
-//! A marker file is written first and removed last. An interrupted restore can therefore be detected and started
-//! again. The header of a database is written last. Before that, the file is not a valid database.
+//! A marker file is written first and removed last, so an interrupted restore can be detected and started again. A
+//! database's header is written after all of its other pages. Until then, the file is not a valid database.
 //!
 //! When existing files are overwritten, ranges with the correct checksum are left unchanged. New logs are written
-//! alongside the old ones and renamed after all of them are durable, because surviving logs may be in the same
-//! directory.
+//! alongside the old ones and renamed after all of them are durable, because surviving logs that the restore still
+//! needs may be in the same directory.
 //!
-//! The directory is locked until the restore completes, which prevents concurrent restores into it. Links in the
-//! directory are not followed. Files with several hard links and files of other users are not written.
+//! The directory is locked until the restore completes, which prevents concurrent restores into it. Symbolic links in
+//! the directory are not followed. Files that have several hard links or belong to other users are not overwritten.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -35,7 +35,7 @@ use crate::verify::open_stored;
 const FRESH: &str = "into an empty directory\n";
 const OVER: &str = "over existing files\n";
 
-/// The directory of a restore, and the files that were placed into it.
+/// A directory that is being restored, and the files that have been placed into it.
 pub struct Placement<'a> {
     vfs: &'a CreatedFiles,
     directory: &'a Path,
@@ -43,7 +43,7 @@ pub struct Placement<'a> {
     base: FileStem,
     /// File names of the databases.
     databases: Vec<FileName>,
-    /// True if the directory was empty before. In this case restores have created every instance file in it.
+    /// True if the directory was empty before the restore. All instance files in it were then created by restores.
     fresh: bool,
     /// Files that existed before this restore.
     before: BTreeSet<PathBuf>,
@@ -55,7 +55,7 @@ pub struct Placement<'a> {
     _lock: Option<Box<dyn DirectoryLock>>,
 }
 
-/// The files that the directory contained before the restore.
+/// The files that were in the directory before the restore.
 pub struct Existing {
     fresh: bool,
     files: BTreeSet<PathBuf>,
@@ -65,13 +65,13 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// Lists the directory and locks it and its files. Changes nothing.
+    /// Lists the directory, then locks it and its files. Changes nothing.
     ///
     /// # Errors
     ///
     /// Returns an error in these cases:
     /// - The directory contains files and `force` is not set (-504).
-    /// - Another process uses one of the files or restores into the directory.
+    /// - Another process is using one of the files or is restoring into the directory.
     /// - A file that the restore would write is a link or belongs to another user.
     pub fn examine(
         vfs: &Arc<dyn Vfs>,
@@ -115,12 +115,12 @@ impl Existing {
         Ok(Existing { fresh, files: files.into_iter().collect(), lock, file_locks })
     }
 
-    /// Returns true if the directory was empty before.
+    /// Returns true if the directory was empty before the restore.
     pub fn is_fresh(&self) -> bool {
         self.fresh
     }
 
-    /// Releases the file locks, because the replay acquires them again. The directory stays locked.
+    /// Releases the file locks so that the replay can acquire them. The directory stays locked.
     pub fn release_files(&mut self) {
         self.file_locks.clear();
     }
@@ -139,7 +139,7 @@ impl<'a> Placement<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if another process has started to use the directory since it was examined.
+    /// Returns an error if another process has started using the directory since it was examined.
     pub fn begin(
         vfs: &'a CreatedFiles,
         directory: &'a Path,
@@ -185,7 +185,7 @@ impl<'a> Placement<'a> {
         text_file::remove(self.vfs, &self.directory.join(RESTORED))
     }
 
-    /// Copies a database from the backup in `from`. Each range is verified before it is written.
+    /// Copies a database from the backup directory `from`. Each range is verified before it is written.
     pub fn place_database(
         &mut self,
         from: &Path,
@@ -196,7 +196,7 @@ impl<'a> Placement<'a> {
         let source = open_stored(self.vfs, &source_path, stored)?;
         let path = self.directory.join(stored.name);
         let failed = |error: std::io::Error| BackupError::io(&path, &error);
-        // A file that another process has created since the directory was listed must not be overwritten.
+        // Do not overwrite a file that another process has created since the directory was listed.
         let target = match self.before.contains(&path) {
             true => self.vfs.open(&path, OpenMode::WriteOwn),
             false => Err(ErrorKind::NotFound.into()),
@@ -218,7 +218,7 @@ impl<'a> Placement<'a> {
         }
         let sums = stored.sums();
         let mut buffer = IoBuffer::zeroed(RANGE_BYTES.min(stored.bytes as usize));
-        // The range with the header is written last.
+        // The range that contains the header is written last.
         for index in (1..sums.0.len()).chain([0]) {
             let range @ (at, len) = range_of(index, stored.bytes);
             let sum = sums.0.get(index).copied().unwrap_or_default();
@@ -240,8 +240,7 @@ impl<'a> Placement<'a> {
         Ok(path)
     }
 
-    /// Copies a log under a temporary name that the engine ignores. `stored` is the entry for the log in the
-    /// manifest.
+    /// Copies a log under a temporary name that the engine ignores. `stored` is the log's manifest entry.
     pub fn place_log(&mut self, from: &Path, stored: Option<StoredFile<'_>>, name: String) -> Result<()> {
         let source = match stored {
             Some(stored) => open_stored(self.vfs, from, stored)?,
@@ -281,7 +280,7 @@ impl<'a> Placement<'a> {
         self.directory.join(format!("{name}.{PLACING}"))
     }
 
-    /// Renames the logs to their final names, and removes the logs and the checkpoint of the previous log stream.
+    /// Renames the logs to their final names and removes the previous log stream's logs and checkpoint.
     pub fn name_logs(&self) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         self.vfs.sync_directory(self.directory).map_err(failed)?;
@@ -292,8 +291,8 @@ impl<'a> Placement<'a> {
         self.remove_files(|name| self.is_replaced(name) && !self.logs.iter().any(|log| log == name))
     }
 
-    /// Returns true if the new logs replace the file. This applies to logs and the checkpoint of the previous log
-    /// stream, and to side files of the databases.
+    /// Returns true if the file must be removed because the new logs supersede it. This applies to the previous log
+    /// stream's logs and checkpoint, and to the databases' side files.
     fn is_replaced(&self, name: &str) -> bool {
         is_of_stream(name, self.base)
             || name.rsplit_once('.').is_some_and(|(_, ending)| ending == PLACING)
@@ -314,7 +313,7 @@ impl<'a> Placement<'a> {
         Ok(databases)
     }
 
-    /// Removes the files that only the replay needed, records the restore, and removes the marker.
+    /// Removes the files that only the replay needed, writes the restore record, and removes the marker.
     pub fn finish(&self, record: &RestoreRecord) -> Result<()> {
         let lock_file = lock_file(self.base);
         let is_reserve = |name: &str| is_of_stream(name, self.base) && name.ends_with(".jrs");
@@ -323,7 +322,7 @@ impl<'a> Placement<'a> {
         text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER))
     }
 
-    /// Removes all files that restores have created, if the directory was empty before.
+    /// Removes all files created by restores, if the directory was empty before.
     pub fn discard(&self) {
         if !self.fresh {
             return;
@@ -342,8 +341,8 @@ impl<'a> Placement<'a> {
         let _ = text_file::remove(self.vfs, &self.directory.join(RESTORE_MARKER));
     }
 
-    /// Removes files that existed before the restore or that this restore created. Files that other processes have
-    /// created since then are kept.
+    /// Removes the files that `is_removed` selects, if they existed before the restore or were created by it. Files
+    /// that other processes have created in the meantime are kept.
     fn remove_files(&self, is_removed: impl Fn(&str) -> bool) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(self.directory, &error);
         for path in self.vfs.list(self.directory).map_err(failed)? {
@@ -364,7 +363,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns the acquired lock. If another caller holds it, the error reports that the file or directory is in use.
+/// Returns the acquired lock. If another caller holds the lock, the error says that the file or directory is in use.
 fn acquired(lock: io::Result<Box<dyn DirectoryLock>>, path: &Path) -> Result<Box<dyn DirectoryLock>> {
     lock.map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => Error::InUse { path: path.to_path_buf() }.into(),

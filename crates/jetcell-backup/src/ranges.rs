@@ -1,4 +1,4 @@
-//! Checksums of the ranges of a file: one XXH3 checksum per 4 MiB. A range is the unit of verification, and a restore
+//! Range checksums of a file: one XXH3 checksum for every 4 MiB. A range is the unit of verification, and a restore
 //! can leave a correct range unchanged.
 
 use std::hash::Hasher;
@@ -16,7 +16,7 @@ pub const RANGE_BYTES: usize = 4 << 20;
 /// Number of hexadecimal digits in a checksum.
 const DIGITS: usize = 16;
 
-/// The checksums of the ranges of a file, in order.
+/// A file's range checksums, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeSums(pub Vec<u64>);
 
@@ -26,7 +26,7 @@ impl RangeSums {
         self.0.iter().map(|sum| format!("{sum:016x}")).collect()
     }
 
-    /// Parses the text form. Returns `None` if the text is not valid.
+    /// Parses the text form. Returns `None` if the text is invalid.
     pub fn from_text(text: &str) -> Option<RangeSums> {
         let digits = text.as_bytes().chunks(DIGITS);
         let sum = |digits: &[u8]| {
@@ -39,13 +39,13 @@ impl RangeSums {
         digits.map(sum).collect::<Option<Vec<u64>>>().map(RangeSums)
     }
 
-    /// Returns true if a file of `bytes` has this number of ranges.
+    /// Returns true if a file that is `bytes` long has this number of ranges.
     pub fn fits(&self, bytes: u64) -> bool {
         self.0.len() as u64 == bytes.div_ceil(RANGE_BYTES as u64)
     }
 }
 
-/// Returns the checksum of the bytes of a range.
+/// Returns the checksum of a range's bytes.
 pub fn sum_of(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
@@ -72,13 +72,13 @@ impl io::Write for SummingWriter {
     }
 }
 
-/// Returns the offset and the length of range `index` in a file of `bytes`.
+/// Returns the offset and length of range `index` in a file that is `bytes` long.
 pub fn range_of(index: usize, bytes: u64) -> (u64, usize) {
     let at = index as u64 * RANGE_BYTES as u64;
     (at, bytes.saturating_sub(at).min(RANGE_BYTES as u64) as usize)
 }
 
-/// Computes the checksums of the ranges of a file from consecutive chunks.
+/// Computes the range checksums of a file from consecutive chunks.
 #[derive(Default)]
 pub struct RangeSummer {
     range: Vec<u8>,
@@ -104,7 +104,7 @@ impl RangeSummer {
         self.sums.0.len() as u64 * RANGE_BYTES as u64 + self.range.len() as u64
     }
 
-    /// Returns the length of the file and the checksums of its ranges.
+    /// Returns the length of the file and its range checksums.
     pub fn finish(mut self) -> (u64, RangeSums) {
         let bytes = self.position();
         if !self.range.is_empty() {
@@ -116,8 +116,8 @@ impl RangeSummer {
 
 /// Writes a file from start to end, one range at a time.
 ///
-/// The first range stays in memory until the end, because the header of a database is known last. Before that, the
-/// file contains zeros in its place.
+/// The first range is kept in memory until the end, because it contains the database header, which is not known until
+/// then. Meanwhile, the file has zeros in its place.
 pub struct RangeWriter {
     file: Arc<dyn File>,
     /// The range being filled, and its offset in the file.
@@ -147,8 +147,7 @@ impl RangeWriter {
         self.at + self.filled as u64
     }
 
-    /// Returns the checksums of the complete ranges. The checksum of the first range changes when the header is
-    /// written.
+    /// Returns the checksums of the complete ranges. The first checksum changes when the header is written.
     pub fn sums(&self) -> &RangeSums {
         &self.sums
     }
@@ -186,8 +185,8 @@ impl RangeWriter {
         self.file.sync(IoReason::Backup).map_err(|e| failed(&*self.file, &e))
     }
 
-    /// Completes the file: writes `head` over its start after everything else is durable. Returns the length and the
-    /// checksums.
+    /// Completes the file: makes everything else durable, then writes `head` over the start. Returns the length and
+    /// the checksums.
     pub fn finish(mut self, head: &[u8]) -> Result<(u64, RangeSums)> {
         if self.filled > 0 {
             self.end_range()?;
@@ -212,7 +211,7 @@ fn failed(file: &dyn File, error: &std::io::Error) -> BackupError {
     BackupError::io(file.path(), error)
 }
 
-/// Reads a range into `buffer` and compares its checksum. Returns `false` if the checksum differs.
+/// Reads a range into `buffer` and verifies its checksum. Returns `false` if the checksum does not match.
 pub fn read_range(
     file: &dyn File,
     path: &Path,

@@ -1,5 +1,4 @@
-//! Restores databases from backups: places the files, replays the logs, and rolls back the transactions that had not
-//! committed.
+//! Restores databases from backups: places the files, replays the logs, and rolls back uncommitted transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,9 +26,9 @@ use crate::verify::verify_file;
 /// Result of a restore.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// First and last generation that was replayed.
+    /// First and last generations that were replayed.
     pub generations: Option<(Generation, Generation)>,
-    /// Position up to which the logs were replayed.
+    /// Log position up to which records were replayed.
     pub position: LogPosition,
     /// Number of replayed records by type.
     pub records: BTreeMap<&'static str, u64>,
@@ -39,14 +38,14 @@ pub struct Restored {
     pub rolled_back: usize,
     /// Paths of the restored databases.
     pub databases: Vec<PathBuf>,
-    /// Databases of the backup that were not restored, each with the reason.
+    /// Databases in the backup that were not restored, each with the reason.
     pub left_out: Vec<(String, String)>,
     /// Number of bytes copied.
     pub copied_bytes: u64,
     /// Number of bytes that were already correct.
     pub kept_bytes: u64,
-    /// Time at which an earlier, identical restore completed, in milliseconds since 1970 UTC. It is set if the
-    /// directory already contains the result and no database has been used since. In this case nothing was done.
+    /// Time at which an identical earlier restore completed, in milliseconds since 1970 UTC. Set if the directory
+    /// already contains the result and no database has been used since; this call then did nothing.
     pub already_unix_ms: Option<i64>,
 }
 
@@ -126,7 +125,7 @@ fn ids(chain: &Chain) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// Returns an error if the directory contains the result of another restore (-504).
+/// Returns an error if the directory contains the result of a different restore (-504).
 fn already_restored(
     vfs: &Arc<dyn Vfs>,
     chain: &Chain,
@@ -151,7 +150,7 @@ fn already_restored(
         return Err(refused("the directory has the result of another restore"));
     }
     let mut databases = Vec::new();
-    // Databases of the backup that the record must name. The map contains their files by signature.
+    // Maps the signature of each database that the record must list to its file.
     let mut expected: BTreeMap<&str, &FileName> =
         usable(chain).map(|database| (&*database.signature, &database.file)).collect();
     let signatures: BTreeSet<&str> = expected.keys().copied().collect();
@@ -173,7 +172,7 @@ fn already_restored(
         let signature = header.signature.to_hex();
         let is_expected = match signatures.contains(&*signature) {
             true => expected.remove(&*signature) == Some(&database.file),
-            // The replay of the logs created this database.
+            // This database was created by replaying the logs.
             false => Some(header.log_signature) == chain.base.manifest.signature(),
         };
         if !is_expected || databases.contains(&path) {
@@ -203,7 +202,7 @@ fn with_created(
     mut restored: Restored,
 ) -> Result<Restored> {
     for created in placement.created(vfs)? {
-        // The logs contain the complete content of such a database.
+        // Such a database needs no copy in the backup: the logs contain its entire content.
         let signature = created.header.signature.to_hex();
         let bad = plan.chain.base.manifest.databases.iter().find(|database| database.signature == signature);
         restored.left_out.retain(|(file, _)| bad.is_none_or(|bad| bad.file.as_str() != file));
@@ -259,7 +258,7 @@ fn place(
     Ok(paths)
 }
 
-/// Fails if the file is not the database that the manifest describes.
+/// Fails if the file is not the database described in the manifest.
 fn check_header(vfs: &dyn Vfs, plan: &RestorePlan, database: &StoredDatabase, path: &Path) -> Result<()> {
     let header = header_of(vfs, path)?;
     let needs = match header.state {
@@ -300,7 +299,7 @@ fn replay(
     engine.base_name = base.base_name;
     engine.log_names = plan.names.log_names;
     engine.threads = options.threads;
-    // An interrupted restore starts again from the files of the backup, so torn pages need no protection.
+    // An interrupted restore starts again from the backup files, so torn pages need no protection.
     engine.torn_page_protection = TornPageProtection::Off;
     engine.ignore_missing_databases = true;
     engine.begin_generation = true;
@@ -336,7 +335,7 @@ fn replay(
     Ok(restored)
 }
 
-/// Returns a description of the databases. Fails if a database is not clean after the replay.
+/// Describes the restored databases. Fails if a database is not clean after the replay.
 fn check_clean(vfs: &dyn Vfs, restored: &Restored) -> Result<Vec<RestoredDatabase>> {
     let mut databases = Vec::new();
     for path in &restored.databases {

@@ -1,4 +1,4 @@
-//! Options of a restore.
+//! Restore options.
 
 use std::path::PathBuf;
 
@@ -9,17 +9,17 @@ use jetcell_vfs::Vfs;
 
 use crate::pace::Pace;
 
-/// Callback that finds the position before which the replay stops, among the logs of the restore.
+/// Callback that searches the logs to be replayed for the position before which the replay stops.
 pub type UntilFn = dyn Fn(&Arc<dyn Vfs>, &RecoverySet) -> ese_engine::Result<LogPosition>;
 
-/// Options of a restore.
+/// Options for a restore.
 #[derive(Default)]
 pub struct RestoreOptions {
-    /// Position before which the replay stops. `None` means the end of the logs.
+    /// Position before which the replay stops. `None` means that all logs are replayed to the end.
     pub until: Option<Box<UntilFn>>,
-    /// Directory of surviving logs. They are replayed after the logs of the backups.
+    /// Directory with surviving logs, which are replayed after the logs from the backups.
     pub logs: Option<PathBuf>,
-    /// Whether existing files may be overwritten. Ranges of databases that already have the correct bytes are left
+    /// Whether existing files may be overwritten. Database ranges that already have the correct bytes are left
     /// unchanged.
     pub force: bool,
     /// Whether the engine uses threads.

@@ -16,7 +16,7 @@ use crate::restore_options::RestoreOptions;
 pub struct PlannedLog {
     pub generation: Generation,
     pub path: PathBuf,
-    /// Entry for the log in the manifest. A surviving log has no entry.
+    /// The log's manifest entry. A surviving log has none.
     pub stored: Option<StoredLog>,
 }
 
@@ -31,7 +31,7 @@ pub struct RestorePlan {
 }
 
 impl RestorePlan {
-    /// Collects the logs of the backups and the surviving logs, and verifies all of them.
+    /// Collects the logs from the backups and the surviving logs, and verifies all of them.
     pub fn new(vfs: &Arc<dyn Vfs>, chain: Chain, options: &RestoreOptions) -> Result<RestorePlan> {
         let mut logs: Vec<PlannedLog> = chain
             .logs()?
@@ -86,8 +86,8 @@ impl RestorePlan {
     }
 }
 
-/// Adds the surviving logs that follow the logs of the backups. Returns the first missing generation if there is a
-/// gap.
+/// Adds the surviving logs that follow the logs from the backups. If there is a gap, returns the first missing
+/// generation.
 fn add_surviving(
     vfs: &Arc<dyn Vfs>,
     chain: &Chain,
@@ -110,7 +110,7 @@ fn add_surviving(
         return Err(BackupError::set(SetFault::OtherStream, what));
     }
     let last = logs.last().map_or(Generation(0), |log| log.generation);
-    // More records may have been appended to the last log of a backup since then.
+    // The last log may have been open when it was backed up, so a surviving log may contain more of its records.
     let open = chain.backups().last().is_some_and(|(_, manifest)| manifest.generations.last_is_open);
     if let Some(path) = found.logs.get(&last).filter(|_| open)
         && let Some(log) = logs.last_mut()

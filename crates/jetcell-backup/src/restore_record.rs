@@ -15,9 +15,9 @@ use crate::file_names::RESTORED;
 use crate::manifest::{MAX_DATABASES, hex64};
 use crate::text_file;
 
-/// Maximum number of backups in the record of a restore.
+/// Maximum number of backups in a restore record.
 const MAX_BACKUPS: usize = 10_000;
-/// Maximum number of databases in the record.
+/// Maximum number of databases in a restore record.
 const MAX_RESTORED: usize = 2 * MAX_DATABASES;
 
 /// The restored databases, and their state at the end of the restore.
@@ -27,13 +27,13 @@ pub struct RestoreRecord {
     /// Identifiers of the backups in chain order, at most 10,000.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_BACKUPS>")]
     pub backups: Vec<String>,
-    /// Position before which the replay had to stop, in hexadecimal digits.
+    /// Position before which the replay stopped, in hexadecimal digits.
     pub until: String,
     /// True if surviving logs were replayed, too.
     pub with_logs: bool,
     /// Time at which the restore completed, in milliseconds since 1970 UTC.
     pub restored_unix_ms: i64,
-    /// Databases of the backup, and databases that the logs created.
+    /// The databases from the backup, and the databases that the logs created.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_RESTORED>")]
     pub databases: Vec<RestoredDatabase>,
 }
@@ -44,8 +44,8 @@ pub struct RestoreRecord {
 pub struct RestoredDatabase {
     /// File name of the database.
     pub file: FileName,
-    /// Signature, state, position and time of the shutdown with which the restore ended. Every later use of the
-    /// database changes them.
+    /// Signature and state of the database, and the position and time of the shutdown that ended the restore. Any
+    /// later use of the database changes these values.
     pub shutdown: String,
 }
 
@@ -60,7 +60,7 @@ impl RestoredDatabase {
 }
 
 impl RestoreRecord {
-    /// Reads the record in a directory. Returns `None` if it does not exist or a later version wrote it.
+    /// Reads the record in a directory. Returns `None` if there is no record or it was written by a later version.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<Option<RestoreRecord>> {
         let text = text_file::read_own(vfs, &directory.join(RESTORED))?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))

@@ -1,7 +1,7 @@
-//! Snapshot backups, of a running instance that is briefly frozen or of an instance that is not running.
+//! Snapshot backups of a running instance, which is frozen briefly, or of an instance that is not running.
 //!
-//! Invariants: the snapshot contains all files at one point in time. Its manifest is written only after every page
-//! and every log in it has been verified. Only the engine is frozen, not the file system, so other programs are not
+//! Invariants: the snapshot contains all files as of a single point in time. Its manifest is written only after every
+//! page and log in it has been verified. Only the engine is frozen, not the file system, so other programs are not
 //! blocked.
 
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use crate::text_file;
 pub struct Snapshot {
     /// Method that makes the snapshot.
     pub method: SnapshotMethod,
-    /// Maximum time for which the instance is frozen. It also limits the run time of a program that makes the
-    /// snapshot.
+    /// Maximum time for which the instance is frozen. A program that makes the snapshot must also finish within this
+    /// time.
     pub limit: Duration,
 }
 
@@ -35,11 +35,11 @@ impl Snapshot {
     }
 }
 
-/// Backs up all databases of a running instance by a snapshot in the directory `to`.
+/// Backs up all databases of a running instance by making a snapshot in the directory `to`.
 ///
-/// The instance is frozen while the snapshot is made: commits wait. After the freeze, the snapshot is verified and
-/// its manifest is written while the instance runs. `vfs` is the file system of the instance. The parent and the save
-/// interval in `options` are ignored.
+/// The instance is frozen while the snapshot is made, so commits wait. Afterwards the snapshot is verified and its
+/// manifest is written while the instance runs. `vfs` is the instance's file system. The parent and the save interval
+/// in `options` are ignored.
 ///
 /// # Errors
 ///
@@ -49,8 +49,8 @@ impl Snapshot {
 /// - The snapshot took too long (-2402).
 /// - A log is damaged, or all databases have bad pages.
 ///
-/// After an error, the incomplete snapshot is removed, unless the user's command made it. It has no manifest, so it
-/// is not a backup.
+/// After an error, the incomplete snapshot is removed, unless the user's command made it. In that case it is left
+/// without a manifest, so it is not a backup.
 pub fn snapshot(
     instance: &Instance,
     vfs: &Arc<dyn Vfs>,
@@ -99,13 +99,13 @@ pub fn snapshot(
     })
 }
 
-/// Backs up an instance that was stopped or has crashed, by a snapshot in the directory `to`.
+/// Backs up an instance that was stopped or has crashed, by making a snapshot in the directory `to`.
 ///
-/// `files` are the logs and databases of the instance. They are locked during the snapshot and not changed.
+/// `files` are the instance's logs and databases. They are locked during the snapshot and not changed.
 ///
 /// # Errors
 ///
-/// Returns an error if a database is in use or its logs are missing, and in the cases of [`snapshot`].
+/// Returns an error if a database is in use or its logs are missing, and in the cases listed for [`snapshot`].
 pub fn snapshot_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
@@ -122,7 +122,7 @@ pub fn snapshot_stopped(
     let locks = lock(vfs, &set, files)?;
     let logs = logs_of(&set, options, None)?;
     let databases: Vec<PathBuf> = set.databases.iter().map(|database| database.path.clone()).collect();
-    // Page images for pages that a crash tore are stored in a side file of the database.
+    // The database's side file holds page images that can replace pages torn by a crash.
     let side_file =
         |database: &PathBuf| PathBuf::from([database.as_os_str(), "jdw".as_ref()].join(".".as_ref()));
     let side_files: Vec<PathBuf> =
@@ -149,7 +149,7 @@ fn check_kind(options: &BackupOptions) -> Result<()> {
     Err(BackupError::Usage("a snapshot has databases; it continues no other backup".to_string()))
 }
 
-/// Creates the directory for copies of files. Other methods create it themselves.
+/// Creates the target directory if the method copies files. Other methods create it themselves.
 fn prepare(vfs: &dyn Vfs, to: &Path, method: &SnapshotMethod) -> Result<()> {
     match method {
         SnapshotMethod::Reflink => vfs.create_directory(to).map_err(|error| BackupError::io(to, &error)),

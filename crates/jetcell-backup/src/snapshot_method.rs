@@ -1,4 +1,5 @@
-//! Methods that copy the files of a frozen instance: reflinks, a btrfs subvolume snapshot, or a command of the user.
+//! Methods for copying the files of a frozen instance: reflinks, a btrfs subvolume snapshot, or a user-supplied
+//! command.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -17,16 +18,16 @@ use crate::snapshot_seal::SnapshotFile;
 /// Method that makes a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotMethod {
-    /// Copies of the files that share their blocks with the originals (`FICLONE`), on btrfs, XFS, bcachefs and
+    /// File copies that share their blocks with the originals (`FICLONE`); supported by btrfs, XFS, bcachefs and
     /// others.
     Reflink,
-    /// A snapshot of the btrfs subvolume that holds all files, made by the program `btrfs`.
+    /// A snapshot of the btrfs subvolume that holds all files, made by the `btrfs` program.
     Btrfs,
-    /// A shell command that makes the snapshot by other means, such as LVM, ZFS or a disk array. `/bin/sh` runs it.
+    /// A shell command that makes the snapshot by other means, such as LVM, ZFS or a disk array. It is run by
+    /// `/bin/sh`.
     ///
-    /// The command must make the snapshot readable and writable in the directory of the backup. The environment
-    /// variable `JETCELL_SOURCE` contains the directory of the instance, and `JETCELL_SNAPSHOT` the directory of the
-    /// backup.
+    /// The command must make the snapshot available in the backup directory, readable and writable. The environment
+    /// variable `JETCELL_SOURCE` contains the instance directory, and `JETCELL_SNAPSHOT` the backup directory.
     Command(String),
 }
 
@@ -42,13 +43,13 @@ pub(crate) struct Order<'a> {
     pub to: &'a Path,
 }
 
-/// Maximum interval between two checks whether a program has exited.
+/// Maximum interval between checks for whether a program has exited.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Number of bytes of a program's messages that are retained.
+/// Number of bytes of a program's output messages to keep.
 const MESSAGE_BYTES: u64 = 4096;
 
 impl Order<'_> {
-    /// Fails if the snapshot cannot be made, to the extent that this is known before the instance is frozen.
+    /// Fails if it is already known, before the instance is frozen, that the snapshot cannot be made.
     pub fn check(&self) -> Result<()> {
         let (vfs, to, shown) = (self.vfs, self.to, self.to.display());
         for file in self.files {
@@ -83,7 +84,7 @@ impl Order<'_> {
         Ok(())
     }
 
-    /// Returns the directory that contains all files. Fails if there are several.
+    /// Returns the directory that contains all files. Fails if they are in several directories.
     fn directory(&self) -> Result<&Path> {
         let first = self.files.first().map_or(Path::new("."), |file| directory_of(file));
         match self.files.iter().find(|file| directory_of(file) != first) {
@@ -96,7 +97,7 @@ impl Order<'_> {
         }
     }
 
-    /// Returns the expected files of the snapshot. The instance must be frozen or locked.
+    /// Returns the files that the snapshot should contain. The instance must be frozen or locked.
     pub fn expected(&self) -> Result<Vec<SnapshotFile>> {
         let expect = |(name, source): (FileName, &PathBuf)| {
             let bytes = self.vfs.file_len(source).map_err(|error| BackupError::io(source, &error))?;
@@ -116,7 +117,8 @@ impl Order<'_> {
         }
     }
 
-    /// Makes the snapshot. After an error all its files are removed, except files that the user's command has left.
+    /// Makes the snapshot. After an error, removes all snapshot files, except those left behind by the user's
+    /// command.
     pub fn take(&self, left: &TimeLeft<'_>) -> Result<()> {
         match self.method {
             SnapshotMethod::Reflink => self.clone_files(left),
@@ -187,8 +189,8 @@ impl Order<'_> {
         }
     }
 
-    /// Makes the files of an instance that is not running durable. The snapshot may not contain data that is only in
-    /// the kernel's page cache.
+    /// Makes the files of an instance that is not running durable. Otherwise the snapshot might lack data that is
+    /// still only in the kernel's page cache.
     pub fn sync_source(&self) -> Result<()> {
         self.files.iter().try_for_each(|path| {
             let file = self.vfs.open(path, OpenMode::Read);
@@ -202,8 +204,8 @@ fn directory_of(file: &Path) -> &Path {
     jetcell_vfs::parent_directory(file)
 }
 
-/// Runs a program until it exits. When the time limit has passed, the program and the processes that it has started
-/// are killed.
+/// Runs a program until it exits. If the time limit passes first, kills the program and the processes that it has
+/// started.
 fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
     let wrong = |what: String| Err(BackupError::Usage(format!("{name}: {what}; no backup was made")));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
@@ -215,7 +217,8 @@ fn run(command: &mut Command, name: &str, left: &TimeLeft<'_>) -> Result<()> {
     };
     let (sender, message) = channel();
     if let Some(errors) = child.stderr.take() {
-        // The thread ends when the last process that can write messages exits. That process may outlive the program.
+        // The thread ends when the last process that can write messages has exited, which may be after the program
+        // itself.
         std::thread::spawn(move || {
             let mut text = Vec::new();
             let mut errors = errors.take(MESSAGE_BYTES);

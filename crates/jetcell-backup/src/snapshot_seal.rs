@@ -1,4 +1,4 @@
-//! Turns a snapshot into a backup: verifies all pages and logs in place, and writes the manifest.
+//! Turns a snapshot into a backup: verifies all pages and logs where they are, and writes the manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::stopped::{last_end, lock, logs_of};
 pub struct SnapshotFile {
     pub name: FileName,
     pub source: PathBuf,
-    /// Length of the original when the snapshot was made.
+    /// Length of the original at the time of the snapshot.
     pub bytes: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Unsealed<'a> {
     /// Files of the snapshot.
     pub files: Vec<SnapshotFile>,
     pub options: &'a BackupOptions,
-    /// Backup information for the database headers. If `None`, it is computed from the end of the log and the
+    /// Backup information for the database headers. If `None`, it is derived from the end of the log and the
     /// available logs.
     pub details: Option<BackupInfo>,
     pub began_unix_ms: i64,
@@ -66,7 +66,7 @@ impl Unsealed<'_> {
         Ok(manifest)
     }
 
-    /// Fails if a file of the snapshot is missing or differs in length from the original.
+    /// Fails if a snapshot file is missing or differs in length from its original.
     fn check_lengths(&self) -> Result<()> {
         for file in &self.files {
             let path = self.directory.join(&file.name);
@@ -85,8 +85,8 @@ impl Unsealed<'_> {
         Ok(())
     }
 
-    /// Renames the logs to the expected names. The freeze or a crash may have interrupted the engine while it renamed
-    /// them.
+    /// Renames the logs to the expected names. A freeze or a crash may have interrupted the engine while it was
+    /// renaming them.
     fn name_logs(&self, set: RecoverySet) -> Result<RecoverySet> {
         let failed = |path: &Path, error: std::io::Error| match error.kind() {
             std::io::ErrorKind::ReadOnlyFilesystem => BackupError::Usage(format!(
@@ -215,7 +215,7 @@ impl Unsealed<'_> {
     fn correct(&self, file: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
         let failed = |error: std::io::Error| BackupError::io(file.path(), &error);
         let mut stored = IoBuffer::zeroed(bytes.len());
-        // A page that cannot be read is a bad page and is not rewritten.
+        // A page that cannot be read is counted as bad and is not rewritten.
         if file.read_at(at, &mut stored, IoReason::Backup).is_err() || stored[..] == *bytes {
             return Ok(());
         }
@@ -228,7 +228,7 @@ impl Unsealed<'_> {
         file.sync(IoReason::Backup).map_err(failed)?;
         let mut buffer = IoBuffer::zeroed(page.len());
         buffer.copy_from_slice(page);
-        // The copies are written one after the other, so one of them is always complete.
+        // The header copies are written one after the other, so one of them is always complete.
         for copy in 0..2 {
             file.write_at(copy * page.len() as u64, &buffer, IoReason::Backup).map_err(failed)?;
             file.sync(IoReason::Backup).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Backs up an instance that is not running, from its files.
+//! Backs up an instance that is not running by reading its files.
 
 use std::path::{Path, PathBuf};
 
@@ -23,9 +23,8 @@ use crate::ranges::sum_of;
 
 /// Backs up an instance that was stopped or has crashed.
 ///
-/// `files` are the logs and databases of the instance. The source is not changed unless
-/// [`BackupOptions::remove_logs`] is set. If the directory already contains the same backup of the unchanged source,
-/// nothing is copied.
+/// `files` are the instance's logs and databases. The source is not changed unless [`BackupOptions::remove_logs`] is
+/// set. If the directory already contains the same backup and the source has not changed, nothing is copied.
 ///
 /// # Errors
 ///
@@ -35,7 +34,7 @@ use crate::ranges::sum_of;
 /// - The directory contains other files (-504).
 /// - All databases have bad pages.
 ///
-/// Unless [`BackupError::can_be_continued`] returns true, the files of the backup are removed.
+/// Unless [`BackupError::can_be_continued`] returns true, the backup files are removed.
 pub fn back_up_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
@@ -79,11 +78,11 @@ pub fn back_up_stopped(
 }
 
 /// Handles a repeated call for a backup that is already complete. Removes logs if requested, because the first call
-/// may have been interrupted before that step.
+/// may have been interrupted before it removed them.
 ///
 /// # Errors
 ///
-/// Returns an error if the directory contains another backup, or the source has changed since the backup (-504).
+/// Returns an error if the directory contains a different backup, or the source has changed since the backup (-504).
 fn already_made(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
@@ -126,7 +125,8 @@ fn is_unchanged(vfs: &Arc<dyn Vfs>, set: &RecoverySet, manifest: &Manifest) -> R
     Ok(set.databases.len() == manifest.databases.len() && set.databases.iter().all(is_stored))
 }
 
-/// Returns the first and last generation that make a database consistent, or `None` if it was shut down cleanly.
+/// Returns the first and last generations required to make a database consistent, or `None` if it was shut down
+/// cleanly.
 fn needed_logs(header: &DatabaseHeader) -> Option<(u32, u32)> {
     let last = header.gen_max_required.max(header.gen_max_committed);
     (header.state != DatabaseState::CleanShutdown).then_some((header.gen_min_required.0, last.0))
@@ -224,8 +224,8 @@ pub(crate) fn logs_of(
     }
 }
 
-/// Returns true if a bulk load began after the end of the parent backup. The header stores the position of the load
-/// as a full backup without logs.
+/// Returns true if a bulk load began after the end of the parent backup. The header records the start of the load as
+/// a full backup without logs.
 fn was_loaded_since(header: &DatabaseHeader, parent: &Manifest) -> bool {
     let (noted, end) = (header.full_backup, parent.logs.last().map(StoredLog::end_position));
     noted.gen_high == Generation(0) && end.is_some_and(|end| noted.position >= end)
@@ -271,7 +271,7 @@ fn remove_logs(
     Ok(removed)
 }
 
-/// A database, and its header at the start of its copy.
+/// A database, and its header as of the start of the copy.
 type Original<'d> = (&'d FoundDatabase, DatabaseHeader);
 
 fn path_of<'o>((database, _): &'o Original<'_>) -> &'o Path {

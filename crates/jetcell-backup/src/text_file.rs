@@ -1,4 +1,4 @@
-//! Small text files that are complete or absent even after a power failure.
+//! Small text files that are either complete or absent, even after a power failure.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, Vfs, replace_file};
 
 use crate::error::{BackupError, Result};
 
-/// Maximum size of a file in bytes. It is sufficient for the manifest of a 16 TiB database, the maximum size of an
-/// ESE database.
+/// Maximum file size in bytes, enough for the manifest of a 16 TiB database, which is the maximum size of an ESE
+/// database.
 pub(crate) const MAX_BYTES: u64 = 128 << 20;
 
 /// Replaces a file atomically and makes it durable.
@@ -15,18 +15,18 @@ pub fn write(vfs: &dyn Vfs, path: &Path, text: &str) -> Result<()> {
     replace_file(vfs, path, text.as_bytes(), IoReason::Backup).map_err(|error| BackupError::io(path, &error))
 }
 
-/// Returns the content of a file, or `None` if it does not exist.
+/// Returns the file's content, or `None` if the file does not exist.
 pub fn read(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
     read_opened(vfs, path, OpenMode::Read, MAX_BYTES)
 }
 
-/// Returns the content of a file of at most `max` bytes, or `None` if it does not exist.
+/// Returns the content of a file that is at most `max` bytes long, or `None` if the file does not exist.
 pub fn read_at_most(vfs: &dyn Vfs, path: &Path, max: u64) -> Result<Option<String>> {
     read_opened(vfs, path, OpenMode::Read, max)
 }
 
-/// Reads a file that determines which files are overwritten or removed. Unlike [`read`], fails for a link and for a
-/// file of another user.
+/// Reads a file whose content determines which files are overwritten or removed. Unlike [`read`], fails if the file
+/// is a link or belongs to another user.
 pub fn read_own(vfs: &dyn Vfs, path: &Path) -> Result<Option<String>> {
     read_opened(vfs, path, OpenMode::WriteOwn, MAX_BYTES)
 }

@@ -1,4 +1,4 @@
-//! The file `verified.json` in a backup: the ranges that were verified, and the times.
+//! The file `verified.json` in a backup, which records which ranges were verified, and when.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,24 +12,24 @@ use crate::manifest::{Manifest, StoredFile};
 use crate::ranges::RANGE_BYTES;
 use crate::text_file;
 
-/// Times at which the ranges of a backup were verified.
+/// Times at which the ranges in a backup were verified.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verified {
-    /// Checksum of the manifest to which the times belong.
+    /// Checksum of the manifest that the times belong to.
     manifest: String,
-    /// Runs of ranges for each file: the number of ranges, and the time of their verification in seconds since 1970
-    /// UTC, or 0 for never.
+    /// Runs of consecutive ranges in each file: the number of ranges, and the time when they were verified in seconds
+    /// since 1970 UTC, or 0 for never.
     files: BTreeMap<String, Vec<(usize, i64)>>,
 }
 
 impl Verified {
-    /// Reads the times that belong to this manifest. Returns empty times if the file does not exist or belongs to
-    /// another manifest.
+    /// Reads the times that belong to this manifest. Returns an empty record if the file does not exist or belongs to
+    /// a different manifest.
     pub fn read(vfs: &dyn Vfs, directory: &Path, manifest: &Manifest) -> Result<Verified> {
         let path = directory.join(VERIFIED);
         let text = match text_file::read_at_most(vfs, &path, max_bytes(manifest)) {
-            // A file of this length cannot belong to this manifest, so it is ignored.
+            // The file is too long to belong to this manifest, so it is ignored.
             Err(BackupError::Changed { .. }) => None,
             text => text?,
         };
@@ -57,11 +57,12 @@ impl Verified {
     }
 }
 
-/// Returns the maximum length of the file for a manifest. The file contains at most one run per range.
+/// Returns the maximum length of the `verified.json` file for a manifest. The file contains at most one run per
+/// range.
 fn max_bytes(manifest: &Manifest) -> u64 {
     const OF_FILE: u64 = 16;
     const OF_RUN: u64 = 48;
-    // A character of a file name takes at most six bytes in JSON.
+    // Each character of a file name takes at most six bytes in JSON.
     let of_file = |file: StoredFile<'_>| {
         6 * file.name.len() as u64 + OF_FILE + file.bytes.div_ceil(RANGE_BYTES as u64) * OF_RUN
     };

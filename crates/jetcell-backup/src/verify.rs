@@ -1,5 +1,5 @@
-//! Verifies that a backup has the bytes that were backed up. The check covers the complete backup, a part of it, or
-//! only ranges that were never verified.
+//! Verifies that a backup still has the bytes that were backed up. The check covers the complete backup, a part of
+//! it, or only the ranges that have never been verified.
 
 use std::path::{Path, PathBuf};
 
@@ -13,23 +13,23 @@ use crate::pace::{Gauge, Pace};
 use crate::ranges::{RANGE_BYTES, range_of, read_range};
 use crate::verified::Verified;
 
-/// The part of a backup that is verified.
+/// The part of a backup to verify.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Subset {
-    /// Part number and number of parts. All parts together cover the complete backup.
+    /// Part number and total number of parts. All parts together cover the complete backup.
     Part(u64, u64),
-    /// Percentage of the backup. The ranges with the oldest verification are checked first.
+    /// Percentage of the backup. Ranges that were verified least recently are checked first.
     Percent(f64),
-    /// Number of bytes. The ranges with the oldest verification are checked first.
+    /// Number of bytes. Ranges that were verified least recently are checked first.
     Bytes(u64),
 }
 
-/// Options of a verification.
+/// Options for a verification.
 #[derive(Clone, Default)]
 pub struct VerifyOptions {
     /// Verifies only a part of the backup. `None` means the complete backup.
     pub subset: Option<Subset>,
-    /// Verifies only ranges that were never verified before.
+    /// Verifies only ranges that have never been verified.
     pub only_new: bool,
     /// Rate limit, progress callback and cancellation.
     pub pace: Pace,
@@ -48,11 +48,11 @@ pub struct Verification {
     pub ranges: u64,
     /// Number of ranges in the backup.
     pub total_ranges: u64,
-    /// Time of the oldest verification among all ranges, in seconds since 1970 UTC. `None` if a range was never
-    /// verified.
+    /// Time of the oldest verification among all ranges, in seconds since 1970 UTC; `None` if any range has never
+    /// been verified.
     pub oldest: Option<i64>,
-    /// Files that are missing or have a different length or different bytes. Each entry contains the file, the offset
-    /// of the bad range, and a description.
+    /// Files that are missing or differ in length or content. Each entry contains the file, the offset of the bad
+    /// range, and a description.
     pub faults: Vec<(PathBuf, u64, String)>,
     /// Files in the directory that the manifest does not name. A restore ignores them.
     pub unnamed: Vec<PathBuf>,
@@ -67,12 +67,12 @@ struct Range<'a> {
     time: i64,
 }
 
-/// Verifies a backup and stores the verification times in the backup, in `verified.json`.
+/// Verifies a backup and stores the verification times in the backup's `verified.json` file.
 ///
 /// # Errors
 ///
-/// Returns an error if the directory does not contain a complete backup (-615), if its manifest was changed, or if
-/// the caller cancelled the operation. Changed files are not an error; [`Verification::faults`] lists them.
+/// Returns an error if the directory does not contain a complete backup (-615), if its manifest has been modified, or
+/// if the caller cancelled the operation. Modified files are not an error; [`Verification::faults`] lists them.
 pub fn verify(vfs: &Arc<dyn Vfs>, directory: &Path, options: &VerifyOptions) -> Result<Verification> {
     let manifest = Manifest::read(&**vfs, directory)?;
     let mut verified = Verified::read(&**vfs, directory, &manifest)?;
@@ -137,7 +137,7 @@ fn ranges<'a>(files: &[StoredFile<'a>], times: &[Vec<i64>]) -> Vec<Range<'a>> {
     files.iter().zip(times).enumerate().flat_map(of_file).collect()
 }
 
-/// Selects the ranges to verify, in the order of the files.
+/// Selects the ranges to verify, in file order.
 fn choose<'a>(mut ranges: Vec<Range<'a>>, options: &VerifyOptions) -> Vec<Range<'a>> {
     if options.only_new {
         ranges.retain(|range| range.time == 0);
@@ -168,7 +168,7 @@ fn choose<'a>(mut ranges: Vec<Range<'a>>, options: &VerifyOptions) -> Vec<Range<
     ranges
 }
 
-/// Returns the files that are missing or have a different length.
+/// Returns the files that are missing or differ in length.
 fn missing(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Vec<(PathBuf, u64, String)> {
     let fault = |file: &StoredFile<'_>| {
         let path = directory.join(file.name);
@@ -196,8 +196,8 @@ fn unnamed(vfs: &dyn Vfs, directory: &Path, files: &[StoredFile<'_>]) -> Result<
     Ok(found)
 }
 
-/// Opens a file of a backup. Fails if its length differs from the length in the manifest. The check comes first
-/// because a restore must not write a file or reserve space for bytes that do not exist.
+/// Opens a backup file. Fails if its length differs from the length in the manifest. The length is checked first so
+/// that a restore never writes a file or reserves space for bytes that do not exist.
 pub(crate) fn open_stored(vfs: &dyn Vfs, path: &Path, stored: StoredFile<'_>) -> Result<Arc<dyn File>> {
     let failed = |error: std::io::Error| BackupError::io(path, &error);
     let file = vfs.open(path, OpenMode::Read).map_err(failed)?;

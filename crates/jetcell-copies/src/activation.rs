@@ -5,9 +5,9 @@
 //!    ──> copy.json: activating ──> the active side steps down ──> the log becomes current ──> undo ──> copy.json removed
 //! ```
 //!
-//! Every step can be repeated. Before the step-down, the old active side can be started again, and the next call
-//! starts from the beginning. After the step-down, no instance can be opened on the old active side. The next call
-//! then completes the remaining steps.
+//! Every step can be repeated. If an activation is interrupted before the step-down, the old active side can still be
+//! restarted, and the next call starts from the beginning. After the step-down, no instance can be opened on the old
+//! active side, and the next call completes the remaining steps.
 
 use std::path::{Path, PathBuf};
 
@@ -36,13 +36,13 @@ use crate::streamed_log::{remove_streamed, streamed_part};
 pub enum LossLimit {
     /// No loss. The active side must be stopped, and its logs must be readable.
     Nothing,
-    /// This number of closed generations. The generation that was being written is lost in addition.
+    /// At most this many closed generations, in addition to the generation that was being written.
     Generations(u32),
-    /// Any loss: all logs that did not arrive.
+    /// Any loss: all logs that did not arrive may be lost.
     Any,
 }
 
-/// Maximum loss that an activation accepts without confirmation. The policies match Exchange's
+/// Maximum loss that an activation accepts without confirmation. The policies correspond to those of Exchange's
 /// `AutoDatabaseMountDial`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossPolicy {
@@ -55,11 +55,11 @@ pub enum LossPolicy {
 }
 
 impl LossPolicy {
-    /// All policies, in the order of increasing loss.
+    /// All policies, in order of increasing loss.
     pub const ALL: [LossPolicy; 3] =
         [LossPolicy::Lossless, LossPolicy::GoodAvailability, LossPolicy::BestAvailability];
 
-    /// Returns the name of the policy in options.
+    /// Returns the name of the policy as used in options.
     pub const fn name(self) -> &'static str {
         match self {
             LossPolicy::Lossless => "lossless",
@@ -100,7 +100,7 @@ pub struct Activated {
 /// Returns an error in these cases:
 /// - The active side is running.
 /// - The active side is unreachable or one of its logs is damaged, and more would be lost than `limit` allows.
-/// - The databases cannot become consistent with the logs that arrived.
+/// - The logs that arrived are not enough to make the databases consistent.
 ///
 /// After an error the copy is unchanged and can still follow the active side.
 pub fn activate(
@@ -148,7 +148,7 @@ pub fn activate_as(
     let mut copy = Replication::open(vfs, directory, source, options.clone())?;
     let completed = activation.complete(&mut copy, limit);
     if completed.is_err() && copy.state().phase == Phase::Following {
-        // An unfit phase that the limit allows to ignore is set again by the next step.
+        // If the copy is unfit for a reason that the limit allows to ignore, the next step sets this phase again.
         copy.state_mut().store(&**vfs, directory)?;
     }
     completed?;
@@ -166,7 +166,7 @@ pub fn activate_as(
         (Some(Err(error)), LossLimit::Nothing) => return Err(error),
         (Some(Err(_)) | None, _) => None,
     };
-    // A part of the log reduces the loss. A copy that was just seeded has no other log.
+    // A partial log reduces the loss. A newly seeded copy has no other log.
     let part = match arrived {
         Some(_) => None,
         None => activation.part_of_log(copy.state())?,
@@ -214,9 +214,9 @@ fn ready(state: &mut CopyState, directory: &Path) -> Result<()> {
     let shown = directory.display();
     match &state.phase {
         Phase::Following => {}
-        // The active side had not stepped down and may have written more logs since.
+        // The active side did not step down and may have written more logs since then.
         Phase::Activating { .. } => state.phase = Phase::Following,
-        // The databases are valid up to the log that did not arrive. That log is fetched again.
+        // The databases are valid up to the log that could not be copied, which is now fetched again.
         Phase::Unfit { reason: UnfitReason::BadLog | UnfitReason::LogsGone, .. } => {
             (state.phase, state.tries) = (Phase::Following, 0);
         }
@@ -359,7 +359,7 @@ impl Activation<'_> {
         self.directory.join(INCOMING).join(current.file_name().unwrap_or_default())
     }
 
-    /// Returns the lost part of the history, or `None` if nothing is lost.
+    /// Returns what part of the history is lost, or `None` if nothing is lost.
     fn lost(
         &self,
         state: &CopyState,
@@ -373,7 +373,7 @@ impl Activation<'_> {
         if arrived.is_some() || newest_there.is_some_and(|newest| newest < first) {
             return Ok(None);
         }
-        // The generation after the newest closed one was being written.
+        // The generation after the newest closed one was being written at that time.
         let seen = state.active.map_or(first, |active| active.closed + 1);
         let last_known = newest_there.unwrap_or(seen).max(first);
         let commits = handover.and_then(|handover| {
@@ -399,7 +399,7 @@ impl Activation<'_> {
         Ok(Some(Lost { first, first_in_part: part.is_some(), last_known, commits, kept_until_unix_ms }))
     }
 
-    /// Returns the number of transactions that the logs from generation `first` on committed, if these logs can be
+    /// Returns the number of transactions committed in the logs from generation `first` on, if these logs can be
     /// read.
     fn commits_from(&self, first: u32, logs: Vec<(Generation, PathBuf)>) -> Option<u64> {
         LogChanges::of(self.vfs, &logs, Generation(first), true).ok().map(|changes| changes.commits)
@@ -427,10 +427,10 @@ impl Activation<'_> {
         Ok(())
     }
 
-    /// Returns the newest generation if the instance on this side may already have written to its log.
+    /// Returns the newest generation if an instance on this side may already have written to its log.
     ///
-    /// This is the current log. After a crash between the two renames that start a generation, it is the prepared
-    /// log.
+    /// This is normally the current log. After a crash between the two renames that start a generation, it is the
+    /// prepared log.
     fn entered(&self) -> Result<Option<Generation>> {
         let (current, next) = (self.logs.names.current(), self.logs.names.next());
         if self.exists(&current)? {
@@ -452,8 +452,8 @@ impl Activation<'_> {
         self.vfs.exists(path).map_err(|error| CopyError::io(path, &error))
     }
 
-    /// Removes a log that the directory prepared when it was the active side. Otherwise [`Activation::entered`] could
-    /// mistake it for a log of this activation.
+    /// Removes a prepared log left over from when this directory was the active side. Otherwise
+    /// [`Activation::entered`] could mistake it for a log of this activation.
     fn remove_prepared(&self) -> Result<()> {
         let next = self.logs.names.next();
         if self.exists(&next)? {
@@ -463,7 +463,7 @@ impl Activation<'_> {
         Ok(())
     }
 
-    /// Renames the last log to the name of the current log.
+    /// Gives the last log the name of the current log.
     fn make_current(&self, state: &CopyState, arrived: Option<PathBuf>) -> Result<()> {
         let current = self.logs.names.current();
         let last = match arrived {
@@ -474,8 +474,7 @@ impl Activation<'_> {
         self.logs.sync()
     }
 
-    /// Rolls back uncommitted transactions in a new generation, and turns the directory into the directory of an
-    /// instance.
+    /// Rolls back uncommitted transactions in a new generation, and turns the directory into an instance directory.
     fn finish(
         &self,
         state: &CopyState,
@@ -487,7 +486,7 @@ impl Activation<'_> {
     ) -> Result<Activated> {
         let replayer = LogReplayer::new(self.vfs.clone(), self.directory.to_path_buf(), self.options.clone());
         let mut options = replayer.engine_options(state);
-        // The old active side may have written other records into the rest of the last log.
+        // The old active side may have written different records to the rest of the last log.
         options.begin_generation = true;
         options.accept_lost_logs = lost.is_some();
         let databases: Vec<PathBuf> =
@@ -505,7 +504,7 @@ impl Activation<'_> {
                 return Err(Error::Corrupt { path: path.clone(), page: None, what }.into());
             }
         }
-        // The old active side may be permanently gone, so an error is ignored.
+        // Ignore errors, because the old active side may be gone permanently.
         let _ = source.unregister(&state.id);
         remove_streamed(&**self.vfs, self.directory)?;
         // These files describe a copy, and the directory is no longer a copy.
@@ -516,7 +515,7 @@ impl Activation<'_> {
         Ok(Activated { last, lost, rolled_back, databases, stepped_down })
     }
 
-    /// Takes over the registrations of the other copies. Their logs are then kept until they follow this side.
+    /// Takes over the other copies' registrations, so that the logs are kept until these copies follow this side.
     fn take_copies(&self, state: &CopyState, copies: Vec<CopyRegistration>) -> Result<()> {
         for copy in copies.into_iter().filter(|copy| copy.id != state.id) {
             copy.store(&**self.vfs, self.directory, self.logs.names.base())?;
@@ -531,7 +530,7 @@ fn continues(state: &CopyState, log: &LogCopy) -> bool {
     log.signature == state.stream() && state.end.is_none_or(|end| (end.created, end.checksum) == behind)
 }
 
-/// Returns the time at which the last segment with records was started.
+/// Returns the time at which the last segment that contains records was started.
 fn last_time(log: &LogCopy) -> Option<i64> {
     let segments = log.bytes.len() / 4096;
     let last = match log.end.generation == log.generation {

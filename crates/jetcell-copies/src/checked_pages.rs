@@ -1,8 +1,8 @@
 //! Records which pages were compared, and when. Adjacent pages form runs, and each run stores the oldest comparison
 //! time of its pages.
 //!
-//! The number of runs is small because a scan reads the pages in order. The stored state never overstates the
-//! comparisons: a run has the oldest time of its pages, and pages of a discarded run are treated as never compared.
+//! There are few runs because a scan reads the pages in order. The stored state never overstates what was compared: a
+//! run has the oldest time of its pages, and pages of a discarded run are treated as never compared.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,8 @@ const GRAIN_MS: i64 = 60_000;
 pub struct CheckedPages(Vec<(u32, u32, i64)>);
 
 impl CheckedPages {
-    /// Returns true if the stored runs are in order and do not overlap, and their values cannot overflow in sums and
-    /// differences.
+    /// Returns true if the stored runs are in order and do not overlap, and their values cannot overflow when added
+    /// or subtracted.
     pub(crate) fn is_possible(&self) -> bool {
         self.0.len() <= MAX_RUNS
             && self.0.iter().all(|(first, last, time)| {
@@ -71,7 +71,7 @@ impl CheckedPages {
         }
     }
 
-    /// Returns how many of the first `pages` pages were compared, and the oldest comparison time among them.
+    /// Returns how many of the first `pages` pages have been compared, and the oldest comparison time among them.
     pub fn among(&self, pages: u32) -> (u32, Option<i64>) {
         let runs = self.0.iter().filter(|(first, ..)| *first <= pages);
         let compared = runs.clone().map(|(first, last, _)| (*last).min(pages) - first + 1).sum();

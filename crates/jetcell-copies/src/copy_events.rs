@@ -1,4 +1,4 @@
-//! Events of one copy, except the events of its replay.
+//! Events for one copy, except those from its replay.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use ese_engine::{CopyEvent, EventKind, EventProfile, EventSink, Events};
 use jetcell_sync::Arc;
 use jetcell_vfs::Vfs;
 
-/// Reports the events of one copy.
+/// Reports the events for one copy.
 pub(crate) struct CopyEvents {
     events: Events,
     copy: String,
@@ -18,7 +18,7 @@ impl CopyEvents {
         CopyEvents { events, copy: directory.display().to_string() }
     }
 
-    /// Creates events without a receiver.
+    /// Creates a reporter whose events nobody receives.
     pub fn unheard() -> CopyEvents {
         CopyEvents { events: Events::unheard(), copy: String::new() }
     }

@@ -1,9 +1,9 @@
-//! The scan of a copy: reads and verifies all pages, while logs may be replayed concurrently.
+//! The scan of a copy, which reads and verifies all pages while logs may be replayed concurrently.
 //!
-//! The progress is stored in a file in the directory of the copy. It therefore survives the process and an
-//! activation: when the side is a copy again, the pass resumes. It is independent of the active side, which has its
-//! own scan. A page that looks damaged may be in the middle of a write. It is read again several times with growing
-//! pauses before it is reported as bad.
+//! The progress is stored in a file in the copy's directory. It therefore survives a process exit and an activation:
+//! when the side becomes a copy again, the pass resumes. The scan is independent of the active side, which has its
+//! own scan. A page that looks damaged may just be in the middle of a write. It is reread several times with
+//! increasing pauses before it is reported as bad.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,20 +20,20 @@ use serde::{Deserialize, Serialize};
 use crate::copy_state::{CopiedDatabase, CopyState, Phase, database_header};
 use crate::error::{CopyError, Result};
 
-/// Name of the file with the progress of the scan.
+/// Name of the scan progress file.
 pub const SCAN_FILE: &str = "scan.json";
 /// Name of the file that is locked while the copy is scanned.
 const LOCK_FILE: &str = "scan.lock";
-/// Number of bytes after which the progress is stored.
+/// Number of bytes to read before the progress is stored again.
 const STORED_AFTER: u64 = 64 << 20;
 /// Maximum page number of a database.
 const LAST_PAGE: u32 = 0x7FFF_FFFF;
 /// Maximum number of bad pages that the file lists per database.
 const NAMED: usize = 100;
-/// Maximum length of the file in bytes. It is sufficient for hundreds of databases with bad pages.
+/// Maximum file length in bytes, enough for hundreds of databases with bad pages.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Options of the scan of a copy.
+/// Options for scanning a copy.
 #[derive(Clone)]
 pub struct CopyScanOptions {
     /// Size of one read in bytes.
@@ -43,13 +43,13 @@ pub struct CopyScanOptions {
     /// Minimum time between the starts of two passes over a database. ESE: `JET_paramDbScanIntervalMinSec`.
     #[doc(alias = "JET_paramDbScanIntervalMinSec")]
     pub interval: Duration,
-    /// Receiver of the events of the scan.
+    /// Receiver of scan events.
     pub events: Option<Arc<dyn EventSink>>,
-    /// Profile that selects the numbers of the events.
+    /// Profile that selects the event numbers.
     pub profile: EventProfile,
 }
 
-/// Progress of the scan of a copy.
+/// The scan progress of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyScan {
@@ -57,7 +57,7 @@ pub struct CopyScan {
     pub databases: Vec<ScannedDatabase>,
 }
 
-/// Progress of the scan of one database.
+/// The scan progress of one database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScannedDatabase {
@@ -67,21 +67,21 @@ pub struct ScannedDatabase {
     pub signature: String,
     /// Next page of the pass; `None` if no pass is in progress.
     pub next: Option<u32>,
-    /// Time at which the pass started, in milliseconds since 1970 UTC.
+    /// Time at which the current or most recent pass started, in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
     /// Time at which the last complete pass ended, in milliseconds since 1970 UTC.
     pub ended_unix_ms: Option<i64>,
     /// Number of complete passes.
     pub passes: u64,
-    /// Number of times that the pass was started or resumed.
+    /// Number of times the pass was started or resumed.
     pub invocations: u64,
-    /// Number of pages read in the pass.
+    /// Number of pages read in this pass.
     pub pages: u64,
-    /// Number of pages in the pass that were never written.
+    /// Number of never-written pages found in this pass.
     pub uninitialized: u64,
-    /// Number of pages in the pass with a flipped bit that could be located.
+    /// Number of pages found in this pass with a single flipped bit that could be located.
     pub corrected: u64,
-    /// Number of bad pages in the pass.
+    /// Number of bad pages found in this pass.
     pub bad: u64,
     /// The first bad pages, each with a description.
     pub bad_pages: Vec<(u32, String)>,
@@ -96,7 +96,8 @@ impl ScannedDatabase {
             || u128::try_from(began).is_ok_and(|ms| ms >= interval.as_millis())
     }
 
-    /// Returns true if a scan can have stored these values. The check prevents overflow in later arithmetic.
+    /// Returns true if these values could have been stored by a scan. The check prevents overflow in later
+    /// arithmetic.
     fn is_possible(&self) -> bool {
         let counts =
             [self.passes, self.invocations, self.pages, self.uninitialized, self.corrected, self.bad];
@@ -108,8 +109,8 @@ impl ScannedDatabase {
 }
 
 impl CopyScan {
-    /// Reads the progress of a directory. Returns empty progress if there was no scan or the file is damaged; the
-    /// pass then starts again.
+    /// Reads the scan progress in a directory. Returns empty progress if there has been no scan or the file is
+    /// damaged; the pass then starts over.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<CopyScan> {
         let text = text_file::read_at_most(vfs, &directory.join(SCAN_FILE), MAX_BYTES)?.unwrap_or_default();
         let mut scan: CopyScan = serde_json::from_str(&text).unwrap_or_default();
@@ -137,15 +138,15 @@ impl CopyScan {
     }
 }
 
-/// Reads and verifies all pages of a copy if a pass is due. Starts at the page at which an earlier call was stopped.
+/// Reads and verifies all pages of a copy if a pass is due. Starts at the page where the previous call stopped.
 ///
-/// `look` receives the progress after each read and returns `false` to stop the scan. The next call then resumes at
-/// this page. Another thread or process may follow the copy during the scan.
+/// `look` receives the progress after each read and returns `false` to stop the scan. The next call then resumes
+/// where this one stopped. Another thread or process may follow the copy during the scan.
 ///
 /// # Errors
 ///
-/// Returns an error if the directory is not a copy with databases, if another process scans it, or if a database file
-/// cannot be read.
+/// Returns an error if the directory is not a copy with databases, if another process is scanning it, or if a
+/// database file cannot be read.
 pub fn scan_copy(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,

@@ -1,8 +1,8 @@
-//! The state of a copy, stored in one file in the directory of the copy.
+//! The state of a copy, stored in a single file in the copy's directory.
 //!
 //! The file is written under another name, synced and renamed, so it is always complete. The state never claims more
-//! than the directory contains. A log is durable in its final place before `end` names it, and `end` names it before
-//! it is replayed.
+//! than the directory contains. A log is durable under its final name before `end` names it, and `end` names it
+//! before it is replayed.
 
 use std::path::{Path, PathBuf};
 
@@ -24,16 +24,16 @@ use crate::stream_directory::StreamDirectory;
 /// Name of the file whose presence makes a directory a copy.
 pub const COPY_FILE: &str = "copy.json";
 const FORMAT: u32 = 1;
-/// Maximum length of the file in bytes. It is sufficient for thousands of databases with long paths. A client with a
-/// handover may store a file of this size.
+/// Maximum file length in bytes, enough for thousands of databases with long paths. Clients may store a file of this
+/// size during a handover.
 const MAX_BYTES: u64 = 1 << 20;
-/// Maximum length of the identifier of a copy. Generated identifiers have eight characters.
+/// Maximum length of a copy's identifier. Generated identifiers have eight characters.
 const MAX_ID: usize = 64;
 /// Maximum length of a path or an address, equal to `PATH_MAX` on Linux.
 const MAX_PATH: usize = 4096;
 /// Maximum length of the text that explains why a copy cannot follow.
 const MAX_REASON: usize = 64 << 10;
-/// Maximum generation of a log.
+/// Maximum log generation.
 const LAST_GENERATION: u32 = 0x7FFF_FFFF;
 
 /// The persistent state of a copy.
@@ -46,11 +46,11 @@ pub struct CopyState {
     pub id: String,
     /// Address of the active side.
     pub source: String,
-    /// Address of the active side whose history was found to match the history of the copy.
+    /// Address of the active side for which the histories were found to match.
     pub confirmed_with: Option<String>,
     /// Base name of the logs.
     pub base_name: FileStem,
-    /// True if log names have five digits.
+    /// True if generation numbers in log names have five digits.
     pub short_names: bool,
     /// True if log names have the extension `.jtx`.
     pub newer_extensions: bool,
@@ -58,19 +58,20 @@ pub struct CopyState {
     pub log_signature: String,
     /// Size of a log in bytes.
     pub log_bytes: u64,
-    /// Databases of the copy.
+    /// The copy's databases.
     pub databases: Vec<CopiedDatabase>,
     /// Current phase, or the reason why the copy is inactive.
     pub phase: Phase,
-    /// First generation that the copy does not have.
+    /// First generation that the copy does not yet have.
     pub next: u32,
     /// End of the log before `next`, if it is known.
     pub end: Option<LogEnd>,
-    /// Newest generation that was replayed.
+    /// Newest generation that has been replayed.
     pub replayed: u32,
-    /// Time up to which all changes were replayed, in milliseconds since 1970 UTC; `None` before the first replay.
+    /// Time up to which all changes have been replayed, in milliseconds since 1970 UTC; `None` before the first
+    /// replay.
     pub replayed_unix_ms: Option<i64>,
-    /// State of the active side when it last responded.
+    /// State of the active side as of its last response.
     pub active: Option<ActiveSeen>,
     /// Number of failed attempts to fetch the next log.
     pub tries: u32,
@@ -90,11 +91,11 @@ pub struct CopiedDatabase {
     pub source: PathBuf,
 }
 
-/// State of the active side when it last responded.
+/// State of the active side as of its last response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ActiveSeen {
-    /// Oldest generation whose log it had.
+    /// Oldest generation whose log it still had.
     pub oldest: u32,
     /// Newest closed generation.
     pub closed: u32,
@@ -117,32 +118,31 @@ pub enum Phase {
         /// Description of the reason.
         what: String,
     },
-    /// The copy is becoming the active side. When its last log has the name of the current log, only the undo
-    /// remains.
+    /// The copy is becoming the active side. Once its last log has been given the name of the current log, only the
+    /// undo remains.
     Activating {
         /// The lost part of the history, if any.
         lost: Option<Lost>,
-        /// True if the old active side was reachable and steps down.
+        /// True if the old active side was reachable, so it must step down.
         steps_down: bool,
     },
 }
 
-/// The part of the active side's history that an activation loses.
+/// The part of the active side's history that is lost in an activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lost {
     /// First lost generation.
     pub first: u32,
-    /// True if the start of the first lost generation is kept.
+    /// True if the beginning of the first lost generation is kept.
     #[serde(default)]
     pub first_in_part: bool,
     /// Newest generation that the active side is known to have had.
     pub last_known: u32,
-    /// Number of transactions committed in the lost logs, if these logs can be read. `None` means that the number is
-    /// unknown.
+    /// Number of transactions committed in the lost logs; `None` if these logs cannot be read.
     pub commits: Option<u64>,
     /// Time at which the last kept log segment was started, in milliseconds since 1970 UTC. Later commits in this
-    /// segment are kept, too.
+    /// segment are also kept.
     pub kept_until_unix_ms: Option<i64>,
 }
 
@@ -150,17 +150,17 @@ pub struct Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnfitReason {
-    /// A log was damaged in three attempts.
+    /// A log was still damaged after three attempts to fetch it.
     BadLog,
     /// The active side has removed logs that the copy does not have.
     LogsGone,
     /// The two sides have different histories.
     Diverged,
-    /// A database of the copy is damaged, or does not match the point in time at which the logs continue.
+    /// A database of the copy is damaged, or its state does not match the position at which the logs continue.
     BadDatabase,
     /// The active side has a database that the copy does not have.
     DatabaseMissing,
-    /// An incremental reseed has started and not completed.
+    /// An incremental reseed was started but has not completed.
     Reseeding,
 }
 
@@ -238,7 +238,7 @@ impl CopyState {
         Ok(text_file::write(vfs, &directory.join(COPY_FILE), &format!("{text}\n"))?)
     }
 
-    /// Creates the state of a new copy of a log stream. The copy has no databases yet.
+    /// Creates the state of a new copy of a log stream. The copy does not have any databases yet.
     pub fn seeding(id: String, source: String, active: &StreamDirectory, stream: Signature) -> CopyState {
         let form = active.names.form();
         CopyState {
@@ -278,10 +278,10 @@ impl CopyState {
         StreamDirectory::new(vfs, directory, self.base_name, self.form())
     }
 
-    /// Returns the log that came with the seed, if the copy has no closed log yet.
+    /// Returns the log that came with the seed, if the copy does not have any closed logs yet.
     ///
-    /// The databases may contain changes of this log, so a backup of the copy contains it. The file does not have the
-    /// name of a log in the stream.
+    /// The databases may contain changes from this log, so a backup of the copy includes it. Its file name is not
+    /// that of a log in the stream.
     ///
     /// # Errors
     ///
@@ -300,7 +300,7 @@ impl CopyState {
         }
     }
 
-    /// Returns the registration that tells the active side which logs the copy needs. The copy is on this host.
+    /// Returns the registration that tells the active side which logs a copy on this host needs.
     pub fn registration(&self, directory: &Path, now_unix_ms: i64) -> CopyRegistration {
         CopyRegistration {
             id: self.id.clone(),
@@ -314,18 +314,19 @@ impl CopyState {
         }
     }
 
-    /// Returns the number of closed generations that the active side had and the copy does not have.
+    /// Returns the number of closed generations that the active side had as of its last response and the copy does
+    /// not have.
     pub fn copy_queue(&self) -> u32 {
         self.active.map_or(0, |active| (active.closed + 1).saturating_sub(self.next))
     }
 
-    /// Returns the number of generations that the copy has but has not replayed.
+    /// Returns the number of generations that the copy has but has not yet replayed.
     pub fn replay_queue(&self) -> u32 {
         self.next.saturating_sub(1).saturating_sub(self.replayed)
     }
 }
 
-/// Returns true if the text is a valid identifier of a copy. The identifier becomes a part of file names.
+/// Returns true if the text is a valid copy identifier. Identifiers are used in file names.
 pub(crate) fn is_id(text: &str) -> bool {
     matches!(text.len(), 1..=MAX_ID) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -359,7 +360,7 @@ pub fn database_pages(vfs: &dyn Vfs, path: &Path) -> Result<u32> {
     Ok(u32::try_from(len / size.bytes() as u64).unwrap_or(u32::MAX).saturating_sub(2))
 }
 
-/// Returns the generation at which redo of a database starts.
+/// Returns the generation from which a database needs redo.
 pub fn first_needed(header: &DatabaseHeader) -> Generation {
     match header.state {
         DatabaseState::CleanShutdown => header.consistent_position.generation,

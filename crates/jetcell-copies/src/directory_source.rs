@@ -1,4 +1,4 @@
-//! An active side whose logs are in a directory of this host. Its engine may be running.
+//! An active side whose logs are in a directory on this host. Its engine may be running.
 
 use std::io;
 
@@ -40,7 +40,7 @@ impl Source for DirectorySource {
         let (oldest, newest) = (closed.clone().min(), closed.max());
         let current = header_of(&*logs.vfs, &logs.names.current());
         let Some((oldest, closed)) = oldest.zip(newest) else {
-            // There is only the current log, or no log.
+            // The directory contains only the current log, or no logs.
             let header = current
                 .map_err(|error| CopyError::Unreachable { active: self.place(), what: error.to_string() })?;
             let closed = Generation(header.generation.0.saturating_sub(1));

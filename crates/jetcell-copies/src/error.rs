@@ -1,20 +1,20 @@
-//! Errors of seeding, following, comparing and activating copies.
+//! Errors returned when seeding, following, comparing and activating copies.
 
 /// Result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, CopyError>;
 
 /// Reason why a copy cannot be made, followed, compared or activated. Unless the function documents otherwise,
-/// neither the active instance nor a database is changed.
+/// neither the active instance nor any database has been changed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// An error of the storage engine.
+    /// A storage engine error.
     #[error(transparent)]
     Engine(#[from] ese_engine::Error),
-    /// An error of a backup or a restore.
+    /// A backup or restore error.
     #[error(transparent)]
     Backup(#[from] jetcell_backup::BackupError),
-    /// The active side does not respond. The same call may succeed later.
+    /// The active side does not respond. Retrying the call later may succeed.
     #[error("{active} cannot be reached: {what}")]
     Unreachable {
         /// Address of the active side.
@@ -22,7 +22,7 @@ pub enum CopyError {
         /// Reason for the failure.
         what: String,
     },
-    /// The active side responds but cannot store the registration of the copy. The same call may succeed later.
+    /// The active side responds but cannot store the copy's registration. Retrying the call later may succeed.
     #[error("{active} does not store the registration of this copy: {what}")]
     NotRegistered {
         /// Address of the active side.
@@ -30,7 +30,7 @@ pub enum CopyError {
         /// Reason for the failure.
         what: String,
     },
-    /// The copy is being backed up, so its replay is paused. The same call may succeed later.
+    /// The copy is being backed up, so its replay is paused. Retrying the call later may succeed.
     #[error("{}: replay rests while the copy is backed up", .0.display())]
     Paused(std::path::PathBuf),
     /// An incremental reseed cannot repair the side, but a full reseed can.
@@ -46,8 +46,8 @@ impl CopyError {
         CopyError::Engine(ese_engine::Error::io(path, error))
     }
 
-    /// Returns true if an incremental reseed failed for a reason that does not affect a full reseed: the logs that it
-    /// needs are missing or damaged.
+    /// Returns true if an incremental reseed failed because the logs that it needs are missing or damaged. A full
+    /// reseed does not need these logs.
     pub fn needs_full_reseed(&self) -> bool {
         matches!(
             self,
@@ -61,8 +61,8 @@ impl CopyError {
         )
     }
 
-    /// Returns true if the active side is currently unreachable. The bytes copied so far are kept, and the same call
-    /// later continues from there.
+    /// Returns true if the active side is currently unreachable. The bytes copied so far are kept, and retrying the
+    /// call later continues from there.
     pub fn is_out_of_reach(&self) -> bool {
         let error = match self {
             CopyError::Engine(error) | CopyError::Backup(jetcell_backup::BackupError::Engine(error)) => error,
@@ -71,7 +71,8 @@ impl CopyError {
         matches!(error, ese_engine::Error::Io { kind, .. } if jetcell_vfs::is_out_of_reach(*kind))
     }
 
-    /// Returns true if the error is temporary: it concerns the active side or a full disk, and the copy is unchanged.
+    /// Returns true if the error is temporary: its cause is the active side or a full disk, and the copy is
+    /// unchanged.
     pub fn is_passing(&self) -> bool {
         match self {
             CopyError::Unreachable { .. } | CopyError::NotRegistered { .. } | CopyError::Paused(_) => true,

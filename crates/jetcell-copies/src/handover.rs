@@ -1,8 +1,9 @@
 //! Handover: a stopped active side transfers its role to a copy.
 //!
-//! While a [`Handover`] exists, the active side cannot be started. [`Handover::step_down`] permanently ends its role.
-//! It renames the current log to the name of a closed log. No instance can then be opened on it. It also writes a
-//! `copy.json` that makes the old active side a copy of the new one. ESE has no such fence; it relies on the cluster.
+//! While a [`Handover`] exists, the active side cannot be started. [`Handover::step_down`] permanently ends its role:
+//! it renames the current log to the name of a closed log, so no instance can be opened on the directory any more. It
+//! also writes a `copy.json` that makes the old active side a copy of the new one. ESE has no such fence and relies
+//! on the cluster instead.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,24 +19,25 @@ use crate::stream_directory::StreamDirectory;
 
 /// A stopped active side. It cannot be started while this value exists.
 pub trait Handover {
-    /// Returns all logs of the active side, including the newest one, which may not be closed. A newest log without
-    /// records is not included.
+    /// Returns all logs of the active side, including the newest one, which may still be open. If the newest log has
+    /// no records, it is not included.
     fn logs(&self) -> &BTreeMap<Generation, PathBuf>;
 
     /// Returns the content of a log file.
     fn log(&self, generation: Generation) -> Result<IoBuffer>;
 
-    /// Returns the registrations of its copies. After a step-down the list includes the old active side itself.
+    /// Returns the registrations of the active side's copies. After a step-down the list includes the old active side
+    /// itself.
     fn copies(&self) -> Result<Vec<CopyRegistration>>;
 
-    /// Makes the active side a copy of the side at `successor` and makes this change durable.
+    /// Durably makes the active side a copy of the side at `successor`.
     ///
-    /// The old side continues after `end`, or is unfit if its history has diverged. A repeated call completes the
-    /// remaining steps.
+    /// As a copy, the old side continues after `end`, or is unfit if its history has diverged. A repeated call
+    /// completes the remaining steps.
     fn step_down(&self, successor: &str, end: Option<LogEnd>, phase: Phase) -> Result<()>;
 }
 
-/// Handover of an active side whose logs are in a directory.
+/// Handover from an active side whose logs are in a directory.
 pub(crate) struct DirectoryHandover {
     logs: StreamDirectory,
     set: RecoverySet,
@@ -78,7 +80,7 @@ impl DirectoryHandover {
             }
             _ => unreachable(&error),
         })?;
-        // The instance may have closed logs before the lock was acquired.
+        // The instance may have closed logs before the lock was acquired, so list the files again.
         let files = vfs.list(logs.path()).map_err(|error| unreachable(&error))?;
         let mut set = RecoverySet::find(vfs, &files)?;
         name_closed(logs, &mut set)?;
@@ -99,7 +101,7 @@ impl DirectoryHandover {
         self.set.databases.iter().map(copied).collect()
     }
 
-    /// Renames the current log, and a prepared log that was already started, to the names of closed logs.
+    /// Renames the current log, and a prepared log that was already started, to closed log names.
     fn archive(&self) -> Result<()> {
         let vfs = &self.logs.vfs;
         for (generation, path) in &self.set.logs {
@@ -119,8 +121,7 @@ impl DirectoryHandover {
 }
 
 impl DirectoryHandover {
-    /// Overwrites the bytes that a crash left after the last record of a log with zeros. The log is then a valid
-    /// closed log.
+    /// Zeros the bytes that a crash left after the last record in a log, which makes it a valid closed log.
     ///
     /// A damaged log is left unchanged. It did not arrive on the other side, so this side has diverged.
     fn clear_tail(&self, path: &Path) -> Result<()> {
@@ -173,7 +174,7 @@ impl Handover for DirectoryHandover {
         // After a step-down this side is itself a copy.
         let vfs = &*self.logs.vfs;
         let own = CopyState::read(vfs, self.logs.path())?.filter(|state| state.phase == Phase::Following);
-        // This side may be on another host than the caller.
+        // This side may be on a different host from the caller.
         copies.extend(own.map(|state| CopyRegistration {
             host: None,
             ..state.registration(self.logs.path(), vfs.clock().unix_ms())
@@ -198,8 +199,7 @@ impl Handover for DirectoryHandover {
 }
 
 /// Renames a closed log that still has the name of the current log. This happens if a crash interrupts the start of
-/// the next generation. Recovery of the active side would rename it in the same way. After the rename the copy can
-/// fetch the log.
+/// the next generation. Recovery of the active side would do the same. After the rename the copy can fetch the log.
 fn name_closed(logs: &StreamDirectory, set: &mut RecoverySet) -> Result<()> {
     let current = logs.names.current();
     let newest = set.logs.last_key_value().map(|(newest, _)| *newest);

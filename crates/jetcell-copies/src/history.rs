@@ -19,8 +19,7 @@ pub struct History {
     vfs: Arc<dyn Vfs>,
     stream: Signature,
     logs: BTreeMap<Generation, PathBuf>,
-    /// Newest generation of an instance, and the name that its log gets when it is closed. The instance may be
-    /// running.
+    /// The newest generation of an instance, which may be running, and the name that its log gets when it is closed.
     open: Option<(Generation, PathBuf)>,
 }
 
@@ -29,23 +28,23 @@ pub struct History {
 pub enum Relation {
     /// Both sides have the same logs.
     Equal,
-    /// The side ends earlier, and the other side continues it, so the side can follow. Contains the number of
-    /// generations that the side lacks.
+    /// This side ends earlier and the other side continues it, so this side can follow. Contains the number of
+    /// generations that this side lacks.
     Behind(u32),
-    /// The side has all logs of the other side and more. Contains the number of additional generations.
+    /// This side has all of the other side's logs and more. Contains the number of additional generations.
     Ahead(u32),
-    /// Both sides have this generation, with different content.
+    /// Both sides have this generation, but with different content.
     OtherContent(Generation),
-    /// The side ends before this generation, and the log of the other side does not continue it.
+    /// This side ends before this generation, and the other side's log does not continue it.
     ForeignPast(Generation),
     /// The logs belong to different log streams.
     OtherStream,
-    /// The logs of the two sides neither overlap nor adjoin, so they cannot be compared.
+    /// The two sides' logs neither overlap nor adjoin, so they cannot be compared.
     NoCommonLog,
 }
 
 impl Relation {
-    /// Returns true if one of the sides must be reseeded.
+    /// Returns true if one of the two sides must be reseeded.
     pub fn is_divergence(self) -> bool {
         matches!(self, Relation::OtherContent(_) | Relation::ForeignPast(_) | Relation::OtherStream)
     }
@@ -56,7 +55,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// Returns an error if `files` contains no logs, or logs of several streams.
+    /// Returns an error if `files` contains no logs, or logs from several streams.
     pub fn of_files(vfs: &Arc<dyn Vfs>, files: &[PathBuf]) -> Result<History> {
         Ok(History::of_set(vfs, &RecoverySet::find(vfs, files)?))
     }
@@ -65,10 +64,10 @@ impl History {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are no logs, or logs of several streams.
+    /// Returns an error if there are no logs, or logs from several streams.
     pub fn of_side(vfs: &Arc<dyn Vfs>, directory: &Path, files: &[PathBuf]) -> Result<History> {
         let history = match (CopyState::read(&**vfs, directory)?, History::of_files(vfs, files)) {
-            // A copy of a clean instance initially has no closed log.
+            // A copy of a clean instance has no closed logs at first.
             (Some(state), Err(_)) if state.first_log(vfs, directory)?.is_some() => {
                 History { vfs: vfs.clone(), stream: state.stream(), logs: BTreeMap::new(), open: None }
             }
@@ -87,8 +86,8 @@ impl History {
         History { vfs: vfs.clone(), stream: set.signature, logs, open }
     }
 
-    /// Adds the partial log that follows the closed logs of a copy. The log came with a seed or a reseed, and the
-    /// databases contain changes of it.
+    /// Adds the partial log that follows a copy's closed logs. It came with a seed or a reseed, and the databases
+    /// contain changes from it.
     pub fn with_part(mut self, directory: &Path) -> Result<History> {
         let part = part_of_log(&self.vfs, directory)?;
         let is_next = |part: &LogCopy| self.logs.is_empty() || part.generation == self.newest().next();
@@ -132,8 +131,8 @@ impl History {
         Ok(Some(LogCopy::read(&self.vfs, self.closed_path(path), true)?))
     }
 
-    /// Returns true if the instance has closed its newest log since the files were listed. The listed name then does
-    /// not exist or belongs to another generation, `found`.
+    /// Returns true if the instance has closed its newest log since the files were listed. The file under the listed
+    /// name then no longer exists, or has a different generation, `found`.
     fn was_closed(&self, generation: Generation, found: Option<Generation>) -> bool {
         let Some((newest, path)) = &self.open else { return false };
         found != Some(generation)
@@ -145,7 +144,7 @@ impl History {
         self.open.as_ref().map_or(path, |(_, closed)| closed)
     }
 
-    /// Returns the end of a log of this side.
+    /// Returns the end of one of this side's logs.
     pub fn end_of(&self, generation: Generation) -> Result<Option<LogEnd>> {
         Ok(self.read(generation)?.as_ref().map(LogEnd::of))
     }
@@ -169,7 +168,7 @@ impl History {
                 Same::Longer if *generation == newest && parted.is_none() => {
                     let behind = other.newest().0 - newest.0;
                     return Ok(if behind > 0 {
-                        // The other side closed this generation earlier.
+                        // The other side closed this generation earlier, so its content differs.
                         Relation::OtherContent(newest)
                     } else {
                         Relation::Ahead(self.newest().0 - newest.0)
@@ -190,7 +189,7 @@ impl History {
             return Ok(Relation::OtherContent(first));
         }
         let (ours, theirs) = (self.newest(), other.newest());
-        // The header of the next generation on the longer side identifies the log that it continues.
+        // The longer side's next log identifies, in its header, the log that it continues.
         let (shorter, longer) = if ours <= theirs { (self, other) } else { (other, self) };
         if let (Some(end), Some(next)) = (shorter.end_of(newest)?, longer.header(newest.next())?)
             && !follows(&end, &next)
@@ -219,7 +218,7 @@ impl History {
         }
     }
 
-    /// Compares the logs of one generation on both sides.
+    /// Compares the two sides' logs for one generation.
     fn same(&self, other: &History, generation: Generation) -> Result<Same> {
         let (Some(ours), Some(theirs)) = (self.header(generation)?, other.header(generation)?) else {
             return Ok(Same::No);
@@ -241,10 +240,11 @@ impl History {
         Ok(compare_content(&ours, &theirs))
     }
 
-    /// Returns the changes of the logs from generation `from` on, which is the first generation that the other side
+    /// Returns the changes in the logs from generation `from` on, which is the first generation that the other side
     /// does not have.
     ///
-    /// The previous log is read on the other side. If the logs on this side continue it, no earlier log differs.
+    /// The preceding log is read from the other side. If this side's logs continue it, the earlier logs are the same
+    /// on both sides.
     ///
     /// # Errors
     ///

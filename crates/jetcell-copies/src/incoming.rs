@@ -1,4 +1,4 @@
-//! The subdirectory of a copy for files that were not inspected yet, and the partial log that came with a seed.
+//! The subdirectory of a copy for files that have not been inspected yet, and the partial log that came with a seed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use jetcell_vfs::{File, IoReason, OpenMode, Vfs};
 
 use crate::error::{CopyError, Result};
 
-/// Name of the subdirectory for logs and seeds that were not inspected yet.
+/// Name of the subdirectory for logs and seeds that have not been inspected yet.
 pub(crate) const INCOMING: &str = "incoming";
-/// Name of the file in [`INCOMING`] with a part of the log that was being written during the seed. The databases
-/// contain changes of this part, so the complete log must start with it.
+/// Name of the file in [`INCOMING`] with the part of the log that was being written during the seed. The databases
+/// contain changes from this part, so the complete log must start with it.
 const PART: &str = "part.log";
 
-/// Reads the partial log whose changes the databases contain, if the copy does not have the complete log.
+/// Reads the partial log whose changes are in the databases, unless the copy has the complete log.
 pub(crate) fn part_of_log(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Option<LogCopy>> {
     let path = part_path(directory);
     match LogCopy::read(vfs, &path, false) {
@@ -34,7 +34,7 @@ pub(crate) fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Io { kind: io::ErrorKind::NotFound, .. })
 }
 
-/// Creates a file in place of an existing one. A link is removed and not followed.
+/// Creates a file, replacing any existing one. An existing link is removed, not followed.
 pub(crate) fn create_again(vfs: &dyn Vfs, path: &Path) -> io::Result<Arc<dyn File>> {
     remove_if_there(vfs, path)?;
     vfs.open(path, OpenMode::CreateNew)
@@ -48,7 +48,7 @@ pub(crate) fn remove_if_there(vfs: &dyn Vfs, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a log to `path` and makes it durable. Before the function returns, the file may be incomplete.
+/// Writes a log to `path` and makes it durable. Until the function returns, the file may be incomplete.
 pub(crate) fn store_log(vfs: &dyn Vfs, path: &Path, bytes: &[u8]) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let put = || {

@@ -1,4 +1,4 @@
-//! Passive copies of databases. The logs of the active instance keep the copies current.
+//! Passive copies of databases, kept current with logs from the active instance.
 //!
 //! ```text
 //!  active side                    copy
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! [`seed_stopped`] and [`seed_running`] create a copy, and [`Replication`] keeps it current in bounded steps.
-//! [`Source`] is the interface for transports. The file `copy.json` stores the state of a copy ([`CopyState`]).
+//! [`Source`] is the interface for transports. The file `copy.json` stores the copy's state ([`CopyState`]).
 //! [`activate`] makes a copy the active side. [`History`] finds the point at which two sides diverge, and [`Reseed`]
-//! brings one side back to the history of the other.
+//! brings one side back to the other side's history.
 #![forbid(unsafe_code)]
 
 mod activation;

@@ -22,23 +22,23 @@ use crate::streamed_log::{StreamedLog, good_bytes};
 
 /// Maximum number of attempts to fetch a log before the copy becomes unfit.
 const TRIES: u32 = 3;
-/// Maximum number of fetches of an open log in one step. The limit ensures that other work continues even if the log
-/// grows fast.
+/// Maximum number of times an open log is fetched in one step. The limit ensures that other work continues even if
+/// the log grows fast.
 const FETCHES: u32 = 64;
 
-/// Result of the check whether an active side has the history of the copy.
+/// Result of checking whether an active side has the same history as the copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirmed {
     /// The active side has the last log of the copy.
     Yes,
-    /// The part of the last log on the active side is not sufficient. The next closed log decides, if it can be
-    /// fetched, because its header identifies the log that it continues.
+    /// The part of the last log that the active side has is not enough to decide. The next closed log, if it can be
+    /// fetched, decides, because its header identifies the log that it continues.
     ByNextLog,
-    /// The check is not possible yet, or the active side has another history.
+    /// The check is not possible yet, or the active side has a different history.
     NotYet,
 }
 
-/// Copies logs into the directory of a copy.
+/// Copies logs into a copy's directory.
 pub(crate) struct LogCopier<'c> {
     pub vfs: &'c Arc<dyn Vfs>,
     pub directory: &'c Path,
@@ -49,7 +49,7 @@ pub(crate) struct LogCopier<'c> {
 }
 
 impl LogCopier<'_> {
-    /// Fetches the new part of the log that follows the closed logs. Returns the number of bytes received.
+    /// Fetches what has been added to the log that follows the closed logs. Returns the number of bytes received.
     pub fn stream(&mut self, state: &CopyState) -> Result<u64> {
         if self.streamed.as_ref().is_some_and(|known| known.generation().0 != state.next) {
             *self.streamed = None;
@@ -75,8 +75,8 @@ impl LogCopier<'_> {
         Ok(came)
     }
 
-    /// Completes a partially received log that is closed now by fetching the rest. Returns `None` if the whole log
-    /// must be fetched.
+    /// Completes a partially received log, which has since been closed, by fetching the rest. Returns `None` if the
+    /// whole log must be fetched.
     fn complete_streamed(
         &mut self,
         state: &CopyState,
@@ -90,8 +90,8 @@ impl LogCopier<'_> {
         known.complete(self.vfs, self.directory, state, after, &rest)
     }
 
-    /// Copies up to `most` of the next logs and records them in the state. Returns the number of logs copied. After
-    /// three failed attempts to copy a damaged or missing log, the copy is unfit.
+    /// Copies up to `most` further logs and records them in the state. Returns the number of logs copied. After three
+    /// failed attempts to copy a damaged or missing log, the copy becomes unfit.
     pub fn copy(&mut self, state: &mut CopyState, closed: Generation, most: u32) -> Result<u32> {
         let before = state.clone();
         let copied = self.bring(state, closed, most);
@@ -124,8 +124,8 @@ impl LogCopier<'_> {
         result.map(|()| copied)
     }
 
-    /// Compares the last log of the copy with the log of an active side that it did not follow before. If the logs
-    /// differ, the copy is unfit.
+    /// Compares the copy's last log with the log of an active side that it has not followed before. If the logs
+    /// differ, the copy becomes unfit.
     pub fn confirm(&self, state: &mut CopyState, offer: Offer) -> Result<Confirmed> {
         let Some(end) = state.end else { return self.confirm_part(state) };
         let generation = Generation(end.generation);
@@ -152,7 +152,7 @@ impl LogCopier<'_> {
         }
         if generation > offer.closed {
             let path = state.logs(self.vfs, self.directory).archived(generation);
-            // If the log of the copy is damaged, it is fetched again after the active side has closed it.
+            // If the copy's log is damaged, it is fetched again once the active side has closed it.
             let Ok(ours) = LogCopy::read(self.vfs, &path, true) else { return Ok(Confirmed::NotYet) };
             // If both logs start with the same segments, they may still become equal.
             return self.compare_with_open(state, &ours).map(|_| Confirmed::NotYet);
@@ -172,7 +172,7 @@ impl LogCopier<'_> {
                     "{number} is another one than in the copy: the two have different histories (-590); compare them with \
                      jetcell copies --with, then reseed the one whose history is not wanted"
                 );
-                // A single response may be outdated and come from a side that was active before.
+                // A single response is not enough: it may be outdated and come from a side that used to be active.
                 self.failed(state, generation, -590, UnfitReason::Diverged, what);
                 state.store(&**self.vfs, self.directory)?;
                 Ok(Confirmed::NotYet)
@@ -180,8 +180,8 @@ impl LogCopier<'_> {
         }
     }
 
-    /// Handles an active side that no longer has the last log of the copy. The header of the next log identifies the
-    /// log that it continues.
+    /// Handles an active side that no longer has the copy's last log. The header of the next log identifies the log
+    /// that it continues.
     fn confirm_by_next(&self, state: &mut CopyState, end: LogEnd) -> Result<Confirmed> {
         let next = self.source.log(end.next(), 0)?;
         let header = next.and_then(|bytes| LogHeader::decode(&bytes).ok());
@@ -189,12 +189,12 @@ impl LogCopier<'_> {
             header.filter(|header| (header.generation, header.signature) == (end.next(), state.stream()));
         match of_next.is_some_and(|header| follows(&end, &header)) {
             true => self.confirm_part(state),
-            // Fetching the log reports the reason.
+            // The reason is reported when the log is fetched.
             false => Ok(Confirmed::ByNextLog),
         }
     }
 
-    /// Compares the partial log whose changes the databases contain with the log of the active side.
+    /// Compares the partial log whose changes are in the databases with the active side's log.
     fn confirm_part(&self, state: &mut CopyState) -> Result<Confirmed> {
         match part_of_log(self.vfs, self.directory)?.filter(|part| part.generation.0 == state.next) {
             Some(part) => self.compare_with_open(state, &part),
@@ -202,15 +202,15 @@ impl LogCopier<'_> {
         }
     }
 
-    /// Compares the segments of a log with the segments of the log that the active side is writing, where both sides
+    /// Compares the segments of a log with those of the log that the active side is writing, as far as both sides
     /// have them.
     fn compare_with_open(&self, state: &mut CopyState, part: &LogCopy) -> Result<Confirmed> {
         let (len, generation) = (records_end(part).min(part.bytes.len()), part.generation);
         let mut at = 0;
         while at < len {
             let Some(mut bytes) = self.source.open_log(generation, at as u64)? else {
-                // The active side has closed the log. The inspection of the closed log compares it with the partial
-                // log.
+                // The active side has closed the log. When the closed log is inspected, it is compared with the
+                // partial log.
                 return Ok(Confirmed::ByNextLog);
             };
             let header = if at == 0 { SEGMENT_BYTES.min(bytes.len()) } else { 0 };
@@ -243,7 +243,7 @@ impl LogCopier<'_> {
         Ok(Confirmed::Yes)
     }
 
-    /// Fetches a log again that the copy already had and that is now damaged. The databases may contain its changes,
+    /// Fetches a log again that the copy already had but that is now damaged. The databases may contain its changes,
     /// so the content must be the same as before.
     pub fn replace(&mut self, state: &mut CopyState, generation: Generation) -> Result<bool> {
         let behind = state.logs(self.vfs, self.directory).archived(generation.next());
@@ -264,7 +264,7 @@ impl LogCopier<'_> {
         Ok(fetched.is_some())
     }
 
-    /// Fetches and inspects one log. The log must continue `after` and, if `known` is given, have the same end.
+    /// Fetches and inspects one log. The log must continue `after` and, if `known` is given, have the same end as it.
     /// Returns `None` if this attempt failed.
     fn fetch(
         &mut self,

@@ -1,4 +1,4 @@
-//! Identification of the last log of a history. The next log must continue it.
+//! Identifies the last log of a history, which the next log must continue.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ use crate::error::{CopyError, Result};
 /// Maximum size of an ESE log in bytes.
 pub const MAX_LOG: u64 = 1 << 28;
 
-/// Identification of a closed log: its generation, creation time and content.
+/// Identifies a closed log by its generation, creation time and content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogEnd {
     /// Generation of the log.
     pub generation: u32,
-    /// Creation time: the eight bytes in its header, as a number.
+    /// Creation time, as the eight bytes in the log's header interpreted as a number.
     pub created: u64,
-    /// XOR of the checksums of its segments.
+    /// XOR of the log's segment checksums.
     pub checksum: u64,
 }
 
 /// Reason why a copy does not accept a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFlaw {
-    /// The log is damaged, truncated, or of another generation. A repeated fetch may succeed.
+    /// The log is damaged, truncated, or has the wrong generation. Fetching it again may succeed.
     Damaged(String),
     /// The log belongs to another log stream.
     OtherStream,
@@ -61,8 +61,8 @@ impl LogEnd {
     }
 }
 
-/// Verifies a closed log completely. The check covers all segments and records, the generation, and the log stream.
-/// In addition, the log must continue `after` and start with `part`.
+/// Verifies a closed log completely: all segments and records, the generation, and the log stream. In addition, the
+/// log must continue `after` and start with `part`.
 ///
 /// The outer error is returned if the log cannot be read.
 pub fn inspect(
@@ -105,7 +105,7 @@ pub fn inspect(
     Ok(Ok(log))
 }
 
-/// Returns true if a log starts with the header and the segments of a part of it that was read earlier.
+/// Returns true if a log starts with the header and segments of `part`, which was read from it earlier.
 pub fn begins_with(log: &LogCopy, part: &LogCopy) -> bool {
     let end = records_end(part);
     (log.generation, log.created, log.previous_created, log.previous_checksum)

@@ -1,4 +1,4 @@
-//! Replays the logs of a copy on its databases and leaves the databases dirty.
+//! Replays a copy's logs into its databases and leaves the databases dirty.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,25 +18,25 @@ use crate::copy_state::{CopyState, UnfitReason, database_header, first_needed};
 use crate::error::{CopyError, Result};
 use crate::log_end::header_of;
 
-/// Options of the replay of a copy.
+/// Options for replaying a copy's logs.
 #[derive(Clone)]
 pub struct ReplayOptions {
-    /// Whether the replayer and its cache are kept between two batches. Exchange 2007 did not keep them; its SP1 did.
+    /// Whether to keep the replayer and its cache between batches. Exchange 2007 did not keep them; SP1 did.
     pub keep_instance: bool,
-    /// Whether to fetch the log that is being written, too. A failover then loses less. ESE: block mode.
+    /// Whether to also fetch the log that is being written, so that a failover loses less. ESE: block mode.
     #[doc(alias = "granular replication")]
     pub stream_log: bool,
     /// Minimum age of a completed generation before it is replayed.
     pub delay: Duration,
     /// Memory for the page cache, in bytes.
     pub cache_bytes: usize,
-    /// Maximum number of log bytes that redo must read after a stop.
+    /// Maximum number of log bytes that redo has to read after a stop.
     pub checkpoint_depth: u64,
     /// Protection of pages against torn writes.
     pub torn_page_protection: TornPageProtection,
-    /// Whether cache threads write pages and several threads replay them.
+    /// Whether to write pages from cache threads and to replay on several threads.
     pub threads: bool,
-    /// Receiver of the events of the replay.
+    /// Receiver of replay events.
     pub events: Option<Arc<dyn EventSink>>,
 }
 
@@ -49,8 +49,8 @@ impl ReplayOptions {
 }
 
 impl Default for ReplayOptions {
-    /// Returns the defaults: kept instance, closed logs only, no delay, 64 MiB of cache, and a checkpoint depth of
-    /// 100 MiB. Exchange 2013 uses this depth for copies.
+    /// Returns the defaults: the replayer is kept, only closed logs are fetched, there is no delay, the cache is 64
+    /// MiB, and the checkpoint depth is 100 MiB, as for copies in Exchange 2013.
     fn default() -> ReplayOptions {
         ReplayOptions {
             keep_instance: true,
@@ -65,13 +65,13 @@ impl Default for ReplayOptions {
     }
 }
 
-/// Result of the replay of the next log.
+/// Result of trying to replay the next log.
 pub(crate) enum Replay {
     /// The generation was replayed.
     Done(Generation),
-    /// There is no log to replay, or it must wait.
+    /// There is no log to replay, or the next log must wait.
     Nothing,
-    /// The log file of a generation is damaged or no longer exists.
+    /// A generation's log file is damaged or no longer exists.
     BadLog(Generation),
     /// The databases cannot be replayed further.
     Unfit(UnfitReason, String),
@@ -83,7 +83,7 @@ pub(crate) struct LogReplayer {
     directory: PathBuf,
     options: ReplayOptions,
     replayer: Option<Replayer>,
-    /// Page images that wait for the replay of their records.
+    /// Page images whose records have not been replayed yet.
     images: BTreeMap<LogPosition, PageImage>,
 }
 
@@ -92,7 +92,7 @@ impl LogReplayer {
         LogReplayer { vfs, directory, options, replayer: None, images: BTreeMap::new() }
     }
 
-    /// Returns the options of an engine on the databases of the copy.
+    /// Returns the options for running an engine on the copy's databases.
     pub fn engine_options(&self, state: &CopyState) -> InstanceOptions {
         let mut options = InstanceOptions::with_vfs(self.vfs.clone(), self.directory.clone());
         options.base_name = state.base_name;
@@ -141,18 +141,18 @@ impl LogReplayer {
             self.replayer = Some(replayer);
         }
         let Some(replayer) = &mut self.replayer else { return Ok(()) };
-        // Images of generations that were already replayed arrived too late.
+        // Images from generations that have already been replayed arrived too late.
         self.images.retain(|position, _| position.generation >= replayer.next());
         self.images.values().for_each(|image| replayer.supply_image(image.clone()));
         replayer.replay(path)
     }
 
-    /// Stores an image of a page that arrived from the active side.
+    /// Stores a page image that arrived from the active side.
     pub fn supply(&mut self, image: PageImage) {
         self.images.insert(image.position, image);
     }
 
-    /// Returns the findings of the last replay about pages, and the pages that it cannot replay further.
+    /// Returns the last replay's findings about pages, and the pages that it cannot replay any further.
     pub fn findings(&mut self) -> Result<(CopyFindings, Vec<(Signature, PageNumber)>)> {
         let Some(replayer) = &mut self.replayer else { return Ok(Default::default()) };
         let findings = replayer.take_findings()?;
@@ -160,7 +160,8 @@ impl LogReplayer {
         Ok((findings, bad))
     }
 
-    /// Returns true if the generation must wait for the replay delay. A generation ends when the next one is created.
+    /// Returns true if the generation must wait for the replay delay. A generation counts as complete when the next
+    /// one is created.
     fn waits(&self, state: &CopyState, generation: Generation) -> Result<bool> {
         if self.options.delay.is_zero() {
             return Ok(false);
@@ -175,7 +176,7 @@ impl LogReplayer {
         Ok(u128::try_from(age).unwrap_or(0) < self.options.delay.as_millis())
     }
 
-    /// Returns a database that the log attaches and that the copy does not have.
+    /// Returns a database that the log attaches but the copy does not have.
     pub fn missing_database(&self) -> Option<String> {
         match self.replayer.as_ref()?.check_complete() {
             Err(Error::Attachment { path, fault: AttachmentFault::Missing, .. }) => {
@@ -185,7 +186,8 @@ impl LogReplayer {
         }
     }
 
-    /// Replays at least the logs that the headers require. The databases are then consistent when the replayer stops.
+    /// Replays at least the logs that the headers require, so that the databases are consistent when the replayer
+    /// stops.
     pub fn replay_again(&mut self, state: &CopyState) -> Result<()> {
         if self.replayer.is_some() {
             return Ok(());
@@ -211,7 +213,7 @@ impl LogReplayer {
     }
 }
 
-/// Translates an error of the replay of a generation into its consequence for the copy.
+/// Translates an error from replaying a generation into its consequence for the copy.
 fn unfit(error: Error, generation: Generation) -> Result<Replay> {
     let reseed =
         |error: &Error| format!("{error} ({} {}); reseed the copy", error.jet_name(), error.jet_code());
@@ -242,7 +244,7 @@ pub(crate) fn redo_start(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState
     let mut needed = Vec::new();
     for database in &state.databases {
         let header = database_header(&**vfs, &directory.join(&database.file))?;
-        // The checkpoint is past all changes of a clean database.
+        // A clean database already has all changes before the checkpoint.
         if checkpoint.is_none() || header.state != DatabaseState::CleanShutdown {
             needed.push(first_needed(&header));
         }

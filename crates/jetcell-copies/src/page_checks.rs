@@ -1,7 +1,7 @@
-//! The file `checks.json`: the results of page comparisons between a copy and its active side.
+//! The file `checks.json`: the results of comparing a copy's pages with those of its active side.
 //!
-//! The scan of the active side logs the state of each page, and the replay compares it with the page of the copy. A
-//! divergence stays in the file until the page is found equal or was repaired.
+//! The active side's scan logs the state of each page, and the replay compares it with the copy's page. A divergence
+//! stays in the file until the page is found to be equal or has been repaired.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::error::Result;
 pub const CHECKS_FILE: &str = "checks.json";
 /// Maximum number of pages that the file lists per database.
 const NAMED: usize = 1000;
-/// Maximum length of the file in bytes. It is sufficient for the runs of compared pages of large databases.
+/// Maximum file length in bytes, enough for the runs of compared pages in large databases.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Comparison results for all databases of a copy.
@@ -43,27 +43,27 @@ pub struct CheckedDatabase {
     pub repaired: Vec<(u32, i64)>,
 }
 
-/// A page that differs from the page of the active side.
+/// A page that differs from the active side's page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Divergence {
     /// Page number.
     pub page: u32,
-    /// Kind of the difference, as one word.
+    /// Kind of difference, as one word.
     pub kind: String,
     /// Description of the difference.
     pub what: String,
-    /// Generation that contains the record of the comparison.
+    /// Generation that contains the comparison record.
     pub generation: u32,
-    /// True if the active side has lost a write of the page.
+    /// True if the active side has lost a write to the page.
     pub active_is_behind: bool,
     /// True if the page can be repaired because one side is known to be correct.
     pub repairable: bool,
 }
 
 impl PageChecks {
-    /// Reads the results of a copy. Returns empty results if the file does not exist or is damaged; the next scan of
-    /// the active side then starts from the beginning.
+    /// Reads a copy's results. Returns empty results if the file does not exist or is damaged; the next scan of the
+    /// active side then starts from the beginning.
     pub fn read(vfs: &dyn Vfs, directory: &Path) -> Result<PageChecks> {
         let text = text_file::read_at_most(vfs, &directory.join(CHECKS_FILE), MAX_BYTES)?.unwrap_or_default();
         let mut checks: PageChecks = serde_json::from_str(&text).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Repairs of single pages between a copy and its active side, while both are running.
+//! Repairs single pages between a copy and its active side while both are running.
 //!
-//! The copy requests pages that it cannot replay further and pages that its scan has found bad. It also reports the
-//! pages for which the active side has lost a write, and sends the pages that the log requests. Messages may be lost;
-//! pages that are still damaged are requested again.
+//! The copy requests pages that it cannot replay any further and pages that its scan has found to be bad. It also
+//! reports pages for which the active side has lost a write, and sends pages that the log requests. Messages may be
+//! lost; pages that are still damaged are requested again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -24,14 +24,14 @@ use crate::source::Source;
 const ASK_AGAIN_MS: i64 = 5_000;
 /// Maximum number of pages in one request.
 const AT_ONCE: usize = 16;
-/// Maximum number of pages that wait to be sent.
+/// Maximum number of pages waiting to be sent.
 const MAX_UNSENT: usize = 32;
 
 /// Page comparisons and page repairs of one copy.
 pub(crate) struct PageRepair {
     checks: PageChecks,
     stored: PageChecks,
-    /// Pages that the replay cannot bring to a newer state.
+    /// Pages that the replay cannot bring up to date.
     bad: Vec<(Signature, PageNumber)>,
     /// Time and content of the last request to the active side.
     asked: Option<(i64, PageWishes)>,
@@ -46,7 +46,7 @@ impl PageRepair {
         Ok(PageRepair { checks, stored, bad: Vec::new(), asked: None, unsent: VecDeque::new() })
     }
 
-    /// Records the findings of the replay of a generation.
+    /// Records the findings from replaying a generation.
     pub fn note(
         &mut self,
         vfs: &Arc<dyn Vfs>,
@@ -81,8 +81,8 @@ impl PageRepair {
 
     /// Sends and requests pages, and supplies received pages to the replay.
     ///
-    /// The caller has copied logs since the last call. If an image has arrived, the log with its record has arrived,
-    /// too.
+    /// The caller must have copied logs since the last call, so that when an image has arrived, the log that contains
+    /// its record has arrived, too.
     pub fn exchange(
         &mut self,
         vfs: &Arc<dyn Vfs>,

@@ -1,8 +1,8 @@
-//! A pause of the replay of a copy. During the pause the files of the copy do not change and can be backed up.
+//! Pauses the replay of a copy. During the pause, the copy's files do not change and can be backed up.
 //!
-//! The pause is a file lock, so it ends when its process exits. A process that follows the copy checks the lock
-//! before each batch of logs. While the lock is held, this process stops its replayer, continues to copy logs, and
-//! removes no logs.
+//! The pause is a file lock, so it ends when the process that holds it exits. A process that follows the copy checks
+//! the lock before each batch of logs. While the lock is held, that process stops its replayer, continues to copy
+//! logs, and does not remove any logs.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -32,8 +32,8 @@ pub struct Pause {
 ///
 /// # Errors
 ///
-/// Returns an error if the directory is not a copy or has no complete databases. Also returns an error if its replay
-/// is already paused or does not stop in time.
+/// Returns an error if the directory is not a copy or has no complete databases, or if its replay is already paused
+/// or does not stop in time.
 pub fn pause(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Pause> {
     let shown = directory.display();
     let Some(state) = CopyState::read(&**vfs, directory)? else {
@@ -59,7 +59,7 @@ pub fn pause(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Pause> {
     Ok(Pause { _lock: lock })
 }
 
-/// Acquires the lock of a file, or returns `None` if it is not available within `patience`.
+/// Acquires a file lock, or returns `None` if it does not become available within `patience`.
 fn wait_for(vfs: &Arc<dyn Vfs>, path: &Path, patience: Duration) -> Result<Option<Box<dyn DirectoryLock>>> {
     let clock = vfs.clock();
     let began = clock.monotonic();

@@ -1,10 +1,11 @@
 //! A copy that follows its active side. Logs are copied, inspected and replayed in bounded steps.
 //!
 //! Invariants:
-//! - A log is inspected and durable in its place before `copy.json` names it, and named before it is replayed. All
-//!   logs that the databases need are therefore in the directory of the copy, even if the active side is lost.
-//! - A log is removed from the directory only if neither the copy nor the active side needs it. Other copies may need
-//!   it from this copy after a failover.
+//! - A log is inspected and durable under its final name before `copy.json` names it, and `copy.json` names it before
+//!   it is replayed. All logs that the databases need are therefore in the copy's directory, even if the active side
+//!   is lost.
+//! - A log is removed from the directory only if neither the copy nor the active side needs it. After a failover,
+//!   other copies may need it from this copy.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,13 +28,13 @@ use crate::source::{Offer, Source};
 use crate::streamed_log::{StreamedLog, remove_streamed};
 use crate::unfinished_states::remove_unfinished_states;
 
-/// Maximum number of generations that are copied before replay runs, and that are replayed before copying runs.
+/// Maximum number of generations to copy before replaying, or to replay before copying again.
 const BATCH: u32 = 8;
-/// Maximum interval between two contacts with the active side, in milliseconds.
+/// Maximum interval between contacts with the active side, in milliseconds.
 const CONTACT_MS: i64 = 10_000;
-/// Maximum number of logs that are removed in one step.
+/// Maximum number of logs to remove in one step.
 const MAX_REMOVED: usize = 16;
-/// Name of the file that is locked while a process works on the copy.
+/// Name of the file that a process locks while it works on the copy.
 const LOCK_FILE: &str = "copy.lock";
 
 /// Result of a step.
@@ -41,7 +42,7 @@ const LOCK_FILE: &str = "copy.lock";
 pub struct StepReport {
     /// Number of generations copied and inspected.
     pub copied: u32,
-    /// Number of bytes received of the log that is being written.
+    /// Number of bytes received from the log that is being written.
     pub streamed_bytes: u64,
     /// Number of generations replayed.
     pub replayed: u32,
@@ -59,7 +60,7 @@ impl StepReport {
     }
 }
 
-/// A copy that follows its active side. Only one process at a time can follow it.
+/// A copy that follows its active side. Only one process at a time can do this for a copy.
 pub struct Replication {
     vfs: Arc<dyn Vfs>,
     directory: PathBuf,
@@ -68,17 +69,17 @@ pub struct Replication {
     replayer: LogReplayer,
     pages: PageRepair,
     events: CopyEvents,
-    /// True if the log that is being written is fetched, too.
+    /// True if the log that is being written is also fetched.
     streams: bool,
     streamed: Option<StreamedLog>,
-    /// True if the copy has all closed logs and receives the current log while it is written.
+    /// True if the copy has all closed logs and receives the current log as it is written.
     in_block_mode: bool,
     /// Reason why the last step could not complete all work.
     waiting: Option<String>,
     pause: Duration,
     /// True if the history of the active side was found to match the history of the copy.
     confirmed: bool,
-    /// The first needed generation that was last reported to the active side, and the time of the report.
+    /// The first needed generation most recently reported to the active side, and the time of that report.
     said: Option<(u32, i64)>,
     lock: Box<dyn DirectoryLock>,
 }
@@ -88,7 +89,7 @@ impl Replication {
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory is not a copy, or if another process works on it.
+    /// Returns an error if the directory is not a copy, or if another process is working on it.
     pub fn open(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
@@ -124,7 +125,7 @@ impl Replication {
         Ok(replication)
     }
 
-    /// Adds logs that are in their final places to the state. A crash may have prevented this.
+    /// Adds logs that are under their final names but not in the state, because of a crash.
     fn take_in(&mut self) -> Result<()> {
         let before = self.state.clone();
         if self.state.phase == Phase::Following {
@@ -186,13 +187,13 @@ impl Replication {
         self.pause
     }
 
-    /// Returns the number of bytes received of the generation that follows the closed logs.
+    /// Returns the number of bytes received from the generation that follows the closed logs.
     pub fn arrived_bytes(&self) -> u64 {
         let of_next = self.streamed.as_ref().filter(|streamed| streamed.generation().0 == self.state.next);
         of_next.map_or(0, StreamedLog::bytes)
     }
 
-    /// Returns true if the copy receives the current log while it is written. ESE: block mode.
+    /// Returns true if the copy receives the current log as it is written. ESE: block mode.
     pub fn is_in_block_mode(&self) -> bool {
         self.in_block_mode
     }
@@ -217,7 +218,7 @@ impl Replication {
         stepped
     }
 
-    /// Reports the reason for which the copy waits, if it has changed. The report also goes to the active side.
+    /// If the reason why the copy is waiting has changed, reports it, also to the active side.
     fn tell(&mut self, waiting: Option<String>) {
         if self.waiting == waiting {
             return;
@@ -280,8 +281,8 @@ impl Replication {
         let now = self.vfs.clock().unix_ms();
         self.state.active =
             Some(ActiveSeen { oldest: offer.oldest.0, closed: offer.closed.0, at_unix_ms: now });
-        // The needs are reported before logs are fetched. The active side then keeps the logs for a new copy from the
-        // start.
+        // Report what the copy needs before fetching logs, so that the active side keeps the logs for a new copy from
+        // the start.
         self.say(now)?;
         let mut copier = LogCopier {
             vfs: &self.vfs,
@@ -291,7 +292,7 @@ impl Replication {
             events: &self.events,
         };
         let place = Some(self.source.place());
-        // The side at this address may have been reseeded and activated again since.
+        // The side at this address may have been reseeded and activated again in the meantime.
         let is_ahead = self.state.next > offer.closed.0 + 1;
         if !self.confirmed || is_ahead || self.state.confirmed_with != place {
             self.confirmed = false;
@@ -336,7 +337,7 @@ impl Replication {
         }
     }
 
-    /// Reports to the active side which logs the copy needs, if this has changed or the contact interval has passed.
+    /// Reports to the active side which logs the copy needs, if they have changed or the contact interval has passed.
     fn say(&mut self, now: i64) -> Result<()> {
         let recent = |(needs, at): (u32, i64)| needs == self.state.next && now - at < CONTACT_MS;
         if self.said.is_some_and(recent) {
@@ -444,12 +445,12 @@ impl Replication {
     }
 
     /// Copies all available logs from the active side and replays all logs without a delay. Afterwards the databases
-    /// need only the undo and logs that did not arrive.
+    /// need only undo, and any logs that did not arrive.
     ///
     /// # Errors
     ///
-    /// Returns an error in the cases of [`Replication::step`], and if the databases cannot become consistent with
-    /// these logs.
+    /// Returns an error in the cases listed for [`Replication::step`], and if these logs are not enough to make the
+    /// databases consistent.
     pub(crate) fn complete(&mut self) -> Result<()> {
         loop {
             let step = self.step()?;
@@ -461,14 +462,14 @@ impl Replication {
         self.replayer.stop()
     }
 
-    /// Stops, and leaves the databases dirty and ready for more logs.
+    /// Stops replication. The databases are left dirty and ready for more logs.
     pub fn stop(mut self) -> Result<CopyState> {
         self.replayer.stop()?;
         Ok(self.state)
     }
 }
 
-/// Acquires the lock of a copy for one process.
+/// Locks a copy, so that only one process works on it.
 pub(crate) fn lock(vfs: &Arc<dyn Vfs>, directory: &Path) -> Result<Box<dyn DirectoryLock>> {
     let path = directory.join(LOCK_FILE);
     let lock = vfs.lock(&path).map_err(|error| match error.kind() {

@@ -1,16 +1,16 @@
-//! Incremental reseed: brings a side whose history has diverged back to the history of another side, by copying the
-//! pages that the logs changed.
+//! Incremental reseed: returns a side whose history has diverged to the other side's history, by copying the pages
+//! that the logs changed.
 //!
 //! ```text
 //!  reseed.json ──> header: reseed in progress (state 6) ──> pages patched ──> diverged logs put aside
 //!    ──> logs of the other side fetched ──> its header ──> copy.json: following ──> reseed.json removed
 //! ```
 //!
-//! **Selected pages.** The reseed copies all pages that the diverged logs changed. It also copies the pages that the
-//! other side's logs changed between two redo start positions: that of this database and that of the other database.
-//! The other side has all changes before its own redo start on disk. After the reseed, each page of this database is
-//! in the state of the other database or in a later state. Redo from the other side's logs then makes the database
-//! consistent. The selected pages include every page on this side that a power failure may have torn.
+//! **Selected pages.** The reseed copies all pages that the diverged logs changed. It also copies the pages changed
+//! by the other side's logs between the redo start positions of this database and the other one. The other side has
+//! all changes before its own redo start on disk. After the reseed, each page in this database is in the same state
+//! as in the other database, or in a later one. Redo from the other side's logs then makes the database consistent.
+//! The selected pages include every page on this side that a power failure may have torn.
 //!
 //! **Interruption.** The page list is stored before anything changes, and every step can be repeated. While the
 //! header states that a reseed is in progress, no engine opens the database. If the other side removes needed logs
@@ -41,15 +41,15 @@ use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 use crate::unfinished_states::remove_unfinished_states;
 
-/// Name of the directory for diverged logs. They are kept because they contain commits that exist in no other place.
+/// Name of the directory for diverged logs, which are kept because they contain commits that exist nowhere else.
 pub(crate) const DIVERGED: &str = "diverged";
 
 /// Plan or result of an incremental reseed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReseedPlan {
-    /// First generation in which the two sides differ; `None` if they do not differ.
+    /// First generation that differs between the two sides; `None` if none does.
     pub first_diverged: Option<Generation>,
-    /// Number of transactions in the diverged logs of this side. These transactions are lost.
+    /// Number of transactions committed in this side's diverged logs. These transactions are lost.
     pub commits_given_up: u64,
     /// Number of pages to be patched in all databases.
     pub pages: u64,
@@ -78,9 +78,9 @@ pub struct Reseed {
 struct Stored {
     first_diverged: Option<u32>,
     commits_given_up: u64,
-    /// Generation at which redo of the databases on this side would have started.
+    /// Generation at which redo would have started for the databases on this side.
     redo_from: u32,
-    /// Identifier of the copy that this side was.
+    /// Identifier that this side had as a copy.
     id: String,
     databases: Vec<StoredDatabase>,
 }
@@ -112,8 +112,8 @@ impl Stored {
 }
 
 impl Reseed {
-    /// Determines the pages to patch on the side in `directory` to make it follow the side with the files `source`.
-    /// Changes nothing.
+    /// Determines which pages to patch on the side in `directory` so that it can follow the side that has the files
+    /// `source`. Changes nothing.
     ///
     /// The side in `directory` must be stopped. The other side may be running.
     ///
@@ -138,7 +138,7 @@ impl Reseed {
         let target = RecoverySet::find(vfs, &files);
         let target = match (target, &stored) {
             (Ok(target), _) => target,
-            // The interrupted call has already moved its logs.
+            // The interrupted call has already moved this side's logs.
             (Err(_), Some(_)) => {
                 let mut empty = source.clone();
                 empty.logs.clear();
@@ -192,7 +192,7 @@ impl Reseed {
         Ok(reseed)
     }
 
-    /// Sets the receiver of the events.
+    /// Sets the event receiver.
     pub fn report_to(&mut self, sink: Arc<dyn EventSink>) {
         self.events = CopyEvents::new(&*self.vfs, &self.directory, Some(sink));
     }
@@ -202,7 +202,7 @@ impl Reseed {
         &self.plan
     }
 
-    /// Collects the pages that the diverged logs of this side changed.
+    /// Collects the pages changed by this side's diverged logs.
     fn touched_here(&self, files: &[PathBuf], known: Option<&CopyState>) -> Result<Stored> {
         let (vfs, target) = (&self.vfs, &self.target);
         let theirs = History::of_set(vfs, &self.source);
@@ -250,7 +250,7 @@ impl Reseed {
         Ok(stored)
     }
 
-    /// Returns the databases of this side with their headers.
+    /// Returns this side's databases with their headers.
     fn databases_here(&self, known: Option<&CopyState>) -> Result<Vec<(PathBuf, DatabaseHeader)>> {
         let mut found: Vec<(PathBuf, DatabaseHeader)> = self
             .target
@@ -282,7 +282,7 @@ impl Reseed {
         })
     }
 
-    /// Adds the pages that the other side's logs changed before the start of its redo.
+    /// Adds the pages changed by the other side's logs before its redo start.
     fn add_touched_there(&mut self) -> Result<()> {
         let theirs = History::of_set(&self.vfs, &self.source);
         let mut redo_there = u32::MAX;
@@ -411,7 +411,7 @@ impl Reseed {
         Ok(state)
     }
 
-    /// Patches the pages of one database. Returns the header that the database gets at the end.
+    /// Patches the pages of one database. Returns the header that the database will have after the reseed.
     fn patch(
         &self,
         database: &StoredDatabase,
@@ -453,8 +453,8 @@ impl Reseed {
             );
             return Err(CopyError::Refused(what));
         }
-        // Redo starts at its start position before the pages were read. It must reach at least the newest change in
-        // these pages.
+        // Redo starts where it would have started before the pages were read. It must reach at least the newest
+        // change in these pages.
         let mut last = after.clone();
         last.gen_min_required = before.gen_min_required;
         last.gen_min_consistent = before.gen_min_required;
@@ -462,8 +462,8 @@ impl Reseed {
         Ok(last)
     }
 
-    /// Stores the part of the newest log whose changes the copied pages contain. With this part the copy can detect
-    /// that a new active side lacks these changes. Returns the generation of the log.
+    /// Stores the part of the newest log whose changes are in the copied pages. With this part, the copy can detect
+    /// that a new active side lacks these changes. Returns the log's generation.
     fn keep_part_of_log(&self, headers: &[DatabaseHeader]) -> Result<Generation> {
         let newest = headers.iter().map(|header| match header.state {
             DatabaseState::CleanShutdown => header.consistent_position.generation,
@@ -478,8 +478,8 @@ impl Reseed {
                 Err(error) if is_gone(&error) => continue,
                 read => read?,
             };
-            // This side must not keep bytes that the other side can still lose in a power failure. A log that was
-            // closed since is already durable.
+            // Make the log durable: this side must not keep bytes that the other side could still lose in a power
+            // failure. A log that has since been closed is already durable.
             match self.vfs.open(path, OpenMode::Read).and_then(|file| file.sync(IoReason::LogRead)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 synced => synced.map_err(|error| CopyError::io(path, &error))?,
@@ -498,10 +498,10 @@ impl Reseed {
         Ok(newest)
     }
 
-    /// Fetches the closed logs before the newest log whose changes the pages contain.
+    /// Fetches the closed logs before the newest log whose changes are in the pages.
     ///
-    /// If the other side loses these logs, the copies on this side identify the pages that contain changes of the
-    /// abandoned history.
+    /// If the other side later loses these logs, this side's copies of them identify the pages that contain changes
+    /// from the abandoned history.
     fn fetch_logs(&self, state: &mut CopyState, newest: Generation) -> Result<()> {
         let source = DirectorySource::new(self.source_logs.clone());
         let (vfs, directory) = (&self.vfs, &*self.directory);
@@ -518,7 +518,7 @@ impl Reseed {
         )))
     }
 
-    /// Moves the logs of the diverged history to another directory and removes the files that belong to it.
+    /// Moves the diverged history's logs to another directory and removes the other files that belong to it.
     fn put_logs_aside(&self) -> Result<()> {
         let vfs = &*self.vfs;
         let aside = self.directory.join(DIVERGED);

@@ -1,4 +1,4 @@
-//! File access of a reseed: reads pages from one side and writes headers on the other side.
+//! File access for a reseed: reads pages from one side and writes headers on the other.
 
 use ese_engine::Error;
 use ese_format::checksum::{PageIntegrity, verify_page};
@@ -8,14 +8,14 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Vfs};
 
 use crate::error::{CopyError, Result};
 
-/// Name of the file that lists the pages which an interrupted reseed must patch.
+/// Name of the file that lists the pages that an interrupted reseed must still patch.
 pub(crate) const RESEED_FILE: &str = "reseed.json";
 
-/// Maximum number of reads of a page that is being written.
+/// Maximum number of times a page that is being written is read.
 const READS: u32 = 50;
 
-/// Reads a page of a database that may be in use. A page that is being written temporarily fails its verification and
-/// is read again. A page past the end of the file is zero.
+/// Reads a page from a database that may be in use. A page that is being written temporarily fails verification, so
+/// it is read again. A page past the end of the file is returned as zeros.
 pub fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vfs) -> Result<IoBuffer> {
     let mut bytes = IoBuffer::zeroed(size.bytes());
     for _ in 0..READS {
@@ -35,7 +35,7 @@ pub fn read_page(file: &dyn File, size: PageSize, page: PageNumber, vfs: &dyn Vf
     Err(Error::Corrupt { path: file.path().to_path_buf(), page: Some(page), what }.into())
 }
 
-/// Writes both copies of a header, one after the other.
+/// Writes both header copies, one after the other.
 pub fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
     let mut page = IoBuffer::zeroed(header.page_size.bytes());
     page.copy_from_slice(&header.encode());

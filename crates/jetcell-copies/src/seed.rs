@@ -4,9 +4,10 @@
 //!  copy.json: seeding ──> backup in incoming/ ──> its files move to their places ──> copy.json: following
 //! ```
 //!
-//! The same call continues an interrupted seed: first the backup, then the moves. The directory is a valid copy only
-//! when `copy.json` contains the phase "following", which is written last. If the backup fails, a new directory
-//! contains only empty files afterwards. If the active side is only unreachable, the copied files are kept.
+//! A call with the same arguments continues an interrupted seed: first the backup, then the moves. The directory is a
+//! valid copy only once `copy.json` contains the phase "following", which is written last. If the backup fails, a
+//! directory that did not exist before contains only empty files. If the failure is only that the active side is
+//! unreachable, the copied files are kept.
 
 use std::path::{Path, PathBuf};
 
@@ -33,27 +34,26 @@ use crate::source::Source;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::streamed_path;
 
-/// Options of a seed.
+/// Options for a seed.
 #[derive(Clone, Default)]
 pub struct SeedOptions {
-    /// Options of the backup. The kind is always `Copy`, which does not affect other backups.
+    /// Backup options. The kind is always `Copy`, which does not affect other backups.
     pub backup: BackupOptions,
-    /// Whether to seed over an existing copy of the same stream. The databases and logs of this copy are removed
-    /// first.
+    /// Whether to seed over an existing copy of the same stream. That copy's databases and logs are removed first.
     pub again: bool,
 }
 
 /// Result of a seed.
 #[derive(Clone, Debug)]
 pub struct Seeded {
-    /// State of the copy, which has not replayed any log yet.
+    /// State of the copy, before it has replayed any logs.
     pub state: CopyState,
     /// Number of bytes that this call copied.
     pub copied_bytes: u64,
 }
 
-/// Seeds a copy in `to` from the files of an active side that is stopped or has crashed. `source` receives the
-/// registration of the copy.
+/// Seeds a copy in `to` from the files of an active side that is stopped or has crashed. `source` receives the copy's
+/// registration.
 ///
 /// # Errors
 ///
@@ -63,8 +63,8 @@ pub struct Seeded {
 /// - Pages are bad.
 /// - The volume is full.
 ///
-/// After an error, `to` is not a copy, or is the same copy as before. Only with [`SeedOptions::again`] may its
-/// databases have been removed.
+/// After an error, `to` is not a copy, or is the same copy as before. Its databases can have been removed only if
+/// [`SeedOptions::again`] is set.
 pub fn seed_stopped(
     vfs: &Arc<dyn Vfs>,
     files: &[PathBuf],
@@ -137,7 +137,7 @@ impl Seed<'_> {
         let diverged = is_new || matches!(state.phase, Phase::Unfit { reason: UnfitReason::Diverged, .. });
         let old = self.old_databases(&state)?;
         if is_new || state.phase != Phase::Seeding {
-            // A manifest from an interrupted process belongs to an earlier seed.
+            // A manifest left over from an interrupted process belongs to an earlier seed.
             remove_manifest(&**vfs, &incoming)?;
         }
         if state.phase != Phase::Seeding {
@@ -153,7 +153,7 @@ impl Seed<'_> {
             let backup = BackupOptions { kind: Kind::Copy, ..options.backup.clone() };
             copied_bytes = back_up(&incoming, &backup).inspect_err(|error| {
                 if is_new && !self.again && !error.can_be_continued() {
-                    // Without the state file the directory is not a copy, as before the call.
+                    // Without the state file, the directory is again not a copy, as before the call.
                     let _ = text_file::remove(&**vfs, &to.join(COPY_FILE));
                 }
             })?;
@@ -234,8 +234,8 @@ impl Seed<'_> {
         Ok(found)
     }
 
-    /// Removes the existing databases and logs. Logs of a diverged history are moved to a separate directory, because
-    /// they contain commits that exist in no other place.
+    /// Removes the existing databases and logs. Logs from a diverged history are moved to a separate directory,
+    /// because they contain commits that exist nowhere else.
     fn remove_old(&self, databases: &[PathBuf], diverged: bool) -> Result<()> {
         let failed = |error: std::io::Error| CopyError::io(self.to, &error);
         // These files belong to the previous databases.
@@ -266,7 +266,7 @@ impl Seed<'_> {
         self.vfs.sync_directory(self.to).map_err(failed)
     }
 
-    /// Removes logs whose inspection was interrupted. A backup can then start in the directory.
+    /// Removes logs whose inspection was interrupted, so that a backup can start in the directory.
     fn remove_logs_in(&self, incoming: &Path) -> Result<()> {
         let files = self.vfs.list(incoming).map_err(|error| CopyError::io(incoming, &error))?;
         let is_partial =
@@ -282,8 +282,8 @@ impl Seed<'_> {
 
     /// Moves databases and closed logs to their final places.
     ///
-    /// The last log of a stopped instance is not closed, so the complete log arrives later. The databases may contain
-    /// changes of it, so the available part is kept.
+    /// A stopped instance's last log is not closed, so the complete log arrives later. The databases may contain
+    /// changes from it, so the part that is already available is kept.
     fn move_in(&self, manifest: &Manifest, incoming: &Path) -> Result<()> {
         let bad = manifest.databases.iter().find(|database| !database.usable);
         if let Some(bad) = bad {
@@ -297,7 +297,7 @@ impl Seed<'_> {
         for name in names.chain(logs) {
             let (from, to) = (incoming.join(name), self.to.join(name));
             match self.vfs.rename(&from, &to) {
-                // The file was moved before an interruption.
+                // The file was moved by an earlier, interrupted call.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                     let there = self.vfs.exists(&to).map_err(|error| CopyError::io(&to, &error))?;
                     if !there {
@@ -356,7 +356,7 @@ fn is_open(manifest: &Manifest, log: &StoredLog) -> bool {
     manifest.generations.last_is_open && log.generation == manifest.generations.last
 }
 
-/// Parses a time or a checksum of a manifest: sixteen hexadecimal digits.
+/// Parses a time or checksum from a manifest, written as sixteen hexadecimal digits.
 fn number(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap_or_default()
 }

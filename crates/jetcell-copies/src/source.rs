@@ -1,8 +1,8 @@
-//! The active side from the viewpoint of a copy. This is the interface for transports.
+//! The active side as seen by a copy. This is the interface for transports.
 //!
-//! A response belongs to its request and may be lost. In this case the call fails with [`CopyError::Unreachable`].
-//! The content of a response is not trusted: the copy verifies each log, so a transport may deliver outdated,
-//! repeated or altered bytes.
+//! A response belongs to its request and may be lost, in which case the call fails with [`CopyError::Unreachable`].
+//! Responses are not trusted: the copy verifies each log, so a transport may deliver outdated, repeated or altered
+//! bytes.
 
 use ese_engine::{CopyRegistration, PageImage, PageWishes};
 use ese_format::{Generation, PageNumber, Signature};
@@ -11,46 +11,45 @@ use jetcell_vfs::IoBuffer;
 use crate::error::Result;
 use crate::handover::Handover;
 
-/// The logs that the active side has.
+/// The logs that the active side offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Oldest log.
     pub oldest: Generation,
-    /// Newest closed generation. If no log is closed, the generation before the oldest log.
+    /// Newest closed generation. If no log has been closed, the generation before the oldest log.
     pub closed: Generation,
-    /// Creation time of the generation after `closed`, if it is being written: the eight bytes in its header, as a
-    /// number.
+    /// Creation time of the generation after `closed`, if it is being written, as the eight bytes in its header
+    /// interpreted as a number.
     pub open_created: Option<u64>,
 }
 
 /// The active side of a copy.
 pub trait Source: Send {
-    /// Returns the address of the active side for messages.
+    /// Returns the active side's address for messages.
     fn place(&self) -> String;
 
     /// Returns the range of available logs.
     fn offer(&self) -> Result<Offer>;
 
-    /// Reads the file of a closed generation, starting at an offset. Returns `None` if it does not exist or is not
-    /// closed.
+    /// Reads a closed generation's log file, starting at an offset. Returns `None` if the log does not exist or is
+    /// not closed.
     fn log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>>;
 
-    /// Reads the log that is being written, starting at the offset of a segment. Returns this segment and some of the
-    /// durable segments after it. Returns `None` if another generation is being written.
+    /// Reads the log that is being written, starting at a segment offset. Returns that segment and some of the
+    /// durable segments after it, or `None` if a different generation is being written.
     fn open_log(&self, generation: Generation, from: u64) -> Result<Option<IoBuffer>>;
 
     /// Registers the first log that the copy needs from now on. Earlier logs may be removed.
     fn register(&self, registration: &CopyRegistration) -> Result<()>;
 
-    /// Removes the registration of a copy that needs no logs any more.
+    /// Removes the registration of a copy that no longer needs any logs.
     fn unregister(&self, id: &str) -> Result<()>;
 
-    /// Requests pages, and reports the pages for which the active side has lost a write. The active side sends the
-    /// pages later.
+    /// Requests pages, and reports pages for which the active side has lost a write. The active side sends the
+    /// requested pages later.
     fn ask_pages(&self, id: &str, wishes: &PageWishes) -> Result<()>;
 
-    /// Returns the latest page image that the active side has made on a request of a copy. Returns `None` if no image
-    /// exists.
+    /// Returns the latest page image that the active side has made at a copy's request, or `None` if there is none.
     fn page_image(&self, database: Signature, page: PageNumber) -> Result<Option<PageImage>>;
 
     /// Sends a page that the log has requested.

@@ -2,14 +2,14 @@
 
 use crate::copy_state::{CopyState, Phase};
 
-/// Lag of a copy relative to its active side, as of their last contact.
+/// How far a copy lags behind its active side, as of their last contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// Number of closed generations that were not replayed.
+    /// Number of closed generations that have not been replayed.
     pub generations: u32,
     /// Size of these logs in bytes.
     pub bytes: u64,
-    /// Age in seconds of the state up to which all changes were replayed; `None` before the first replay.
+    /// Age in seconds of the newest state whose changes have all been replayed; `None` before the first replay.
     pub seconds: Option<u64>,
 }
 
@@ -23,7 +23,7 @@ impl Lag {
     }
 }
 
-/// Returns the health of a copy as a word for people and programs.
+/// Returns a copy's health as a word that both people and programs can read.
 pub fn health(state: &CopyState) -> &'static str {
     match state.phase {
         Phase::Seeding => "seeding",

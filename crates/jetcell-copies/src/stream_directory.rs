@@ -21,7 +21,7 @@ pub struct StreamDirectory {
 }
 
 impl StreamDirectory {
-    /// Describes a directory whose logs have these names.
+    /// Describes a directory whose logs are named like this.
     pub fn new(vfs: &Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameForm) -> StreamDirectory {
         let names = LogNames::new(directory, base).as_in(&[], form);
         StreamDirectory { vfs: vfs.clone(), names }
@@ -53,7 +53,7 @@ impl StreamDirectory {
         self.names.archived(generation)
     }
 
-    /// Returns the paths of all closed logs by generation.
+    /// Returns the paths of all closed logs, by generation.
     pub fn closed(&self) -> Result<BTreeMap<Generation, PathBuf>> {
         let files = self.vfs.list(self.path()).map_err(|error| CopyError::io(self.path(), &error))?;
         Ok(files.into_iter().filter_map(|path| Some((self.names.generation_of(&path)?, path))).collect())
@@ -66,7 +66,7 @@ impl StreamDirectory {
         Ok(is_there || !self.closed()?.is_empty())
     }
 
-    /// Makes the names of the logs durable.
+    /// Makes the log names durable.
     pub fn sync(&self) -> Result<()> {
         self.vfs.sync_directory(self.path()).map_err(|error| CopyError::io(self.path(), &error))
     }

@@ -5,10 +5,11 @@
 //!  E00.log: 1 2 3 4 .. durable ──> incoming/streamed.log: 1 2 3 ──> closed: the rest is fetched, inspected, named
 //! ```
 //!
-//! Only durable segments of the active side are sent, in order. While the active side keeps its history, the file is
-//! therefore the start of its log. Each fetch repeats the last segment, and the closed log is inspected as a whole.
-//! If the received part belongs to another history, it is dropped, and the log is fetched as a file. The received
-//! part is not replayed before the log is closed. A failover loses only the records after it.
+//! Only segments that are durable on the active side are sent, in order. As long as the active side keeps its
+//! history, the file therefore contains the start of its log. Each fetch repeats the last segment, and the closed log
+//! is inspected as a whole. If the received part belongs to a different history, it is dropped, and the log is
+//! fetched as a file. The received part is not replayed until the log is closed. A failover loses only the records
+//! after it.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ use crate::source::Source;
 
 const FILE: &str = "streamed.log";
 
-/// State of a log that is received while it is written.
+/// State of a log that is received as it is written.
 pub(crate) struct StreamedLog {
     generation: Generation,
     file: Arc<dyn File>,
@@ -39,7 +40,8 @@ pub(crate) struct StreamedLog {
 }
 
 impl StreamedLog {
-    /// Starts with the header of the log after the closed logs, if this log continues the copy.
+    /// Starts receiving a log with the header of the log that follows the closed logs, if that log continues the
+    /// copy.
     pub fn begin(
         vfs: &Arc<dyn Vfs>,
         directory: &Path,
@@ -81,7 +83,7 @@ impl StreamedLog {
         self.len
     }
 
-    /// Fetches the rest of the log, which is closed now, and moves the log to its final place. Returns `None` if the
+    /// Fetches the rest of the log, which is now closed, and moves the log to its final place. Returns `None` if the
     /// whole log must be fetched as a file.
     pub fn complete(
         self,
@@ -92,8 +94,8 @@ impl StreamedLog {
         rest: &[u8],
     ) -> Result<Option<LogEnd>> {
         let (path, overlap) = (streamed_path(directory), self.overlap());
-        // Segments of an earlier log in place of the rest would look like the unused end of a log that was closed
-        // early.
+        // If the rest were missing, segments left over from an earlier log in its place would look like the unused
+        // end of a log that was closed early.
         let is_rest = rest.starts_with(&self.last) && overlap + rest.len() as u64 == state.log_bytes;
         let inspected = if is_rest {
             let write = || {
@@ -103,8 +105,8 @@ impl StreamedLog {
             write().map_err(|error| CopyError::io(&path, &error))?;
             let part = part_of_log(vfs, directory)?;
             let log = inspect(vfs, &path, self.generation, state.stream(), after, part.as_ref())?.ok();
-            // If the last segment is valid only through its second copy, another fetch may return the undamaged
-            // segment.
+            // If the last segment is valid only because of its second copy, fetching it again may return the
+            // undamaged segment.
             log.filter(|log| log.bytes.get(overlap as usize..) == Some(rest))
         } else {
             None
@@ -154,8 +156,8 @@ pub(crate) fn good_bytes(bytes: &mut [u8], generation: Generation, first: u64) -
         * SEGMENT_BYTES
 }
 
-/// Returns the received part of the log that follows the closed logs. The part must start with `other`, if it is
-/// given.
+/// Returns the received part of the log that follows the closed logs. If `other` is given, the part must start with
+/// it.
 pub(crate) fn streamed_part(
     vfs: &Arc<dyn Vfs>,
     directory: &Path,
@@ -165,8 +167,8 @@ pub(crate) fn streamed_part(
     other.is_none_or(|other| begins_with(&log, other)).then_some(log)
 }
 
-/// Returns how much of the current log of the active side has been received: the generation, and the number of bytes
-/// in complete segments. Returns `None` if nothing was received or logs are copied only when they are closed.
+/// Returns how much of the active side's current log has been received, as the generation and the number of bytes in
+/// complete segments. Returns `None` if nothing has been received, or if logs are copied only when they are closed.
 pub fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(Generation, u64)> {
     let log = streamed_part(vfs, directory, None)?;
     Some((log.generation, crate::log_end::records_end(&log) as u64))
@@ -182,7 +184,7 @@ pub(crate) fn remove_streamed(vfs: &dyn Vfs, directory: &Path) -> Result<()> {
     Ok(text_file::remove(vfs, &streamed_path(directory))?)
 }
 
-/// Makes an open log durable and returns its valid segments from an offset on. The first segment is not checked,
+/// Makes an open log durable and returns its valid segments, starting at an offset. The first segment is not checked,
 /// because it is the header or is already known.
 pub(crate) fn read_durable(file: &dyn File, generation: Generation, from: u64) -> std::io::Result<IoBuffer> {
     const MAX_READ_BYTES: u64 = 256 << 10;
@@ -192,7 +194,7 @@ pub(crate) fn read_durable(file: &dyn File, generation: Generation, from: u64) -
     let known = len.min(SEGMENT_BYTES);
     let good = good_bytes(&mut bytes[known..], generation, from / SEGMENT_BYTES as u64 + 1);
     if good > 0 {
-        // A copy must not contain bytes that the active side can still lose in a power failure.
+        // A copy must not contain bytes that the active side could still lose in a power failure.
         file.sync(IoReason::LogRead)?;
     }
     bytes.resize(known + good);

@@ -1,4 +1,4 @@
-//! Unfinished state files. A process leaves them if it is killed while it replaces a state.
+//! Unfinished state files, left behind by a process that was killed while it was replacing a state.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::copy_state::COPY_FILE;
 use crate::page_checks::CHECKS_FILE;
 use crate::reseed_files::RESEED_FILE;
 
-/// Removes unfinished state files in the directory. The caller must hold the lock of the copy.
+/// Removes unfinished state files in the directory. The caller must hold the copy's lock.
 pub(crate) fn remove_unfinished_states(vfs: &dyn Vfs, directory: &Path) {
     for name in [COPY_FILE, CHECKS_FILE, RESEED_FILE] {
         remove_unfinished(vfs, &directory.join(name));

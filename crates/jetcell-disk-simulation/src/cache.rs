@@ -1,14 +1,14 @@
-//! Cache of a drive: data that was read or read ahead, and cached writes.
+//! Drive cache: data that was read or read ahead, and cached writes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum length in bytes of a cached write that is written to the platters at a time.
+/// Maximum number of bytes of cached writes that are written to the platters at a time.
 const MAX_DESTAGE: u64 = 256 << 10;
 
-/// Parameters of the cache of a drive.
+/// Parameters of a drive's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheParameters {
@@ -18,7 +18,7 @@ pub struct CacheParameters {
     pub read_ahead_kb: f64,
     /// Transfer rate of the interface in megabytes (10^6) per second.
     pub interface_mb_per_second: f64,
-    /// Whether writes complete when they are in the cache, and reach the platters later.
+    /// Whether writes complete once they are in the cache, before they reach the platters.
     #[serde(default)]
     pub writes: bool,
 }
@@ -38,18 +38,18 @@ impl CacheParameters {
         (self.read_ahead_kb * 1e3) as u64
     }
 
-    /// Returns the transfer time of bytes on the interface, in milliseconds.
+    /// Returns how long the interface takes to transfer this many bytes, in milliseconds.
     pub(crate) fn interface_ms(&self, bytes: u64) -> f64 {
         bytes as f64 / (self.interface_mb_per_second * 1e3)
     }
 }
 
-/// Content of the cache. Ranges are in bytes of the drive.
+/// Content of the cache. Ranges are byte ranges on the drive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
-    /// Ranges that were read, the oldest first.
+    /// Ranges that were read, oldest first.
     read: VecDeque<Range<u64>>,
-    /// Start and end of the ranges that are not on the platters yet. Ranges do not touch.
+    /// Start and end of each range that is not on the platters yet. The ranges do not touch each other.
     unwritten: BTreeMap<u64, u64>,
     unwritten_bytes: u64,
 }
@@ -77,7 +77,7 @@ impl Cache {
         while self.read.len() > 1 && self.read.iter().map(|of| of.end - of.start).sum::<u64>() > room {
             self.read.pop_front();
         }
-        // If a single sequence is too long, its end is retained.
+        // If a single sequence is too long, only its end is retained.
         if let [only] = self.read.make_contiguous() {
             only.start = only.start.max(only.end.saturating_sub(room));
         }
@@ -97,7 +97,7 @@ impl Cache {
         self.unwritten.insert(start, end);
     }
 
-    /// Removes a range that is being written to the platters: the cached data is outdated.
+    /// Removes a range that is about to be written to the platters, because the cached data is outdated.
     pub fn forget(&mut self, range: &Range<u64>) {
         self.read.retain(|of| of.end <= range.start || range.end <= of.start);
         let overlapping: Vec<(u64, u64)> = self
@@ -119,7 +119,8 @@ impl Cache {
         }
     }
 
-    /// Returns the next cached write for the platters: the first one from `position` on, otherwise the first of all.
+    /// Returns the next cached write to be written to the platters: the first one at or after `position` or, if there
+    /// is none, the first one overall.
     pub fn next_unwritten(&self, position: u64) -> Option<Range<u64>> {
         let next = self.unwritten.range(position..).next().or_else(|| self.unwritten.iter().next())?;
         Some(*next.0..(*next.1).min(next.0 + MAX_DESTAGE))

@@ -1,4 +1,4 @@
-//! Configuration of an experiment in a TOML file: drive, load and layouts.
+//! Configuration of an experiment, read from a TOML file: drive, load and layouts.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,16 @@ use thiserror::Error;
 
 use crate::drive::Drive;
 
-/// Size of a chunk in bytes: the consecutive data on one drive. It determines which drives have the parity of a row.
+/// Size in bytes of a chunk, which is the consecutive data on one drive. It determines which drives hold a row's
+/// parity.
 pub(crate) const CHUNK: u64 = 64 << 10;
-/// Size of a block of a volume in bytes.
+/// Size of a volume's blocks in bytes.
 pub(crate) const BLOCK: u64 = 4096;
 
-/// The experiment of the paper, as a commented configuration file.
+/// The paper's experiment, as a commented configuration file.
 pub const EXAMPLE: &str = include_str!("exchange-2007.toml");
 
-/// Parameters of drives from data sheets, by name.
+/// Drive parameters from data sheets, by drive name.
 const DRIVES: &str = include_str!("drives.toml");
 
 /// Error message for an invalid configuration.
@@ -35,13 +36,13 @@ pub struct Config {
     /// Additional drives.
     #[serde(default)]
     pub drives: BTreeMap<String, Drive>,
-    /// Load of the host.
+    /// Host load.
     pub load: Load,
-    /// Measured duration of each state, in seconds of simulated time.
+    /// Measured duration of each state, in simulated seconds.
     pub seconds: f64,
     /// Duration of the warm-up before the measurement, in seconds.
     pub warm_up_seconds: f64,
-    /// Parameters for the rebuild of a lost drive.
+    /// Parameters for rebuilding a lost drive.
     pub rebuild: Rebuild,
     /// Drives for logs. If absent, there are no logs.
     #[serde(default)]
@@ -50,7 +51,7 @@ pub struct Config {
     pub layouts: Vec<Layout>,
 }
 
-/// Load of reads and writes of pages at random positions.
+/// A load of page reads and writes at random positions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
@@ -58,21 +59,22 @@ pub struct Load {
     pub users: f64,
     /// Host I/O operations per second for each user.
     pub iops_per_user: f64,
-    /// Fraction of reads, between 0 and 1.
+    /// Fraction of I/O operations that are reads, between 0 and 1.
     pub read_share: f64,
     /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Size of all databases in gigabytes (10^9).
+    /// Total size of all databases in gigabytes (10^9).
     pub data_gb: f64,
     /// Maximum number of simultaneous host accesses. Further accesses wait in the host.
     pub outstanding: usize,
 }
 
-/// Sequential writes of logs, on separate drives.
+/// Sequential log writes on separate drives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// Number of drives. They form one group with the level of the layout. RAID 10 does not use an odd drive.
+    /// Number of drives. They form one group with the layout's level. With RAID 10 and an odd number, one drive is
+    /// unused.
     pub drives: usize,
     /// Number of logs that are written concurrently.
     pub logs: u32,
@@ -82,7 +84,7 @@ pub struct Log {
     pub write_bytes: u64,
 }
 
-/// Parameters for the rebuild of a lost drive.
+/// Parameters for rebuilding a lost drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rebuild {
@@ -90,7 +92,7 @@ pub struct Rebuild {
     pub piece_bytes: u64,
     /// Number of pieces in flight.
     pub pieces: usize,
-    /// Maximum time in milliseconds that an access of a rebuild or of a consistency point waits for host accesses.
+    /// Maximum time in milliseconds that accesses of a rebuild or consistency point wait for host accesses.
     pub patience_ms: f64,
 }
 
@@ -109,7 +111,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Returns the number of drives in a group whose loss the level tolerates, regardless of which drives fail.
+    /// Returns the number of drives that a group can lose, regardless of which drives fail.
     pub fn bears(self) -> usize {
         self.parities().max(1)
     }
@@ -124,7 +126,7 @@ impl Level {
     }
 }
 
-/// Arrangement of the drives in groups.
+/// Arrangement of drives in groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
@@ -134,7 +136,7 @@ pub struct Layout {
     pub level: Level,
     /// Number of drives in each group.
     pub groups: Vec<usize>,
-    /// Parameters of a volume that never overwrites. If absent, blocks are overwritten in place.
+    /// Parameters of a volume that never overwrites blocks. If absent, blocks are overwritten in place.
     #[serde(default)]
     pub write_anywhere: Option<WriteAnywhere>,
 }
@@ -143,16 +145,16 @@ pub struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteAnywhere {
-    /// Interval between consistency points in seconds. A consistency point begins earlier if the write log is half
+    /// Interval between consistency points in seconds. A consistency point begins earlier if half of the write log is
     /// full.
     pub seconds: f64,
-    /// Number of host writes in half of the log.
+    /// Number of host writes that fit in half of the log.
     pub log_writes: usize,
-    /// Duration of a write to the log in milliseconds.
+    /// Duration of a log write in milliseconds.
     pub log_ms: f64,
-    /// Factor by which the simulated volume is smaller than the real one. The fraction in use is the same.
+    /// Factor by which the simulated volume is smaller than the real one. Both have the same fraction in use.
     pub scale: u64,
-    /// Number of times that the data was overwritten before the load begins.
+    /// Number of times that the data is overwritten before the load begins.
     pub overwritten: f64,
 }
 
@@ -176,14 +178,14 @@ pub fn read_drive(text: &str) -> Result<Drive, Invalid> {
     }
 }
 
-/// Returns the first line of an error message, with the line number in the text.
+/// Converts a parser error to its first line, with the line number in the text.
 fn with_line(text: &str, error: &toml::de::Error) -> Invalid {
     let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
     Invalid(format!("line {line}: {}", error_line(&error.message().lines().next().unwrap_or_default())))
 }
 
 impl Config {
-    /// Returns the experiment of the paper.
+    /// Returns the paper's experiment.
     ///
     /// # Panics
     /// Never, because a test checks the file.
@@ -254,7 +256,7 @@ impl Config {
         self.layouts.iter().try_for_each(|layout| layout.check(load, &drive))
     }
 
-    /// Returns the drive of the experiment.
+    /// Returns the experiment's drive.
     ///
     /// # Errors
     /// There is no drive with this name.
@@ -275,7 +277,7 @@ impl Load {
 }
 
 impl Layout {
-    /// Returns the number of drives in all groups.
+    /// Returns the total number of drives in all groups.
     pub fn drives(&self) -> usize {
         self.groups.iter().sum()
     }
@@ -288,7 +290,7 @@ impl Layout {
         }
     }
 
-    /// Returns the fraction of the capacity that the data needs.
+    /// Returns the fraction of the capacity that the load's data occupies.
     pub fn fill(&self, load: &Load, drive: &Drive) -> f64 {
         let data: usize = (0..self.groups.len()).map(|group| self.data_drives(group)).sum();
         load.data_gb * 1e9 / (data as f64 * drive.capacity() as f64)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Returns the demerit figure of Ruemmler and Wilkes: the root mean square of the horizontal distance between the two
 /// distributions of response times, divided by the mean of the measured times. A value of 0 means perfect agreement.
-/// Published models of drives reach 0.02 to 0.4.
+/// Published drive models reach values between 0.02 and 0.4.
 ///
 /// Returns `None` if a list is empty, or if all measured times are 0.
 pub fn demerit(measured: &[Duration], modelled: &[Duration]) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! A drive with its queue and its cache. It has no clock: each call passes the current time, and the caller reports
+//! A drive with its queue and cache. It has no clock: the caller passes the current time to each call, and reports
 //! when an operation has completed.
 
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::cache::{Cache, CacheParameters};
 use crate::drive::{Access, Drive, Head, milliseconds_of};
 
-/// Identifier of an operation that waits for accesses.
+/// Identifier of an operation that consists of accesses.
 pub type OperationId = usize;
 
 /// An access in a queue.
@@ -32,7 +32,7 @@ pub enum Part {
 /// An activity that a drive has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Started {
-    /// Operation to which the access belongs. Absent for background activities of the drive.
+    /// Operation to which the activity belongs. Absent for a drive's background activities.
     pub operation: Option<OperationId>,
     /// Part of the drive that is busy.
     pub part: Part,
@@ -55,10 +55,10 @@ pub struct DiskCounters {
     pub busy: Duration,
 }
 
-/// State of a drive that is idle except for reading ahead after its last read.
+/// State of a drive that is idle, except that it continues to read ahead after the last read.
 #[derive(Clone, Copy, Debug)]
 struct ReadingOn {
-    /// End of the data that was read so far. `since` is the time at which the drive had read it.
+    /// End of the data that has been read so far. `since` is the time at which the drive reached this end.
     end: u64,
     since: Duration,
     /// Number of bytes that remain to be read ahead.
@@ -70,22 +70,22 @@ struct ReadingOn {
 #[derive(Default)]
 pub struct Disk {
     head: Head,
-    /// Position of the elevator as a cylinder. `position` is the same position in bytes.
+    /// Cylinder at which the elevator is. `position` is the same place in bytes.
     cylinder: f64,
     position: u64,
     queue: Vec<Queued>,
-    /// Number of accesses to the medium in flight.
+    /// Number of medium accesses in flight.
     active: u32,
     cache: Cache,
-    /// Accesses that the cache answers. `is_answering` is set while one of them is in progress.
+    /// Accesses that are answered from the cache. `is_answering` is set while one of them is in progress.
     answers: VecDeque<Queued>,
     is_answering: bool,
-    /// Flushes that wait until there are no cached writes.
+    /// Flushes that wait until no cached writes are left.
     flushes: VecDeque<OperationId>,
-    /// Number of bytes of cached writes that are being written to the medium.
+    /// Number of bytes of cached writes that are currently being written to the medium.
     destaging: u64,
     reads_on: Option<ReadingOn>,
-    /// Counters of the drive.
+    /// Counters of this drive.
     pub counters: DiskCounters,
 }
 
@@ -117,19 +117,19 @@ impl Disk {
         self.answers.push_back(queued);
     }
 
-    /// Adds a flush, which completes when there are no more cached writes.
+    /// Adds a flush, which completes once no cached writes are left.
     pub fn flush(&mut self, operation: OperationId) {
         self.flushes.push_back(operation);
     }
 
-    /// Returns true if the cache accepts a write. It accepts no writes while a flush waits, which ensures that the
-    /// flush completes.
+    /// Returns true if the cache accepts a write. While a flush is waiting, the cache accepts no writes, so the flush
+    /// eventually completes.
     fn holds_back(&self, parameters: &CacheParameters, bytes: u64) -> bool {
         let held = self.cache.unwritten_bytes() + self.destaging;
         parameters.writes && self.flushes.is_empty() && held + bytes <= parameters.bytes()
     }
 
-    /// Starts the next activity, if the drive can start one. It must be called until it returns `None`.
+    /// Starts the next activity if the drive can start one. Must be called repeatedly until it returns `None`.
     pub fn start(&mut self, drive: &Drive, now: Duration, patience: Duration) -> Option<Started> {
         if let Some(started) = self.start_answer(drive) {
             return Some(started);
@@ -169,7 +169,7 @@ impl Disk {
         Some(started)
     }
 
-    /// Starts an access that the cache answers, or completes a flush.
+    /// Starts an access that is answered from the cache, or completes a flush.
     fn start_answer(&mut self, drive: &Drive) -> Option<Started> {
         if self.is_answering {
             return None;
@@ -200,7 +200,7 @@ impl Disk {
             if access.is_write {
                 self.cache.forget(&range);
             } else {
-                // Data that was read ahead does not need another rotation of the platters.
+                // Data that was read ahead can be returned without waiting for another rotation.
                 if let Some(next) = self.head.next_in(&range)
                     && self.cache.has(&(range.start..next))
                 {
@@ -233,7 +233,7 @@ impl Disk {
         time
     }
 
-    /// Adds data that the drive has read ahead after the last read to the cache.
+    /// Adds to the cache what the drive has read ahead since the last read.
     fn read_on(&mut self, drive: &Drive, parameters: &CacheParameters, now: Duration) {
         let Some(ReadingOn { end, since, left }) = self.reads_on.filter(|reading| reading.since < now) else {
             return;
@@ -261,14 +261,15 @@ impl Disk {
         }
     }
 
-    /// Returns the index of the next access in the queue. Background accesses wait for host accesses, up to the time
-    /// `patience`.
+    /// Returns the index of the next access in the queue. Background accesses wait for host accesses, but no longer
+    /// than `patience`.
     fn next(&self, now: Duration, patience: Duration) -> Option<usize> {
         let is_urgent =
             |queued: &Queued| !queued.is_background || now.saturating_sub(queued.arrived) >= patience;
         let has_urgent = self.queue.iter().any(is_urgent);
         let candidates = self.queue.iter().enumerate().filter(|(_, queued)| !has_urgent || is_urgent(queued));
-        // Accesses ahead of the head in its direction come first, followed by those from the first cylinder on.
+        // Accesses ahead of the head in its direction come first, followed by the others, starting at the lowest
+        // cylinder.
         let key = |queued: &Queued| (queued.cylinder < self.cylinder, queued.cylinder, queued.arrived);
         let order = |(_, one): &(usize, &Queued), (_, other): &(usize, &Queued)| {
             key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
@@ -295,7 +296,7 @@ mod tests {
         Access { position, bytes: 8192, is_write: false }
     }
 
-    /// Returns the operations that complete, with their times in milliseconds, until the drive is idle.
+    /// Runs a drive until it is idle. Returns the completed operations, with their completion times in milliseconds.
     fn run(disk: &mut Disk, drive: &Drive, mut now: Duration) -> Vec<(OperationId, f64)> {
         let (mut under_way, mut ended) = (vec![], vec![]);
         loop {
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(order, [3, 2, 1, 0, 4]);
         disk.push(&drive, zero, 5, at(10), true);
         disk.push(&drive, PATIENCE, 6, at(90), false);
-        // The maximum wait is over, so the elevator determines the order.
+        // The maximum wait has passed, so the elevator determines the order.
         disk.cylinder = 0.0;
         assert_eq!(disk.start(&drive, PATIENCE, PATIENCE).unwrap().operation, Some(5));
     }
@@ -349,13 +350,13 @@ mod tests {
             time
         };
         assert!(time_of(1 << 30, 0) > 0.3, "seek and rotation");
-        // The time for a command and for 8 KiB on the interface: 0.1 + 0.02 ms.
+        // The time for a command, plus the time for 8 KiB on the interface: 0.1 + 0.02 ms.
         let found = time_of((1 << 30) + 8192, 10);
         assert!((found - 0.12048).abs() < 1e-3, "{found}");
         assert!((time_of(1 << 30, 0) - 0.12048).abs() < 1e-3, "what was read is still there");
         assert!(time_of((1 << 30) + (512 << 10), 100) > 0.2, "it reads 256 kB ahead, and no more");
         assert!(time_of(5 << 30, 0) > 0.3);
-        // Half of this range was read ahead. The rest does not need another rotation.
+        // Half of this range was read ahead. The rest can be read without waiting for another rotation.
         let found = time_of((5 << 30) + 8192, 0);
         assert!(found < 0.3, "{found}");
     }
@@ -374,7 +375,7 @@ mod tests {
         disk.push(&drive, Duration::ZERO, 11, late, false);
         let ended = run(&mut disk, &drive, Duration::ZERO);
         let at = |operation| ended.iter().find(|(ended, _)| *ended == operation).unwrap().1;
-        // Each answer takes 0.1 ms and the transfer of 65536 bytes at 400 MB/s.
+        // Each answer takes 0.1 ms plus the transfer time of 65536 bytes at 400 MB/s.
         assert!((at(9) - 10.0 * 0.26384).abs() < 1e-3, "{ended:?}");
         assert!(at(10) > 10.0 && at(10) < 80.0, "ten accesses of the plates: {ended:?}");
         assert!(at(11) > 0.6, "a flush lets no more writes into the memory");

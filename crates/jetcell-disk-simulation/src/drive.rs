@@ -1,4 +1,4 @@
-//! Parameters of drives from data sheets, and the duration of accesses.
+//! Drive parameters from data sheets, and access durations.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::cache::CacheParameters;
 
 /// Size of a sector in bytes.
 const SECTOR: f64 = 512.0;
-/// Maximum duration of a part of an access, in milliseconds.
+/// Maximum duration of each component of an access, in milliseconds.
 const MAX_PART_MS: f64 = 60_000.0;
 
 /// A kind of drive.
@@ -33,16 +33,16 @@ pub struct DiskDrive {
     pub capacity_gb: f64,
     /// Number of cylinders, which are the positions of the heads.
     pub cylinders: u32,
-    /// Number of sectors in the innermost and the outermost track.
+    /// Number of sectors in the innermost track and in the outermost track.
     pub sectors_per_track: [f64; 2],
     /// Seek time of reads.
     pub read_seek: Seek,
-    /// Seek time of writes, which need more time to settle.
+    /// Seek time of writes, for which the heads need more time to settle.
     pub write_seek: Seek,
     /// Time to switch from one track to the next within a transfer, in milliseconds.
     #[serde(default)]
     pub switch_ms: f64,
-    /// Time for a command in milliseconds, without seek, rotation and transfer.
+    /// Time for a command in milliseconds, excluding seek, rotation and transfer.
     pub command_ms: f64,
     /// Cache of the drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ pub struct SsdDrive {
 pub enum Seek {
     /// Minimum, average and maximum time in milliseconds, as in data sheets.
     Points([f64; 3]),
-    /// Measured times: pairs of cylinders and milliseconds, in ascending order.
+    /// Measured times, as pairs of distance in cylinders and time in milliseconds, in ascending order.
     Table(Vec<[f64; 2]>),
 }
 
@@ -93,7 +93,8 @@ impl Seek {
 
     /// Returns the time in milliseconds for a distance of `cylinders` on a disk with `all` cylinders.
     ///
-    /// The curve for three points is a·√(d−1) + b·(d−1) + c (Lee). It has exactly the given average and maximum.
+    /// The curve for three points is a·√(d−1) + b·(d−1) + c (Lee). The curve matches the given average and maximum
+    /// exactly.
     pub fn milliseconds(&self, cylinders: f64, all: f64) -> f64 {
         if cylinders < 1.0 {
             return 0.0;
@@ -127,18 +128,18 @@ pub struct Access {
     pub is_write: bool,
 }
 
-/// Position of the heads.
+/// Position of a drive's heads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Head {
     cylinder: f64,
-    /// End of the last access. The following data is in the drive's cache or buffer.
+    /// End of the last access. The data that follows it is in the drive's cache or buffer.
     next: Option<u64>,
-    /// Time at which the interface of a solid-state drive has completed all previous transfers.
+    /// Time at which a solid-state drive's interface has completed all previous transfers.
     interface_free: Duration,
 }
 
 impl Head {
-    /// Returns the end of the last access if it is inside a range.
+    /// Returns the end of the last access if it lies within a range.
     pub(crate) fn next_in(&self, range: &std::ops::Range<u64>) -> Option<u64> {
         self.next.filter(|next| range.start < *next && *next < range.end)
     }
@@ -159,7 +160,7 @@ impl Drive {
         }
     }
 
-    /// Returns the first field with an invalid value.
+    /// Returns the name of the first field with an invalid value.
     pub fn impossible_field(&self) -> Option<&'static str> {
         let in_range = |value: f64, least: f64, most: f64| (least..=most).contains(&value);
         let rules = match self {
@@ -213,8 +214,8 @@ impl Drive {
         }
     }
 
-    /// Returns a copy of the drive whose cylinders are spread over this many bytes. Seeks take as long as on the
-    /// whole drive, and transfers are as fast.
+    /// Returns a copy of the drive whose cylinders are spread over this many bytes. Seek times and transfer rates are
+    /// the same as on the whole drive.
     pub fn with_capacity(&self, bytes: u64) -> Drive {
         let mut drive = self.clone();
         let gb = bytes as f64 / 1e9;
@@ -225,7 +226,7 @@ impl Drive {
         drive
     }
 
-    /// Returns the time for a command in milliseconds, without seek, rotation and transfer.
+    /// Returns the time for a command in milliseconds, excluding seek, rotation and transfer.
     pub(crate) fn command_ms(&self) -> f64 {
         match self {
             Drive::Disk(disk) => disk.command_ms,
@@ -233,7 +234,7 @@ impl Drive {
         }
     }
 
-    /// Returns the duration of a transfer at a position in milliseconds, without seek and rotation.
+    /// Returns the duration in milliseconds of a transfer at a position, excluding seek and rotation.
     pub(crate) fn transfer_ms(&self, position: u64, bytes: f64) -> f64 {
         match self {
             Drive::Disk(disk) => {
@@ -244,7 +245,7 @@ impl Drive {
         }
     }
 
-    /// Returns the cylinder of a byte. Cylinder 0 is the outermost one, and has the first bytes.
+    /// Returns the cylinder that contains a byte. Cylinder 0 is the outermost one, and contains the first bytes.
     pub fn cylinder(&self, position: u64) -> f64 {
         match self {
             Drive::Disk(disk) => {
@@ -254,7 +255,7 @@ impl Drive {
         }
     }
 
-    /// Returns the duration of an access that begins now, and moves the head.
+    /// Returns the duration of an access that begins now, and moves the heads.
     pub fn service(&self, head: &mut Head, now: Duration, access: Access) -> Duration {
         let transfer = self.transfer_ms(access.position, access.bytes as f64);
         let milliseconds = match self {
@@ -286,7 +287,7 @@ pub(crate) fn milliseconds_of(milliseconds: f64) -> Duration {
 }
 
 impl DiskDrive {
-    /// Returns the fraction of the cylinders that have this fraction of the bytes. Outer tracks have more bytes.
+    /// Returns the fraction of cylinders that contain this fraction of the bytes. Outer tracks contain more bytes.
     fn place(&self, share: f64) -> f64 {
         let [inner, outer] = self.sectors_per_track;
         let share = share.clamp(0.0, 1.0);
@@ -297,13 +298,13 @@ impl DiskDrive {
             / (outer - inner)
     }
 
-    /// Returns the number of sectors per track at a fraction of the bytes.
+    /// Returns the number of sectors per track at the position given as a fraction of the bytes.
     fn sectors(&self, share: f64) -> f64 {
         let [inner, outer] = self.sectors_per_track;
         outer - (outer - inner) * self.place(share)
     }
 
-    /// Returns the time in milliseconds until the heads are at the first sector: seek and rotation.
+    /// Returns how long the heads take to reach the first sector, in milliseconds, including seek and rotation.
     fn positioning_ms(&self, from: f64, to: f64, share: f64, now: Duration, access: Access) -> f64 {
         let turn = 60_000.0 / self.rpm;
         let curve = if access.is_write { &self.write_seek } else { &self.read_seek };

@@ -1,4 +1,4 @@
-//! Compares the drives in the table with published or measured figures.
+//! Compares the drives in the built-in table with published or measured figures.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::demerit;
 use crate::disk::Disk;
 use crate::drive::{Access, Drive, Head, Seek};
 
-/// Number of random accesses for each figure.
+/// Number of random accesses per figure.
 const ACCESSES: usize = 20_000;
 const PAGE: u64 = 8192;
 
-/// Published rates of sequential reads in MB/s, at the first and at the last byte. The rates for 15k-146 do not
+/// Published sequential read rates in MB/s, at the first byte and at the last byte. The rates for 15k-146 do not
 /// include track switches.
 const RATES: [(&str, Option<f64>, Option<f64>); 6] = [
     ("15k-146", Some(154.0), Some(92.0)),
@@ -25,10 +25,10 @@ const RATES: [(&str, Option<f64>, Option<f64>); 6] = [
     ("ssd", Some(500.0), None),
     ("10k-300", None, None),
 ];
-/// Published random reads per second without a queue, as calculators assume for 15k drives.
+/// Published random reads per second without a queue, as assumed by calculators for 15k drives.
 const READS: [(&str, f64); 2] = [("15k-146", 180.0), ("15k-450", 180.0)];
 
-/// Figures of a drive in the table.
+/// Figures of one drive in the table.
 #[derive(Clone, Debug, Serialize)]
 pub struct DriveFigures {
     /// Name of the drive in configurations.
@@ -37,7 +37,7 @@ pub struct DriveFigures {
     pub drive: String,
     /// Mean duration of random reads of 8 KiB over the whole drive, issued one at a time, in milliseconds.
     pub read_ms: f64,
-    /// Mean duration of such writes in milliseconds.
+    /// Mean duration of random writes under the same conditions, in milliseconds.
     pub write_ms: f64,
     /// Random reads per second, issued one at a time.
     pub reads_per_second: f64,
@@ -45,24 +45,24 @@ pub struct DriveFigures {
     pub published_reads_per_second: Option<f64>,
     /// Random reads per second with a queue depth of 16.
     pub reads_per_second_16: f64,
-    /// Rate of sequential reads of 1 MiB at the first and at the last byte, in MB/s.
+    /// Rate of sequential reads of 1 MiB, at the first byte and at the last byte, in MB/s.
     pub mb_per_second: [f64; 2],
     /// Published values of `mb_per_second`.
     pub published_mb_per_second: [Option<f64>; 2],
 }
 
-/// Agreement between the seek curve of three points and measured seek times, on a drive that has both.
+/// Agreement between the three-point seek curve and measured seek times, for a drive that has both.
 #[derive(Clone, Debug, Serialize)]
 pub struct Agreement {
     /// Name of the drive.
     pub name: String,
     /// Description of the accesses.
     pub load: &'static str,
-    /// 10th, 50th, 90th and 99th percentiles of the response times with measured seek times, in milliseconds.
+    /// 10th, 50th, 90th and 99th percentiles of response times with the measured seek times, in milliseconds.
     pub measured_ms: [f64; 4],
-    /// Percentiles of the response times with the curve, in milliseconds.
+    /// The same percentiles with the curve, in milliseconds.
     pub modelled_ms: [f64; 4],
-    /// Demerit figure of the two distributions.
+    /// Demerit figure for the two distributions.
     pub demerit: f64,
 }
 
@@ -88,7 +88,7 @@ fn figures(name: &str, drive: &Drive) -> DriveFigures {
     }
 }
 
-/// Compares the three points of a data sheet with measured seek times, on the one drive that has both.
+/// Compares the three data sheet points with measured seek times, for the one drive that has both.
 pub fn agreements() -> Vec<Agreement> {
     let name = "10k-300";
     let Some(measured @ Drive::Disk(_)) = drives().remove(name) else { return vec![] };
@@ -119,7 +119,7 @@ fn percentiles(mut times: Vec<Duration>) -> [f64; 4] {
     [10, 50, 90, 99].map(|share| times[times.len() * share / 100].as_secs_f64() * 1e3)
 }
 
-/// Returns the response times of random accesses. Pauses between the accesses make the angle of the platters random.
+/// Returns the response times of random accesses. Pauses between the accesses randomize the platter angle.
 fn one_by_one(drive: &Drive, is_write: bool) -> Vec<Duration> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let (mut head, mut now) = (Head::default(), Duration::ZERO);
@@ -157,7 +157,7 @@ fn queued(drive: &Drive, depth: usize) -> (Vec<Duration>, f64) {
     (times, rate)
 }
 
-/// Returns the rate of sequential reads of 1 MiB in MB/s, starting at a fraction of the drive.
+/// Returns the rate of sequential 1 MiB reads in MB/s, starting at the position given as a fraction of the drive.
 pub(crate) fn sequential(drive: &Drive, share: f64) -> f64 {
     const PIECES: u64 = 200;
     let first = (drive.capacity() as f64 * share) as u64 / PAGE * PAGE;
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(all.len(), 8, "seven rows of data sheets, and flash");
         for figures in &all {
             for (found, published) in figures.mb_per_second.iter().zip(figures.published_mb_per_second) {
-                // With track switches, the rate of the 146 GB drive is 7 % lower than without.
+                // Track switches lower the rate of the 146 GB drive by 7 %.
                 let tolerance = match figures.name.as_str() {
                     "15k-146" => 0.1,
                     "ssd" => 0.06,
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_curve_of_three_points_agrees_with_measured_seek_times_as_documented() {
-        // With a queue, the elevator makes seeks short, and the curve underestimates the time of short seeks.
+        // With a queue, the elevator keeps seeks short, and the curve underestimates the time of short seeks.
         for (agreement, most) in agreements().iter().zip([0.03, 0.03, 0.11]) {
             eprintln!("{}: demerit figure {:.4}", agreement.load, agreement.demerit);
             assert!((0.001..most).contains(&agreement.demerit), "{agreement:?}");

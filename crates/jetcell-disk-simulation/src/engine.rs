@@ -1,4 +1,4 @@
-//! Discrete-event simulation: load of the host, accesses of drives, consistency points, and a rebuild.
+//! Discrete-event simulation of host load, drive accesses, consistency points, and a rebuild.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,7 +14,7 @@ use crate::in_place::{Groups, Phase};
 use crate::logs::Logs;
 use crate::write_anywhere::{Run, Volume};
 
-/// Length in bytes of the runs of a sampled rebuild. The ranges between the runs are skipped.
+/// Length in bytes of each run in a sampled rebuild. The ranges between the runs are skipped.
 const RUN: u64 = 16 << 20;
 /// Maximum number of lost drives.
 const SPARES: usize = 2;
@@ -25,16 +25,16 @@ pub struct Setup<'a> {
     pub config: &'a Config,
     pub layout: &'a Layout,
     pub drive: &'a Drive,
-    /// Volume that [`prepared`] returned.
+    /// Volume returned by [`prepared`].
     pub volume: Option<&'a Volume>,
     /// Target rate of host I/O operations per second.
     pub iops: f64,
-    /// Durations of the warm-up and of the measurement, in seconds.
+    /// Durations of the warm-up and the measurement, in seconds.
     pub warm_up: f64,
     pub seconds: f64,
     /// Number of drives that fail.
     pub lost: usize,
-    /// Times of the failure and of the start of the rebuild, in seconds.
+    /// Time at which the drives fail and, separately, time at which the rebuild starts, in seconds.
     pub failure: Option<f64>,
     pub rebuild: Option<f64>,
     /// Parameters of a sampled rebuild. It covers each drive from the first byte to the last, but rebuilds only the
@@ -43,7 +43,7 @@ pub struct Setup<'a> {
     pub pass: Option<Pass>,
 }
 
-/// Returns the filled and aged volume of a write-anywhere layout. All simulations of the layout start with it.
+/// Returns the filled and aged volume of a write-anywhere layout, with which all simulations of the layout start.
 pub fn prepared(config: &Config, layout: &Layout, drive: &Drive) -> Option<Volume> {
     let options = layout.write_anywhere?;
     let groups: Vec<(usize, usize)> =
@@ -64,7 +64,7 @@ pub struct Pass {
     pub tail: f64,
 }
 
-/// Measurements in one second of a simulation.
+/// Measurements for one second of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Second {
     pub reads: u64,
@@ -77,22 +77,22 @@ pub struct Second {
     pub rebuilt_bytes: u64,
 }
 
-/// Measurements of a simulation.
+/// Measurements for a whole simulation.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     pub read_ms: Vec<f32>,
     pub write_ms: Vec<f32>,
     pub log_ms: Vec<f32>,
-    /// Number of write commands to drives, without those of the rebuild.
+    /// Number of write commands to drives, excluding those of the rebuild.
     pub disk_writes: u64,
     pub disk_reads: u64,
     pub disk_written_bytes: u64,
     pub rebuilt_bytes: u64,
-    /// Mean fraction of the time in which a drive was busy.
+    /// Mean fraction of the time during which a drive was busy.
     pub utilisation: f64,
     /// Time at which the sampled rebuild completed.
     pub rebuild_ended: Option<f64>,
-    /// Measurements of all seconds, including those before the measured time.
+    /// Measurements for each second, including the seconds before the measured period.
     pub seconds: Vec<Second>,
 }
 
@@ -110,7 +110,7 @@ enum Event {
 enum Kind {
     Read,
     Write,
-    /// A write of a log.
+    /// A log write.
     Log {
         log: usize,
     },
@@ -131,11 +131,11 @@ struct Operation {
 struct Anywhere {
     options: WriteAnywhere,
     volume: Volume,
-    /// Pages in the half of the log that is being filled. `log_writes` is the number of all writes in it.
+    /// Pages in the half of the log that is being filled. `log_writes` is the total number of writes in this half.
     logged: Vec<u32>,
     log_writes: usize,
     is_writing: bool,
-    /// Writes that wait for room in the log. Writes of logs have no page.
+    /// Writes that wait for room in the write log. Log writes have no page.
     stalled: VecDeque<(OperationId, Option<u32>)>,
 }
 
@@ -159,7 +159,7 @@ struct Simulation<'a> {
     rebuilt: u64,
     end: Duration,
     measured: Measured,
-    /// Size of the data on each data drive in bytes, if blocks are in place.
+    /// Size of the data on each data drive in bytes, if blocks are overwritten in place.
     region: u64,
 }
 
@@ -282,7 +282,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Starts host accesses up to the maximum number of simultaneous accesses.
+    /// Starts host accesses until the maximum number of simultaneous accesses is reached.
     fn issue(&mut self) {
         while self.waiting > 0 && self.outstanding < self.setup.config.load.outstanding {
             self.waiting -= 1;
@@ -297,7 +297,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Starts a write of a log.
+    /// Starts a log write.
     fn issue_log(&mut self) {
         if let Some((log, bytes)) = self.logs.as_mut().and_then(Logs::add) {
             self.write_log(log, bytes);
@@ -351,7 +351,7 @@ impl<'a> Simulation<'a> {
         self.log(operation, Some(page));
     }
 
-    /// Writes a page or a log write to the write log of the volume, or waits for room in it.
+    /// Puts a page or a log write into the volume's write log, or waits until there is room.
     fn log(&mut self, operation: OperationId, page: Option<u32>) {
         let anywhere = self.anywhere.as_mut().expect("the volume is written anywhere");
         if anywhere.log_writes >= anywhere.options.log_writes {
@@ -406,7 +406,7 @@ impl<'a> Simulation<'a> {
         if has_work {
             self.begin(Kind::ConsistencyPoint, phases);
         }
-        // There is room in the other half of the log.
+        // The other half of the log has room.
         let stalled =
             self.anywhere.as_mut().map(|anywhere| std::mem::take(&mut anywhere.stalled)).unwrap_or_default();
         for (operation, page) in stalled {
@@ -433,7 +433,7 @@ impl<'a> Simulation<'a> {
         self.begin(Kind::Rebuild { bytes }, phases);
     }
 
-    /// Records that a piece was rebuilt, and starts the next one.
+    /// Records that a piece was rebuilt, and starts to rebuild the next one.
     fn rebuilt(&mut self, bytes: u64) {
         self.second().rebuilt_bytes += bytes;
         if self.is_measured() {

@@ -1,4 +1,4 @@
-//! Runs all layouts in all states, and derives the results.
+//! Runs all layouts in all states, and computes the results.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -12,14 +12,14 @@ use crate::write_anywhere::Volume;
 
 /// Maximum mean read latency of a layout at its highest rate, in milliseconds.
 pub const LATENCY_LIMIT_MS: f64 = 20.0;
-/// Fraction of the target rate that is sufficient to reach it.
+/// Fraction of the target rate that counts as reaching it.
 const REACHED: f64 = 0.98;
 /// Number of steps in the search for the highest rate. The result is accurate to 1/128 of the range.
 const SEARCH_STEPS: u32 = 7;
-/// Fractions in use and numbers of overwrites for which the write-anywhere volume is measured.
+/// Fractions in use and numbers of overwrites at which the write-anywhere volume is measured.
 const FILLS: [f64; 6] = [0.25, 0.5, 0.7, 0.8, 0.9, 0.95];
 const AGES: [f64; 4] = [0.0, 0.5, 1.0, 3.0];
-/// Number of stripes in the volume on which the decay is measured.
+/// Number of stripes in the volume on which decay is measured.
 const DECAY_STRIPES: usize = 32 * 1024;
 
 /// State of an array.
@@ -39,8 +39,8 @@ pub enum State {
 }
 
 impl State {
-    /// Returns all states that a layout tolerates. RAID 10 loses data with the second drive of a pair, RAID 5 with
-    /// the second drive of a group.
+    /// Returns all states that a layout tolerates. RAID 10 may lose data when a second drive fails, if it is in the
+    /// same pair, and RAID 5 if it is in the same group.
     pub fn of(layout: &Layout) -> &'static [State] {
         const ALL: [State; 5] =
             [State::Normal, State::Degraded, State::Rebuilding, State::DegradedTwice, State::RebuildingTwice];
@@ -67,7 +67,7 @@ impl State {
 pub struct StateFigures {
     /// State of the array.
     pub state: State,
-    /// Host I/O operations per second that were reached.
+    /// Number of host I/O operations per second that was reached.
     pub iops: f64,
     /// Mean read latency in milliseconds.
     pub read_ms: f64,
@@ -81,15 +81,15 @@ pub struct StateFigures {
     pub log_ms: Option<f64>,
     /// 99th percentile of the latency of log writes in milliseconds. Absent without logs.
     pub log_ms_99: Option<f64>,
-    /// Write commands to drives per host write, without those of the rebuild.
+    /// Write commands to drives per host write, excluding those of the rebuild.
     pub disk_writes_per_host_write: f64,
     /// Read commands to drives per host read, including those for parity and for the rebuild.
     pub disk_reads_per_host_read: f64,
-    /// Bytes written to drives per byte that the host wrote.
+    /// Bytes written to drives per byte written by the host.
     pub bytes_per_host_byte: f64,
-    /// Mean fraction of the time in which a drive was busy.
+    /// Mean fraction of the time during which a drive was busy.
     pub utilisation: f64,
-    /// Rebuild rate of each drive in megabytes (10^6) per second.
+    /// Rebuild rate per drive in megabytes (10^6) per second.
     pub rebuild_mb_per_second: Option<f64>,
     /// Time to rebuild a whole drive at this rate, in seconds.
     pub rebuild_seconds: Option<f64>,
@@ -110,11 +110,11 @@ pub struct LayoutFigures {
     pub states: Vec<StateFigures>,
     /// Highest rate of host I/O operations per second with a mean read latency of at most [`LATENCY_LIMIT_MS`].
     pub highest_iops: f64,
-    /// Course of a run before, during and after the loss and rebuild of a drive.
+    /// A run before, during and after the loss and rebuild of a drive.
     pub timeline: Timeline,
 }
 
-/// Cost of writes on a write-anywhere volume.
+/// Cost of writes to a write-anywhere volume.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Decay {
     /// Fraction of the volume in use.
@@ -123,7 +123,7 @@ pub struct Decay {
     pub overwritten: f64,
     /// Write commands to drives per host write.
     pub commands_per_host_write: f64,
-    /// Blocks written to drives per block that the host wrote.
+    /// Blocks written to drives per block written by the host.
     pub blocks_per_host_block: f64,
     /// Read commands to drives per host write.
     pub reads_per_host_write: f64,
@@ -150,7 +150,7 @@ pub struct Experiment {
 /// description.
 ///
 /// # Errors
-/// The drive of the configuration does not exist.
+/// The configuration's drive does not exist.
 pub fn run(config: &Config, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Experiment, Invalid> {
     let drive = config.chosen_drive()?;
     let anywhere = config.layouts.iter().find(|layout| layout.write_anywhere.is_some());
@@ -278,8 +278,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Measures the cost of writes on volumes with the groups of the layout, for several fractions in use and several
-/// ages.
+/// Measures the cost of writes to volumes with the layout's groups, for several fractions in use and several ages.
 fn decay(config: &Config, layout: &Layout) -> Vec<Decay> {
     let Some(options) = layout.write_anywhere else { return vec![] };
     let groups: Vec<(usize, usize)> =
@@ -290,7 +289,7 @@ fn decay(config: &Config, layout: &Layout) -> Vec<Decay> {
         let rng = ChaCha8Rng::seed_from_u64(config.seed);
         let mut volume = Volume::new(&groups, DECAY_STRIPES, fill, blocks, rng);
         let pages = f64::from(volume.pages());
-        // This volume is too small for consistency points of the size that the real volume has.
+        // This volume is too small for consistency points as large as those of the real volume.
         let each = options.log_writes.min((pages / 50.0) as usize).max(64);
         let mut age = 0.0;
         for overwritten in AGES {
@@ -325,7 +324,7 @@ fn percentile_99(values: &[f32]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Returns the experiment of the paper with a short duration.
+    /// Returns the paper's experiment with a short duration.
     fn short() -> Config {
         Config { seconds: 20.0, warm_up_seconds: 15.0, ..Config::exchange_2007() }
     }
@@ -348,8 +347,7 @@ mod tests {
             let found = figures(&config, layout, State::Normal, 1000.0);
             let reads = found.disk_reads_per_host_read - 1.0;
             assert!((found.disk_writes_per_host_write - writes).abs() < 0.05, "{layout}: {found:?}");
-            // The number of host reads equals that of host writes, so reads beyond one per host read belong to
-            // writes.
+            // There are as many host reads as host writes, so reads beyond one per host read belong to writes.
             assert!((found.disk_writes_per_host_write + reads - all).abs() < 0.2, "{layout}: {found:?}");
         }
         let found = figures(&config, "RAID-DP write", State::Normal, 5000.0);
@@ -400,7 +398,7 @@ mod tests {
 
     #[test]
     fn an_open_queue_agrees_with_the_formula_at_low_rates() {
-        // Without a queue, the duration of a read is the mean access time of the region in use.
+        // Without a queue, the duration of a read equals the mean access time within the region in use.
         let config = short();
         let found = figures(&config, "RAID 10", State::Normal, 200.0);
         assert!((2.0..6.5).contains(&found.read_ms) && found.utilisation < 0.1, "{found:?}");

@@ -1,4 +1,4 @@
-//! Determines which drives a host access touches if blocks are overwritten in place.
+//! Determines which drives a host access involves if blocks are overwritten in place.
 
 use std::collections::VecDeque;
 
@@ -15,16 +15,15 @@ pub type Phase = Vec<(usize, Access)>;
 struct Lost {
     drive: usize,
     spare: usize,
-    /// End of the rebuilt range, which starts at the first byte.
+    /// End of the rebuilt range, which starts at the beginning of the drive.
     rebuilt: u64,
 }
 
-/// Drives of a layout, arranged in consecutive groups. The number of lost drives in a group must not exceed what its
-/// level tolerates.
+/// Drives of a layout, arranged in consecutive groups. No group may lose more drives than its level tolerates.
 #[derive(Clone, Debug)]
 pub struct Groups {
     level: Level,
-    /// First drive and number of drives of each group.
+    /// The number of the first drive and the number of drives, for each group.
     groups: Vec<(usize, usize)>,
     lost: Vec<Lost>,
 }
@@ -40,7 +39,7 @@ impl Groups {
         Groups { level: layout.level, groups: groups.collect(), lost: vec![] }
     }
 
-    /// Creates a single group whose first drive has this number.
+    /// Creates a single group. `first` is the number of its first drive.
     pub fn one(level: Level, first: usize, drives: usize) -> Groups {
         Groups { level, groups: vec![(first, drives)], lost: vec![] }
     }
@@ -69,8 +68,8 @@ impl Groups {
         }
     }
 
-    /// Returns the drives of a row: first data, then parity. With mirrors, these are both copies of the first column,
-    /// then of the second column, and so on.
+    /// Returns the drives of a row: data drives first, then parity drives. With mirrors, these are both copies of the
+    /// first column, then both copies of the second column, and so on.
     pub fn row(&self, group: usize, row: u64) -> Vec<usize> {
         let (first, drives) = self.groups[group];
         let turn = match self.level {
@@ -89,7 +88,7 @@ impl Groups {
         }
     }
 
-    /// Returns the accesses for a read of a data column of a row.
+    /// Returns the accesses for reading a data column of a row.
     pub fn read(
         &self,
         cells: &[usize],
@@ -111,15 +110,16 @@ impl Groups {
         }
     }
 
-    /// Returns the drives from which a column can be recovered: as many other drives of the row as there are data
-    /// columns, with parity last.
+    /// Returns the drives from which a column can be recovered: the other drives of the row, as many as there are
+    /// data columns, with parity drives last.
     fn recovery(&self, cells: &[usize], column: usize, position: u64) -> Vec<usize> {
         let data = cells.len() - self.level.parities();
         let others = (0..cells.len()).filter(|cell| *cell != column);
         others.filter_map(|cell| self.home(cells[cell], position)).take(data).collect()
     }
 
-    /// Returns the accesses for a write of a data column of a row: reads for computing parity, then the writes.
+    /// Returns the accesses for writing a data column of a row: first the reads for computing parity, then the
+    /// writes.
     pub fn write(&self, cells: &[usize], column: usize, position: u64, bytes: u64) -> VecDeque<Phase> {
         let access = |is_write| move |drive: usize| (drive, Access { position, bytes, is_write });
         let home = |drive: &usize| self.home(*drive, position);
@@ -138,7 +138,7 @@ impl Groups {
             (0..data).filter(|cell| *cell != column).filter_map(|cell| home(&cells[cell])).collect();
         let read: Vec<usize> = match target {
             Some(target) => std::iter::once(target).chain(parity).collect(),
-            // Parity is computed from all other data columns. With a second loss, it must be computed from parity as
+            // Parity is computed from all other data columns. If a second drive is lost, parity is needed for this as
             // well.
             None if other_data.len() == data - 1 => other_data,
             None => self.recovery(cells, column, position),
@@ -153,7 +153,7 @@ impl Groups {
         let is_lost = |drive: usize| self.lost.iter().any(|lost| lost.drive == drive);
         let sources: Phase = match self.level {
             Level::Raid10 => self.lost.iter().map(|lost| read(first + ((lost.drive - first) ^ 1))).collect(),
-            // The rebuild of one lost drive needs only data and row parity.
+            // To rebuild a single lost drive, only data and row parity are needed.
             level => {
                 let needed = drives - level.parities();
                 (first..first + drives).filter(|drive| !is_lost(*drive)).take(needed).map(read).collect()
@@ -175,7 +175,8 @@ mod tests {
         Layout { name: "x".into(), level, groups: vec![drives], write_anywhere: None }
     }
 
-    /// Returns the mean number of drive accesses for a read and for a small write, over all rows and columns.
+    /// Returns the mean number of drive accesses for a read and for a small write. The means are over all rows and
+    /// columns.
     fn costs(level: Level, drives: usize, lost: usize) -> (f64, f64) {
         let mut groups = Groups::new(&layout(level, drives));
         groups.lose(lost, drives);
@@ -232,8 +233,8 @@ mod tests {
             // Parity drives are fixed, so the two lost drives are data drives in all rows.
             let (read, write) = costs(Level::RaidDp, drives, 2);
             assert!((read - (1.0 + 2.0 / data * (data - 1.0))).abs() < 1e-9, "{read}");
-            // Six accesses for the other columns. For the lost ones, two parity writes and reads of all remaining
-            // drives.
+            // Writes to the other columns take six accesses. A write to a lost column takes two parity writes, and
+            // reads of all remaining drives.
             assert!((write - (6.0 * (data - 2.0) + 2.0 * (data + 2.0)) / data).abs() < 1e-9, "{write}");
         }
     }

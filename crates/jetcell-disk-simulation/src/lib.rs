@@ -1,23 +1,23 @@
-//! Simulates arrays of disks under a load, in simulated time.
+//! Simulates disk arrays under load, in simulated time.
 //!
-//! The crate only computes: it reads no file and no clock. The modules, from the lowest layer to the highest; each
+//! The crate only computes: it reads no files and no clock. The modules, from the lowest layer to the highest; each
 //! module uses only those above it in the table:
 //!
 //! | part | content |
 //! | --- | --- |
-//! | [`drive`] | parameters of drives, and the duration of an access |
-//! | [`demerit`](demerit()) | agreement of modelled times with measured ones |
+//! | [`drive`] | drive parameters, and access durations |
+//! | [`demerit`](demerit()) | agreement between modelled and measured times |
 //! | [`config`] | an experiment: drive, load, layouts |
-//! | `cache` | the cache of a drive |
-//! | [`disk`] | a drive with its queue and its cache |
+//! | `cache` | a drive's cache |
+//! | [`disk`] | a drive with its queue and cache |
 //! | [`drive_figures`] | comparison of drives with published figures |
 //! | `in_place` | RAID 10, 5, 6 and RAID-DP that overwrite blocks in place |
 //! | [`write_anywhere`] | a volume that writes whole stripes where there is room |
 //! | `logs` | drives for logs |
 //! | `engine` | events in simulated time |
-//! | [`timeline`] | the loss and the rebuild of a drive, second by second |
+//! | [`timeline`] | the loss and rebuild of a drive, second by second |
 //! | [`experiment`] | runs of all layouts and states |
-//! | [`published`] | the figures of the paper |
+//! | [`published`] | the paper's figures |
 //!
 //! The result of a run depends only on its configuration and seed.
 

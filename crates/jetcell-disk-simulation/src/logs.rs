@@ -1,4 +1,4 @@
-//! Drives for logs: one group, on which each log is written cyclically from its beginning to its end.
+//! Log drives: one group, on which each log is written cyclically from beginning to end.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use crate::config::{BLOCK, CHUNK, Level, Log};
 use crate::drive::Access;
 use crate::in_place::{Groups, Phase};
 
-/// Maximum number of consecutive blocks on a drive that a consistency point writes at a time.
+/// Maximum number of consecutive blocks that a consistency point writes to a drive at a time.
 const TOGETHER: u64 = 64;
 
 /// Logs and their drives.
@@ -16,24 +16,23 @@ pub struct Logs {
     drives: Vec<usize>,
     /// Capacity of a drive in bytes.
     capacity: u64,
-    /// Whether a write of each log is in flight. `waiting` is the number of writes that wait for it. They become one
-    /// write, like a group commit. `next` is the log that is written next.
+    /// Number of bytes written to each log so far. `next` is the log that receives the next write.
     written: Vec<u64>,
-    /// Whether a write of each log is in flight. `waiting` is the number of writes that wait for it. They become one
-    /// write, like a group commit.
+    /// Whether a write to each log is in flight. `waiting` is the number of writes that wait for this write. They are
+    /// then combined into one write, like a group commit.
     is_under_way: Vec<bool>,
     waiting: Vec<u64>,
     next: usize,
-    /// Number of log writes that database writes have caused and that no log has received yet.
+    /// Number of log writes that database writes have caused but that have not been added to a log yet.
     owed: f64,
-    /// On a write-anywhere volume: number of bytes for the next consistency point. `stripe` is the location at which
-    /// it continues.
+    /// On a write-anywhere volume, the number of bytes for the next consistency point. `stripe` is the location at
+    /// which it continues.
     pending: u64,
     stripe: u64,
 }
 
 impl Logs {
-    /// Creates logs on drives whose numbers start at `first`.
+    /// Creates logs on drives that are numbered from `first`.
     pub fn new(options: Log, level: Level, first: usize, capacity: u64) -> Logs {
         let count = if level == Level::Raid10 { options.drives / 2 * 2 } else { options.drives };
         Logs {
@@ -51,7 +50,7 @@ impl Logs {
         }
     }
 
-    /// Returns the number of log writes that a database write causes.
+    /// Returns the number of log writes that are due after another database write.
     pub fn owed(&mut self) -> u64 {
         self.owed += self.options.writes_per_database_write;
         let whole = self.owed.floor();
@@ -59,8 +58,8 @@ impl Logs {
         whole as u64
     }
 
-    /// Adds a write to the next log. Returns the log and the number of bytes to write, unless a write of this log is
-    /// in flight.
+    /// Adds a write to the next log. Returns the log and the number of bytes to write, unless a write to this log is
+    /// already in flight.
     pub fn add(&mut self) -> Option<(usize, u64)> {
         let log = self.next;
         self.next = (log + 1) % self.written.len();
@@ -68,13 +67,13 @@ impl Logs {
         if self.is_under_way[log] { None } else { self.start(log) }
     }
 
-    /// Records that a write of a log has completed. Returns the next write.
+    /// Records that a write to a log has completed. Returns the next write.
     pub fn ended(&mut self, log: usize) -> Option<(usize, u64)> {
         self.is_under_way[log] = false;
         self.start(log)
     }
 
-    /// Combines waiting writes into one write, up to the end of a chunk.
+    /// Combines waiting writes into a single write that ends at a chunk boundary at the latest.
     fn start(&mut self, log: usize) -> Option<(usize, u64)> {
         if self.waiting[log] == 0 {
             return None;
@@ -86,7 +85,7 @@ impl Logs {
         Some((log, together * bytes))
     }
 
-    /// Returns the accesses for an in-place write of a log.
+    /// Returns the accesses for an in-place log write.
     pub fn write(&mut self, log: usize, bytes: u64) -> VecDeque<Phase> {
         let columns = self.groups.data_drives(0) as u64;
         let region = (self.capacity / self.written.len() as u64 / CHUNK * CHUNK).max(CHUNK);
@@ -98,12 +97,12 @@ impl Logs {
         self.groups.write(&cells, column as usize, position, bytes)
     }
 
-    /// Records a log write that is in the write log of the volume, and waits for the consistency point.
+    /// Records a log write that is in the volume's write log and will be written by the next consistency point.
     pub fn note(&mut self, bytes: u64) {
         self.pending += bytes;
     }
 
-    /// Returns the writes of whole stripes with the data that was recorded since the previous call.
+    /// Returns writes of whole stripes that contain the data recorded since the previous call.
     pub fn consistency_point(&mut self) -> Phase {
         let blocks = std::mem::take(&mut self.pending).div_ceil(BLOCK);
         let mut left = blocks.div_ceil(self.groups.data_drives(0) as u64);
@@ -158,7 +157,7 @@ mod tests {
         assert_eq!([logs.add(), logs.add()], [Some((0, 8192)), Some((1, 8192))]);
         assert!((0..24).all(|_| logs.add().is_none()));
         logs.write(0, 8192);
-        // Twelve writes wait for each log, and there is room for seven up to the end of the chunk.
+        // Twelve writes wait for each log, and seven of them fit before the end of the chunk.
         assert_eq!(logs.ended(0), Some((0, 7 * 8192)));
         logs.write(0, 7 * 8192);
         assert_eq!((logs.ended(0), logs.ended(0)), (Some((0, 5 * 8192)), None));

@@ -10,7 +10,7 @@ pub const READ_MS_REBUILDING: f64 = 14.4;
 pub const WRITE_MS_REBUILDING: f64 = 6.0;
 /// Text of table 5: host I/O per second that the test reached.
 pub const IOPS: f64 = 5320.0;
-/// Figure 7: disk writes for each host write are "substantially below" this.
+/// Figure 7: the number of disk writes per host write is "substantially below" this.
 pub const DISK_WRITES_PER_HOST_WRITE_BELOW: f64 = 1.0;
 /// Figure 8: duration of the rebuild in seconds.
 pub const REBUILD_SECONDS: f64 = 5432.0;

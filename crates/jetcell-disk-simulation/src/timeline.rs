@@ -1,13 +1,13 @@
-//! Course of a run before, during and after the loss of a drive, up to the end of its rebuild.
+//! A run before, during and after the loss of a drive, up to the end of the rebuild and for some time afterwards.
 
 use serde::Serialize;
 
 use crate::engine::{Pass, Second, Setup, simulate};
 
-/// Duration of each of the phases before the loss, without a rebuild, and after the rebuild, as a fraction of the
-/// duration of a state.
+/// Duration of each phase other than the rebuild (before the loss, degraded, and after the rebuild), as a fraction of
+/// a state's duration.
 const PART: f64 = 1.0 / 3.0;
-/// Approximate and maximum duration of the rebuild, as multiples of the duration of a state.
+/// Approximate duration of the rebuild, and its maximum duration, as multiples of a state's duration.
 const REBUILD: f64 = 2.0;
 const MAX_REBUILD: f64 = 10.0;
 /// Minimum number of bytes that are rebuilt.
@@ -22,14 +22,14 @@ pub struct Timeline {
     pub rebuild_began: f64,
     /// Time at which the rebuild completed. Absent if it took longer than the run.
     pub rebuild_ended: Option<f64>,
-    /// Fraction of the drive that was rebuilt, evenly distributed from the first byte to the last.
+    /// Fraction of the drive that was rebuilt. The rebuilt parts are evenly distributed over the whole drive.
     pub share_rebuilt: f64,
-    /// Estimated duration of a rebuild of the whole drive in seconds: the duration of this rebuild, divided by its
-    /// fraction.
+    /// Estimated time to rebuild the whole drive in seconds: the duration of this rebuild, divided by the fraction
+    /// that was rebuilt.
     pub whole_rebuild_seconds: Option<f64>,
-    /// Means of each phase.
+    /// Mean values for each phase.
     pub phases: Vec<Phase>,
-    /// Measurements of each second.
+    /// Measurements for each second.
     pub seconds: Vec<TimelineSecond>,
 }
 
@@ -48,13 +48,13 @@ pub struct Phase {
     pub write_ms: Option<f64>,
     /// Mean latency of log writes in milliseconds.
     pub log_ms: Option<f64>,
-    /// Write commands to drives per host write, without those of the rebuild.
+    /// Write commands to drives per host write, excluding those of the rebuild.
     pub disk_writes_per_host_write: Option<f64>,
     /// Rebuild rate in megabytes (10^6) per second.
     pub rebuild_mb_per_second: f64,
 }
 
-/// Measurements of one second of the run.
+/// Measurements for one second of the run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TimelineSecond {
     /// Mean read latency in milliseconds. Absent without reads.
@@ -73,8 +73,8 @@ pub struct TimelineSecond {
     pub rebuilt_share: f64,
 }
 
-/// Runs the loss and the rebuild of one drive. `setup` has the duration of a state, and `rate` is the approximate
-/// rate of the rebuild in MB/s.
+/// Runs the loss and rebuild of one drive. `setup` contains the duration of a state, and `rate` is the approximate
+/// rebuild rate in MB/s.
 pub(crate) fn timeline(setup: Setup<'_>, rate: f64) -> Timeline {
     let seconds = setup.seconds;
     let (failed, rebuild_began) = (seconds * PART, seconds * 2.0 * PART);
@@ -129,7 +129,7 @@ fn mean(sum: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// Computes means over the seconds of a phase. A second in which the phase changes belongs to neither phase.
+/// Computes mean values over the seconds of a phase. A second in which the phase changes belongs to neither phase.
 fn phase(name: &'static str, from: f64, to: f64, seconds: &[Second]) -> Phase {
     let first = (from.ceil() as usize).min(seconds.len());
     let inside = &seconds[first..(to.floor() as usize).clamp(first, seconds.len())];

@@ -1,10 +1,10 @@
-//! A volume that never overwrites: the blocks of a consistency point are written where whole stripes have the most
+//! A volume that never overwrites blocks: a consistency point's blocks are written where whole stripes have the most
 //! room, as in WAFL.
 //!
 //! A stripe has one block on each drive of a group. An *area* is 1024 stripes of a group. The volume fills the
 //! emptiest area first, 64 stripes at a time. Consecutive blocks on a drive are written by one command. If a stripe
-//! contains old blocks, parity requires reads: either of the old blocks, or of the blocks that are replaced and of
-//! both parity blocks, whichever are fewer.
+//! contains old blocks, computing parity requires reads: either of the old blocks, or of the locations that are
+//! overwritten and of both parity blocks, whichever is fewer.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 /// Consecutive blocks on a drive that are read or written by one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Drive number, counted over all groups.
+    /// Drive number, counted across all groups.
     pub drive: usize,
     /// First stripe.
     pub stripe: usize,
@@ -30,7 +30,7 @@ pub struct Run {
     pub is_write: bool,
 }
 
-/// Consecutive blocks of a page on a data drive of a group.
+/// Consecutive blocks of a page on one data drive of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Group number.
@@ -43,18 +43,18 @@ pub struct Part {
     pub blocks: u64,
 }
 
-/// Counters of consistency points.
+/// Counters for consistency points.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Written {
     /// Number of host writes.
     pub host_writes: u64,
-    /// Number of host blocks, without those that were overwritten before the consistency point.
+    /// Number of host blocks, excluding those that were overwritten before the consistency point.
     pub blocks: u64,
     /// Number of write commands to drives.
     pub commands: u64,
     /// Number of blocks written to drives, including parity.
     pub disk_blocks: u64,
-    /// Number of read commands for parity.
+    /// Number of read commands for computing parity.
     pub reads: u64,
 }
 
@@ -92,7 +92,7 @@ struct Group {
     content: Vec<u32>,
     /// Number of free locations in each area.
     free: Vec<usize>,
-    /// Stripe at which the next blocks are written.
+    /// Stripe at which writing continues.
     at: usize,
 }
 
@@ -109,7 +109,7 @@ pub struct Volume {
 
 impl Volume {
     /// Creates a volume with groups of (data, parity) drives and this many stripes. A fraction of it is filled in
-    /// sequential order, as after the creation of databases.
+    /// sequential order, as it would be after databases were created.
     pub fn new(
         groups: &[(usize, usize)],
         stripes: usize,
@@ -141,12 +141,12 @@ impl Volume {
         volume
     }
 
-    /// Returns the number of pages of the load.
+    /// Returns the number of pages in the load.
     pub fn pages(&self) -> u32 {
         self.place.len() as u32 / self.blocks_of_page
     }
 
-    /// Returns the location of a page. It has one part if its blocks are consecutive on a drive, otherwise several.
+    /// Returns the location of a page: one part if the page's blocks are consecutive on a drive, otherwise several.
     pub fn locate(&self, page: u32) -> Vec<Part> {
         let first = (page * self.blocks_of_page) as usize;
         let mut parts: Vec<Part> = vec![];
@@ -165,7 +165,7 @@ impl Volume {
         parts
     }
 
-    /// Overwrites random pages, in consistency points of `each` writes.
+    /// Overwrites random pages, in consistency points of `each` writes each.
     pub fn age(&mut self, writes: u64, each: usize) -> Written {
         let mut all = Written::default();
         let mut left = writes;
@@ -178,7 +178,7 @@ impl Volume {
         all
     }
 
-    /// Writes pages. Calls `report` for each command to a drive.
+    /// Writes pages. Calls `report` for each drive command.
     pub fn consistency_point(&mut self, pages: &[u32], report: &mut dyn FnMut(Run)) -> Written {
         let mut distinct = pages.to_vec();
         distinct.sort_unstable();
@@ -201,7 +201,7 @@ impl Volume {
         group.free[place as usize / group.data / AREA] += 1;
     }
 
-    /// Assigns new locations to blocks, which must not have locations, and writes them.
+    /// Assigns new locations to blocks that have none, and writes the blocks.
     fn write(&mut self, blocks: &[u32], report: &mut dyn FnMut(Run)) -> Written {
         let mut written = Written { blocks: blocks.len() as u64, ..Written::default() };
         let mut rest = blocks;
@@ -220,8 +220,8 @@ impl Volume {
 }
 
 impl Group {
-    /// Fills the free locations of the next 64 stripes with blocks. The blocks of a page are placed on one drive
-    /// before the next drive is used. Returns the number of blocks.
+    /// Fills the free locations of the next 64 stripes with blocks. A page's blocks are placed on one drive as long
+    /// as there is room, and then on the next.  Returns the number of blocks.
     fn fill(
         &mut self,
         blocks: &[u32],
@@ -238,7 +238,7 @@ impl Group {
         let start = self.at;
         self.at = if (start + TOGETHER).is_multiple_of(AREA) { 0 } else { start + TOGETHER };
         let is_full = |group: &Group, place: usize| group.content[place] != NONE;
-        // Number of old blocks in each stripe, and the locations of new blocks.
+        // Number of old blocks in each stripe. `new` marks the locations of new blocks.
         let mut kept = [0usize; TOGETHER];
         let mut new = vec![[false; TOGETHER]; self.data];
         let mut used = 0;
@@ -312,7 +312,7 @@ impl Group {
     }
 }
 
-/// Returns the first location and length of each run of marked locations.
+/// Returns the start and length of each run of marked locations.
 fn runs(marked: &[bool; TOGETHER]) -> Vec<(usize, usize)> {
     let mut found: Vec<(usize, usize)> = vec![];
     for place in (0..TOGETHER).filter(|place| marked[*place]) {
@@ -338,7 +338,7 @@ mod tests {
     fn an_empty_volume_writes_whole_stripes_and_few_commands() {
         let mut volume = volume(0.05);
         let written = volume.age(3584, 3584);
-        // In 14+2, 16 blocks are written for 14 blocks of data, in runs of 64.
+        // With 14+2 drives, 16 blocks are written for 14 data blocks, in runs of 64.
         assert!((written.blocks_per_host_block() - 16.0 / 14.0).abs() < 0.02, "{written:?}");
         assert!(written.commands_per_host_write() < 0.1 && written.reads == 0, "{written:?}");
     }

@@ -1,4 +1,4 @@
-//! Rows of the catalog, the tables that they describe, and the names of trees.
+//! Catalog rows, the tables that they describe, and tree names.
 //!
 //! The shadow catalog is used if the catalog is damaged and the shadow has fewer damaged pages.
 
@@ -15,12 +15,12 @@ use crate::database::{Database, PageSet};
 use crate::output::{Output, Problem};
 use crate::walk::{Step, Walk};
 
-/// Maximum number of catalog rows per table: 65536 columns and some indexes.
+/// Maximum number of catalog rows per table, which allows for 65536 columns and some indexes.
 const MAX_ROWS: usize = 1 << 17;
 /// Tree id of the database root.
 pub(crate) const ROOT_TREE: TreeId = TreeId(1);
 
-/// Callback that receives the page and the data of each row.
+/// Callback that receives each row's page and data.
 pub(crate) type VisitRow<'v> = &'v mut dyn FnMut(u32, &[u8], &mut Output<'_>) -> Result<()>;
 
 /// The catalog or its shadow, whichever is used for the dump.
@@ -50,7 +50,7 @@ impl<'d, 's> Catalog<'d, 's> {
         Ok(first)
     }
 
-    /// Calls `visit` with every row. Unreadable rows are reported as problems in the output.
+    /// Calls `visit` with every row. Reports unreadable rows as problems in the output.
     pub(crate) fn each_row(&self, output: &mut Output<'_>, visit: VisitRow<'_>) -> Result<()> {
         let mut visited = PageSet::new(self.database.pages);
         for step in Walk::new(self.database, self.root, Some(self.tree), &mut visited) {
@@ -85,7 +85,7 @@ impl<'d, 's> Catalog<'d, 's> {
         Ok(())
     }
 
-    /// Calls `visit` with every table in the order of the catalog.
+    /// Calls `visit` with every table, in catalog order.
     pub(crate) fn each_table(
         &self,
         output: &mut Output<'_>,
@@ -117,7 +117,7 @@ impl<'d, 's> Catalog<'d, 's> {
         assemble(rows).into_iter().try_for_each(|table| visit(table, output))
     }
 
-    /// Returns the names of all trees by id.
+    /// Returns the names of all trees, by id.
     pub(crate) fn names(&self, output: &mut Output<'_>) -> Result<HashMap<TreeId, String>> {
         let mut names = HashMap::from([(ROOT_TREE, "database".to_owned())]);
         self.each_table(output, &mut |table, _| {

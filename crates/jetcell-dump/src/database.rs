@@ -1,4 +1,4 @@
-//! An open database file: its page size, and its pages with the results of their verification.
+//! An open database file: its page size, and its pages with their verification results.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,7 +19,7 @@ pub(crate) struct Database<'s> {
     pub(crate) page_size: PageSize,
     /// Number of whole pages after the two header copies.
     pub(crate) pages: u32,
-    /// Whether the pages have checksums. The pages of a temporary database do not.
+    /// Whether the pages have checksums, which those of a temporary database do not.
     checksums: bool,
 }
 
@@ -28,13 +28,13 @@ pub(crate) struct Database<'s> {
 pub(crate) enum PageState {
     /// Checksum and page number match.
     Good,
-    /// Checksum and page number match after this number of flipped bits was corrected in memory.
+    /// Checksum and page number match after correcting this number of flipped bits in memory.
     Repaired(usize),
     /// All bytes are zero.
     Zero,
     /// The checksum does not match.
     Bad,
-    /// The page was written for this other page number.
+    /// The page was written with this other page number.
     WrongPage(u32),
     /// The page is beyond the end of the file.
     BeyondFile,
@@ -60,7 +60,7 @@ impl PageState {
         }
     }
 
-    /// Returns the state as a predicate for a sentence about the page.
+    /// Returns the state as the predicate of a sentence whose subject is the page.
     pub(crate) fn reason(&self) -> String {
         match self {
             PageState::Good => "is good".to_owned(),
@@ -101,8 +101,7 @@ impl PageImage {
 }
 
 impl<'s> Database<'s> {
-    /// Opens a database. Damage to the header is reported as a problem in the output. Fails if the page size is
-    /// unknown.
+    /// Opens a database. Reports header damage as a problem in the output. Fails if the page size is unknown.
     pub(crate) fn open(source: &'s Source, output: &mut Output<'_>) -> Result<Database<'s>> {
         start_of(source, Format::Database)?;
         let header = read_header(source)?;
@@ -157,14 +156,14 @@ impl<'s> Database<'s> {
     }
 }
 
-/// A set of pages of the file. It is a hash set while it is small, and then a bitmap of all pages.
+/// A set of pages in the file, stored as a hash set while it is small and then as a bitmap of all pages.
 pub(crate) struct PageSet {
     few: HashSet<u32>,
     bits: Vec<u64>,
     last: u32,
 }
 
-/// Number of pages from which a bitmap is used.
+/// Number of pages at which the set switches to a bitmap.
 const FEW: usize = 4096;
 
 impl PageSet {
@@ -173,7 +172,7 @@ impl PageSet {
         PageSet { few: HashSet::new(), bits: Vec::new(), last }
     }
 
-    /// Adds a page. Returns `false` if the set already contains the page or if the page is beyond the last page.
+    /// Adds a page. Returns `false` if the page is already in the set or is beyond the last page.
     pub(crate) fn insert(&mut self, page: u32) -> bool {
         if page > self.last {
             return false;

@@ -13,7 +13,7 @@ use crate::header::{read_header, report};
 use crate::output::{Output, Problem};
 use crate::{Format, Result, Source};
 
-/// Number of flush types in a line of text.
+/// Number of flush types per line of text.
 const PER_LINE: usize = 64;
 
 /// A page of the flush map.
@@ -22,9 +22,9 @@ const PER_LINE: usize = 64;
 pub struct MapPage {
     /// Number of the page.
     pub number: u32,
-    /// Whether the checksum matches, if necessary after the correction of one bit.
+    /// Whether the checksum matches, possibly after correcting one bit.
     pub checksum_good: bool,
-    /// Highest dbtime of the database pages that the map page describes.
+    /// Highest dbtime among the database pages that the map page describes.
     pub db_time: u64,
     /// Database page to which the first digit of `flush_types` belongs. Page 0 does not exist.
     pub first_page: u32,
@@ -49,7 +49,7 @@ impl fmt::Display for MapPage {
     }
 }
 
-/// Dumps a flush map: its header, and every page of the map that is not empty.
+/// Dumps a flush map: its header, and every map page that is not empty.
 pub fn dump_flush_map(source: &Source, output: &mut Output<'_>) -> Result<()> {
     start_of(source, Format::FlushMap)?;
     let header = read_header(source)?;

@@ -1,10 +1,10 @@
-//! Check of the format of a file, with a hint if the format is another one.
+//! Checks the format of a file, and offers a hint if it is not the expected format.
 
 use ese_format::recognise::Format;
 
 use crate::{DumpError, Result, Source};
 
-/// Returns a hint that names the kinds of dump for files of this format.
+/// Returns a hint that names the kinds of dump available for files of this format.
 fn hint(format: Format) -> &'static str {
     match format {
         Format::Database => "use dump header, pages, tree, schema or space",

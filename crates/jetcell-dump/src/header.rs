@@ -1,4 +1,4 @@
-//! Dump of the header of any file, field by field, whether or not it is damaged.
+//! Dump of any file's header, field by field, whether or not it is damaged.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,9 +35,9 @@ pub struct HeaderDump {
     pub size: u64,
     /// State of the checksum of the copy that is shown.
     pub checksum: ChecksumState,
-    /// State of the second copy, for formats that have one.
+    /// State of the second header copy, for formats that have one.
     pub shadow: Option<ShadowState>,
-    /// Summary of the fields in readable form.
+    /// Human-readable summary of the fields.
     pub notes: Vec<String>,
     /// All fields of the header.
     pub fields: NamedValues,
@@ -63,13 +63,13 @@ pub struct ChecksumState {
 pub struct ShadowState {
     /// Whether the checksum of the copy matches.
     pub good: bool,
-    /// Whether the fields of this copy are shown because the first copy is damaged.
+    /// Whether the fields shown are from this copy, because the first copy is damaged.
     pub shown: bool,
     /// Names of the fields that differ between the two copies.
     pub differs: Vec<String>,
 }
 
-/// Layout of the headers of one format.
+/// Layout of one format's headers.
 struct Shape {
     len: usize,
     fields: fn(&[u8]) -> Option<Fields>,
@@ -88,8 +88,8 @@ fn shape(format: Format, start: &[u8]) -> Option<Shape> {
     })
 }
 
-/// Returns the page size with which the checksum of one of the copies matches. If there is no match, returns the size
-/// in the first copy, or 4 KiB if that size is invalid, as in very old files.
+/// Returns the page size with which the checksum of one of the copies matches. If there is none, returns the size in
+/// the first copy, or 4 KiB if that size is invalid, as in very old files.
 fn page_size(start: &[u8]) -> usize {
     let good =
         |at: usize, size: usize| at.checked_add(size).is_some_and(|end| checksum_at(start, at, end).good);

@@ -78,7 +78,7 @@ pub use crate::tree::{TreeChoice, dump_tree};
 pub use crate::values::{NamedValues, Value};
 pub use ese_format::recognise::Format;
 
-/// Reason for which a dump fails.
+/// Reason why a dump failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The file cannot be opened or read.
@@ -89,7 +89,7 @@ pub enum DumpError {
         /// Error from the operating system.
         error: io::Error,
     },
-    /// The format of the file is not the one that this kind of dump needs.
+    /// The file's format is not the one that this kind of dump requires.
     #[error("{path}: this is {found}, not {wanted}; {hint}")]
     Format {
         /// Path of the file.
@@ -106,7 +106,7 @@ pub enum DumpError {
     Unusable {
         /// Path of the file.
         path: PathBuf,
-        /// Reason for the failure, and advice.
+        /// Reason for the failure, and advice for the user.
         what: String,
     },
     /// The output cannot be written.

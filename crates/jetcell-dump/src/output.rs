@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use jetcell_input::Printable;
 use serde::Serialize;
 
-/// Writer of items, which counts the problems that it writes.
+/// Writes items and counts the problems among them.
 pub struct Output<'w> {
     out: &'w mut dyn Write,
     json: bool,
@@ -19,7 +19,7 @@ impl<'w> Output<'w> {
         Output { out, json: false, problems: 0 }
     }
 
-    /// Creates an output that writes one JSON object per line. The field `type` of an object is the kind of item.
+    /// Creates an output that writes one JSON object per line. An object's `type` field is the kind of item.
     pub fn json(out: &'w mut dyn Write) -> Output<'w> {
         Output { out, json: true, problems: 0 }
     }

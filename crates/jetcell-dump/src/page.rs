@@ -23,10 +23,10 @@ pub(crate) struct PageDump {
     pub(crate) state: PageState,
     /// Header of the page. Absent for pages that are zero or cannot be read.
     header: Option<PageHeaderDump>,
-    /// Contents of the external header. Present only if details are requested.
+    /// Contents of the external header, if details are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     external_header: Option<NamedValues>,
-    /// Nodes of the page. Present only if details are requested.
+    /// Nodes of the page, if details are requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes: Option<Vec<NodeDump>>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct PageDump {
 struct PageHeaderDump {
     checksum: String,
     tree: u32,
-    /// Name of the tree in the catalog.
+    /// Name of the tree, from the catalog.
     name: Option<String>,
     role: String,
     db_time: u64,
@@ -43,15 +43,15 @@ struct PageHeaderDump {
     next: u32,
     flags: Value,
     flush_type: u32,
-    /// Number of free bytes. The next two fields are the number of these bytes that rollbacks may need, and the start
-    /// of the contiguous free area.
+    /// Number of free bytes. The next two fields are how many of these rollbacks may still need, and the start of the
+    /// contiguous free area.
     free: usize,
     uncommitted_free: usize,
     free_start: usize,
     tags: usize,
     reserved_tags: usize,
     node_count: usize,
-    /// First error in the structure of the page.
+    /// First error in the page's structure.
     fault: Option<String>,
 }
 
@@ -63,11 +63,11 @@ pub(crate) struct NodeDump {
     offset: usize,
     length: usize,
     flags: Vec<&'static str>,
-    /// Number of key bytes that are stored in the page's prefix.
+    /// Number of key bytes stored in the page's prefix.
     prefix_length: usize,
     key: String,
     data: String,
-    /// Decoded data: a child page, an extent, a part of a long value, or the columns of a row.
+    /// Decoded data: a child page, an extent, part of a long value, or the columns of a row.
     #[serde(skip_serializing_if = "Option::is_none")]
     meaning: Option<NamedValues>,
     #[serde(skip)]
@@ -270,13 +270,13 @@ fn meaning(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
         };
     }
     match flags.contains(PageFlags::INDEX) {
-        // The data of an index node is the primary key of its row, which is not decoded.
+        // The data of an index node is its row's primary key, which is not decoded.
         true => None,
         false => record_values(image, node),
     }
 }
 
-/// Returns the columns that a row stores and, in the catalog, the object that it describes.
+/// Returns the columns that a row stores and, for a catalog row, the object that it describes.
 fn record_values(image: &PageImage, node: &Node<'_>) -> Option<NamedValues> {
     let record = Record::new(node.data, image.size);
     record.validate().ok()?;

@@ -1,4 +1,4 @@
-//! Dump of pages by number: one line per page, or the complete contents of selected pages.
+//! Dump of pages by number, either one line per page or the complete contents of selected pages.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::page::{COLUMNS, PageDump};
 use crate::{Result, Source};
 
-/// Consecutive pages that are all zero.
+/// A run of pages that are all zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "zero-pages")]
 struct ZeroPages {
@@ -27,7 +27,7 @@ impl fmt::Display for ZeroPages {
     }
 }
 
-/// Dumps the pages in `ranges` with all their nodes. If there are no ranges, dumps one line per page.
+/// Dumps the pages in `ranges`, including all nodes. If `ranges` is empty, dumps one line per page.
 pub fn dump_pages(source: &Source, ranges: &[RangeInclusive<u32>], output: &mut Output<'_>) -> Result<()> {
     let database = Database::open(source, output)?;
     let names = Catalog::of(&database, output)?.names(output)?;

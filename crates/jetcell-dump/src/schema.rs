@@ -1,4 +1,4 @@
-//! Dump of tables, columns, indexes, and long-value trees, or of the rows of the catalog.
+//! Dump of tables, columns, indexes, and long-value trees, or of the catalog's rows.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::output::Output;
 use crate::values::{hex, short_hex};
 use crate::{NamedValues, Result, Source, Value};
 
-/// Options of [`dump_schema`].
+/// Options for [`dump_schema`].
 #[derive(Clone, Debug, Default)]
 pub struct SchemaOptions {
     /// Names of the tables to dump. If empty, all tables are dumped.
     pub tables: Vec<String>,
-    /// Whether the rows of the catalog are dumped instead of tables.
+    /// Whether to dump the rows of the catalog instead of tables.
     pub rows: bool,
 }
 
@@ -246,7 +246,7 @@ impl fmt::Display for IndexDump {
     }
 }
 
-/// A row of the catalog, with ESE's names for its columns. Columns that are not stored are omitted.
+/// A catalog row, with ESE's names for its columns. Columns that are not stored are omitted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "catalog-row")]
 struct RowDump {
@@ -308,7 +308,7 @@ pub fn dump_schema(source: &Source, options: &SchemaOptions, output: &mut Output
         options.tables.is_empty() || options.tables.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
     };
     if options.rows {
-        // The row of a table precedes the rows of its columns and indexes.
+        // A table's row precedes the rows for its columns and indexes.
         let mut shown = options.tables.is_empty();
         catalog.each_row(output, &mut |page, data, output| match RowDump::new(page, data, &database) {
             Ok(row) => {

@@ -1,4 +1,4 @@
-//! File to be dumped.
+//! The file to dump.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -15,14 +15,14 @@ use crate::values::{hex, short_key};
 use crate::walk::{Step, Visited, Walk};
 use crate::{Result, Source};
 
-/// Selection of the tree to dump.
+/// Selects the tree to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeChoice {
-    /// The tree with this root page.
+    /// The tree whose root is this page.
     Root(u32),
     /// The tree of this table.
     Table(String),
-    /// The tree of an index, given by the names of the table and the index.
+    /// An index's tree, given the names of the table and the index.
     Index(String, String),
     /// The long-value tree of this table.
     LongValues(String),
@@ -36,7 +36,7 @@ struct TreePage {
     level: u8,
     page: u32,
     parent: Option<u32>,
-    /// Separator in the parent. All keys on this page are less than the separator. It is empty at the right edge.
+    /// Separator in the parent, which is greater than every key on this page. It is empty at the right edge.
     separator: String,
     role: String,
     tree: u32,
@@ -70,7 +70,7 @@ struct TreeSummary {
     root: u32,
     name: Option<String>,
     levels: Vec<LevelSummary>,
-    /// Number of nodes on leaves that are not flagged as deleted.
+    /// Number of leaf nodes that are not flagged as deleted.
     records: u64,
 }
 
@@ -144,7 +144,7 @@ impl fmt::Display for TreeSummary {
     }
 }
 
-/// Dumps the pages of a tree. If `details` is true, all nodes are included.
+/// Dumps the pages of a tree, including all nodes if `details` is true.
 pub fn dump_tree(source: &Source, choice: &TreeChoice, details: bool, output: &mut Output<'_>) -> Result<()> {
     let database = Database::open(source, output)?;
     let (root, tree, name) = match choice {

@@ -1,4 +1,4 @@
-//! Named values in file order, which are common to the text form and the JSON form.
+//! Named values in file order, shared by the text and JSON forms.
 
 use std::fmt::{self, Write};
 
@@ -10,9 +10,9 @@ use jetcell_input::printable;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// Maximum number of bytes of a value that a line of text shows.
+/// Maximum number of bytes of a value to show on a line of text.
 const SHOWN_BYTES: usize = 24;
-/// Maximum number of zero bytes that are shown as digits.
+/// Maximum number of zero bytes to write out as digits.
 const SPELLED_ZEROS: usize = 16;
 /// Width of the name column.
 const NAME_WIDTH: usize = 30;
@@ -34,7 +34,7 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// A value of an enumeration: its number, and its name if it has one.
     Choice(u64, Option<String>),
-    /// A set of bits, and the names of the defined bits.
+    /// A set of bits, and the names of those bits that are set and defined.
     Flags(u64, Vec<&'static str>),
     /// Several values.
     List(Vec<Value>),
@@ -47,7 +47,7 @@ pub enum Value {
 pub struct NamedValues(pub Vec<(String, Value)>);
 
 impl NamedValues {
-    /// Converts `fields`, and decodes paths and lists.
+    /// Converts `fields`, decoding paths and lists.
     pub fn of(fields: Fields) -> NamedValues {
         NamedValues(
             fields.into_iter().map(|(name, value)| (name.to_owned(), value_of(name, value))).collect(),
@@ -158,8 +158,9 @@ fn signature_value(signature: Signature) -> Value {
     Value::Group(NamedValues(fields.map(|(name, value)| (name.to_owned(), value)).into()))
 }
 
-/// Decodes a path. Paths are UTF-16 in all files of this format, but older records have one byte per character. The
-/// second byte distinguishes the two forms, because every path starts with a drive letter or a separator.
+/// Decodes a path. Paths are UTF-16 in all files of this format, except that older records use one byte per
+/// character. The second byte distinguishes the two forms, because every path starts with a drive letter or a
+/// separator.
 fn path_text(bytes: &[u8]) -> String {
     match bytes {
         [_, 0, ..] => decode_path(bytes),
@@ -167,7 +168,7 @@ fn path_text(bytes: &[u8]) -> String {
     }
 }
 
-/// Decodes text with one byte per character, up to its NUL.
+/// Decodes text that uses one byte per character, up to its NUL.
 fn narrow_text(bytes: &[u8]) -> String {
     let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
     text.iter().map(|&byte| char::from(byte)).collect()
@@ -189,8 +190,8 @@ pub(crate) fn short_hex(bytes: &[u8]) -> String {
     }
 }
 
-/// Returns the text of a key, truncated if it is long. The empty key of the last entry on an internal page sorts
-/// after all other keys.
+/// Returns a key as text, truncated if it is long. The empty key of the last entry on an internal page sorts after
+/// all other keys.
 pub(crate) fn short_key(key: &[u8]) -> String {
     if key.is_empty() { "(end)".to_owned() } else { short_hex(key) }
 }

@@ -1,8 +1,8 @@
 //! Traversal of a tree: parents before children, from left to right.
 //!
-//! Invariants: a page is entered at most once, and at most [`MAX_LEVEL`] levels deep. A walk therefore terminates
-//! even if links are damaged. A walk needs one bit of memory per page of the file, and memory for the entries on the
-//! current path. Walks that share a set of entered pages do not enter a page more than once in total.
+//! Invariants: a page is entered at most once, and at most [`MAX_LEVEL`] levels deep, so a walk terminates even if
+//! links are damaged. A walk needs one bit of memory per page in the file, plus memory for the entries on the current
+//! path. If several walks share a set of entered pages, only one of them enters each page.
 
 use ese_format::TreeId;
 use ese_format::page::{Page, PageFlags};
@@ -36,7 +36,7 @@ struct Pending {
     level: u8,
     parent: Option<u32>,
     separator: Vec<u8>,
-    /// Whether the flags of the parent state that this page is a leaf.
+    /// Whether the parent's flags say that this page is a leaf.
     leaf: bool,
 }
 
@@ -52,8 +52,8 @@ pub(crate) struct Walk<'d, 's> {
 }
 
 impl<'d, 's> Walk<'d, 's> {
-    /// Creates a walk from `root` to pages that are not in `visited` yet. If `tree` is absent, all pages must have
-    /// the tree id of the root.
+    /// Creates a walk that starts at `root` and enters only pages that are not in `visited` yet. If `tree` is absent,
+    /// all pages must have the root's tree id.
     pub(crate) fn new(
         database: &'d Database<'s>,
         root: u32,
@@ -64,7 +64,7 @@ impl<'d, 's> Walk<'d, 's> {
         Walk { database, tree, leaves: true, visited, stack: vec![first], problems: Vec::new() }
     }
 
-    /// Configures the walk to return leaves below the root as [`Step::Leaf`], without reading them.
+    /// Makes the walk return leaves below the root as [`Step::Leaf`], without reading them.
     pub(crate) fn without_leaves(mut self) -> Walk<'d, 's> {
         self.leaves = false;
         self
@@ -127,7 +127,7 @@ impl<'d, 's> Walk<'d, 's> {
                 leaf,
             });
         }
-        // The page that is pushed last is entered first.
+        // The page pushed last is entered first.
         if let Some(children) = self.stack.get_mut(before..) {
             children.reverse();
         }

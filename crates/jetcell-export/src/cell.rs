@@ -1,8 +1,8 @@
-//! Cells of rows: stored bytes, with long values read and compressed values decompressed.
+//! The cells of a row: stored bytes, with long values read and compressed values decompressed.
 
 use std::borrow::Cow;
 
-/// Reference to a separate file with a value that exceeds the limit of a row.
+/// Reference to a separate file that holds a value exceeding the row limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ValueFileRef {
     /// Path of the file, relative to the output directory.
@@ -16,16 +16,16 @@ pub struct ValueFileRef {
 pub struct Unreadable {
     /// Reason why the value cannot be read.
     pub reason: String,
-    /// The bytes that the record stores for the value.
+    /// The bytes stored in the record for this value.
     pub stored: Vec<u8>,
 }
 
-/// One value: inline, in a file, or unreadable.
+/// A single value, which is inline, in a separate file, or unreadable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Item<'a> {
     /// Stored bytes of the value. Numbers are little-endian.
     Inline(Cow<'a, [u8]>),
-    /// Reference to a file that contains these bytes.
+    /// Reference to the file that contains the bytes.
     File(ValueFileRef),
     /// Reason why the bytes cannot be read.
     Unreadable(Unreadable),
@@ -34,7 +34,7 @@ pub enum Item<'a> {
 /// One cell of a row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cell<'a> {
-    /// Null.
+    /// No value.
     Null,
     /// One value.
     One(Item<'a>),
@@ -43,7 +43,7 @@ pub enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// Returns the values in order: none, one or several.
+    /// Returns the values in order. There may be none, one or several.
     pub fn items(&self) -> &[Item<'a>] {
         match self {
             Cell::Null => &[],

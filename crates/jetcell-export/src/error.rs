@@ -1,4 +1,4 @@
-//! Errors of an export.
+//! Errors returned by an export.
 
 use std::io;
 
@@ -30,10 +30,10 @@ pub enum ExportError {
         /// The requested name.
         name: String,
     },
-    /// The profile does not match the database.
+    /// The selected profile does not match the database.
     #[error("the database has not the tables of {0}; use another --profile")]
     OtherProfile(&'static str),
-    /// Several tables were selected for a destination that accepts only one.
+    /// Several tables were selected, but the destination accepts only one.
     #[error("{format} of {tables} tables needs a directory as --output; or choose one with --table")]
     OneTable {
         /// Output format.

@@ -1,4 +1,4 @@
-//! Issues of an export: missing data and notes.
+//! Issues found by an export: missing data and notes.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use ese_format::PageNumber;
 /// One issue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Issue {
-    /// True if data is missing. Otherwise the issue is a note.
+    /// True if data is missing. Otherwise the issue is only a note.
     pub missing: bool,
     /// Table, if known.
     pub table: Option<String>,
@@ -29,10 +29,10 @@ impl fmt::Display for Issue {
     }
 }
 
-/// Maximum number of issues that are stored. Further issues are only counted.
+/// Maximum number of issues to store. Any further issues are only counted.
 const MAX_STORED: usize = 1000;
 
-/// The issues of an export. The number of stored issues is limited.
+/// The issues found by an export. Only a limited number is stored.
 #[derive(Default, Debug)]
 pub struct Issues {
     kept: Vec<Issue>,
@@ -58,17 +58,17 @@ impl Issues {
         self.missing > 0
     }
 
-    /// Returns the last issue with missing data, even if it was not stored.
+    /// Returns the last missing-data issue, even if it was not stored.
     pub fn last_missing(&self) -> Option<&Issue> {
         self.last_missing.as_ref()
     }
 
-    /// Returns the number of issues with missing data.
+    /// Returns the number of missing-data issues.
     pub(crate) fn missing_count(&self) -> u64 {
         self.missing
     }
 
-    /// Sets the table of the following issues.
+    /// Sets the table for subsequent issues.
     pub fn set_table(&mut self, table: Option<&str>) {
         self.table = table.map(str::to_owned);
     }

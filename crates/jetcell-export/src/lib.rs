@@ -1,9 +1,9 @@
-//! Exports tables of ESE databases to CSV, JSON Lines, Parquet and SQLite, without the database engine.
+//! Exports tables from ESE databases to CSV, JSON Lines, Parquet and SQLite, without using the database engine.
 //!
 //! [`export`] writes tables to files or to standard output. For direct access to the rows, [`Source`] opens a
-//! database, and a [`View`] provides its tables with the names and types of a profile. A [`RowCursor`] reads rows as
-//! cells with the stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as an
-//! [`Issue`] and marked in the output; it is never left out silently.
+//! database, and a [`View`] provides its tables with the names and types of a profile. A [`RowCursor`] reads each row
+//! as cells of stored bytes, which [`TableColumn::value`] decodes. Data that cannot be read is reported as an
+//! [`Issue`] and marked in the output; it is never silently left out.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -31,9 +31,9 @@
 //! ```
 //!
 //! Invariants:
-//! - At most one row, one batch of a writer and two small page caches are in memory, regardless of the content of the
-//!   file. Long values that exceed a limit are written to separate files in chunks.
-//! - A page is entered at most once per table, so damaged links cannot cause an endless export.
+//! - At most one row, one writer batch and two small page caches are held in memory, whatever the file contains. Long
+//!   values that exceed a limit are written to separate files in chunks.
+//! - A page is visited at most once per table, so damaged links cannot cause an endless export.
 //! - An output file gets its final name only when it is complete.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]

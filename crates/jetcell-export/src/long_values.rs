@@ -1,7 +1,7 @@
-//! Reads the long values of a table in chunks.
+//! Reads a table's long values in chunks.
 //!
-//! Records usually refer to long values in the order in which the values were stored. The leaf of the last chunk
-//! therefore usually contains the next chunk, too, and the reader searches this leaf first.
+//! Records usually refer to long values in the order in which they were stored. The leaf that contained the last
+//! chunk therefore usually contains the next one as well, so it is searched first.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use ese_format::{PageNumber, TreeId};
 
 use crate::table::Table;
 
-/// Maximum depth of the tree. A valid tree of 2^32 pages is less deep.
+/// Maximum depth of the tree. Even a valid tree with 2^32 pages is shallower.
 const MAX_DEPTH: usize = 24;
-/// Number of leaves that are prefetched.
+/// Number of leaves to prefetch.
 const AHEAD: usize = 16;
 
 /// Reason why a long value cannot be read.
@@ -42,7 +42,7 @@ pub(crate) enum LongValueError {
     TooDeep,
 }
 
-/// Reads the long values of one table.
+/// Reads the long values of a single table.
 pub(crate) struct LongValues {
     pages: PageCache,
     tree: Option<(TreeId, PageNumber)>,
@@ -51,7 +51,7 @@ pub(crate) struct LongValues {
     key: LongValueKeyBytes,
 }
 
-/// A long value whose root has been read. Its chunks may be missing.
+/// A long value whose root has been read. Some of its chunks may be missing.
 #[derive(Clone, Copy)]
 pub(crate) struct LongValue {
     id: LongValueId,
@@ -59,7 +59,7 @@ pub(crate) struct LongValue {
 }
 
 impl LongValue {
-    /// Returns the length that the root of the value stores.
+    /// Returns the length stored in the value's root.
     pub(crate) fn len(self) -> usize {
         self.root.size as usize
     }
@@ -86,7 +86,7 @@ impl LongValues {
         Ok(LongValue { id, root })
     }
 
-    /// Appends the chunk that starts at byte `offset` of the value. `offset` must be less than its length.
+    /// Appends the chunk that starts at byte `offset` of the value. `offset` must be less than the value's length.
     pub(crate) fn append_chunk(
         &mut self,
         database: &Database,
@@ -101,7 +101,7 @@ impl LongValues {
             .map_err(|error| LongValueError::Chunk { offset, len: value.len(), error })
     }
 
-    /// Finds the node with key `self.key` and returns the result of `take` for its data.
+    /// Finds the node with key `self.key`, and returns the result of calling `take` with its data.
     fn node<T>(
         &mut self,
         database: &Database,

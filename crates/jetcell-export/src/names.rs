@@ -1,4 +1,4 @@
-//! Names for stored values, such as the names of users for their numbers.
+//! Names for stored values, for example user names for user numbers.
 
 mod hierarchy;
 
@@ -9,16 +9,16 @@ pub(crate) use hierarchy::Hierarchy;
 
 use crate::value::Value;
 
-/// Names for the values of a column.
+/// Names for a column's values.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Names {
     /// Names for integers.
     Numbers(Arc<BTreeMap<i64, String>>),
-    /// Names for GUIDs, by their stored bytes.
+    /// Names for GUIDs, keyed by the stored bytes.
     Guids(Arc<BTreeMap<[u8; 16], String>>),
-    /// Distinguished names for the numbers of objects.
+    /// Distinguished names for object numbers.
     Objects(Arc<Hierarchy>),
-    /// Paths for the numbers of directories.
+    /// Paths for directory numbers.
     Folders(Arc<Hierarchy>),
 }
 

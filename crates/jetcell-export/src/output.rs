@@ -1,4 +1,4 @@
-//! Output files. They are written under a temporary name and renamed when they are complete.
+//! Output files, which are written under a temporary name and renamed when complete.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -22,13 +22,13 @@ pub enum Destination {
     Stdout,
 }
 
-/// A file that is renamed to its final name by [`PartialFile::finish`] and removed otherwise.
+/// A file that [`PartialFile::finish`] renames to its final name. Without that call, the file is removed.
 #[derive(Debug)]
 pub(crate) struct PartialFile {
     target: PathBuf,
     partial: PathBuf,
     /// The open and locked file. The lock tells other exports to the same target that the file is in use and not left
-    /// by a killed process.
+    /// over from a killed process.
     file: File,
     finished: bool,
 }
@@ -41,7 +41,7 @@ impl PartialFile {
         name.push(".partial");
         let partial = target.with_file_name(name);
         let failed = |error| with_path(&partial, error);
-        // A killed process may have left the file.
+        // The file may be left over from a killed process.
         match is_locked(&partial).map_err(failed)? {
             true => return Err(failed(in_use())),
             false => match fs::remove_file(&partial) {
@@ -64,13 +64,13 @@ impl PartialFile {
         self.file.try_clone().map_err(|error| with_path(&self.partial, error))
     }
 
-    /// Returns true if the temporary path still refers to this file, and not to the file of another export.
+    /// Returns true if the temporary path still refers to this file, and not to a file from another export.
     fn has_its_name(&self) -> io::Result<bool> {
         let (written, named) = (self.file.metadata()?, fs::symlink_metadata(&self.partial)?);
         Ok((written.dev(), written.ino()) == (named.dev(), named.ino()))
     }
 
-    /// Makes the content durable, publishes the value files to which it refers, and renames the file.
+    /// Makes the content durable, publishes the value files that it refers to, and renames the file.
     pub(crate) fn finish(mut self, values: Option<ValueFiles>) -> io::Result<()> {
         let failed = |error| with_path(&self.partial, error);
         self.file.sync_all().map_err(failed)?;
@@ -87,7 +87,7 @@ impl PartialFile {
     }
 }
 
-/// Returns the error for an output that another export is writing.
+/// Returns the error for an output file that another export is writing.
 fn in_use() -> io::Error {
     io::Error::new(
         io::ErrorKind::ResourceBusy,
@@ -103,7 +103,7 @@ impl Drop for PartialFile {
     }
 }
 
-/// A stream to a partial file or standard output.
+/// An output stream to a partial file or to standard output.
 pub(crate) enum Stream {
     File(BufWriter<File>, PartialFile),
     Stdout(Box<dyn Write + Send>),
@@ -117,8 +117,8 @@ impl Stream {
         Ok(Stream::File(BufWriter::with_capacity(BUFFER, partial.open()?), partial))
     }
 
-    /// Returns a stream to standard output. For a terminal, control characters are escaped. For a pipe or file, the
-    /// text is unchanged.
+    /// Returns a stream to standard output. Control characters are escaped if the output is a terminal, and left
+    /// unchanged if it is a pipe or file.
     pub(crate) fn stdout(form: TextForm) -> Stream {
         let writer = BufWriter::with_capacity(BUFFER, io::stdout());
         Stream::Stdout(match io::stdout().is_terminal() {
@@ -156,14 +156,13 @@ impl Write for Stream {
     }
 }
 
-/// Converts a table name to a file name without separators, control characters or leading dots, and of limited
-/// length.
+/// Converts a table name to a file name of limited length, without separators, control characters or leading dots.
 pub(crate) fn file_name(table: &str) -> String {
     let unsafe_in_names =
         |c: char| c.is_control() || matches!(c, '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
     let mut name = String::new();
     for c in table.chars().take(60) {
-        // File systems limit names to 255 bytes, and a suffix is appended to this name.
+        // File systems limit names to 255 bytes, and a suffix will be appended to this name.
         if name.len() > 180 {
             break;
         }
@@ -195,7 +194,7 @@ mod tests {
         second.finish(None).unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"sec");
         fs::remove_file(&target).unwrap();
-        // Simulates a file that a killed process has left.
+        // Simulates a file left over from a killed process.
         fs::write(dir.path().join("rows.csv.partial"), "remains").unwrap();
         let mut third = Stream::file(&target, false).unwrap();
         third.write_all(b"third").unwrap();

@@ -1,4 +1,4 @@
-//! Knowledge about the columns of Windows applications that the catalog does not contain.
+//! Knowledge about the columns of Windows applications that is not in the catalog.
 
 mod access_logging;
 mod active_directory;
@@ -14,27 +14,27 @@ use crate::names::Names;
 use crate::source::Source;
 use crate::table::Table;
 
-/// Application whose column names and formats are used.
+/// The application whose column names and formats are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
     /// Names and types from the catalog.
     #[default]
     None,
-    /// The profile that matches the schema of the database, if there is one.
+    /// The profile that matches the database schema, if there is one.
     BySchema,
-    /// Active Directory: names of attributes and objects, single values without lists, times.
+    /// Active Directory: attribute and object names, times, and single values without lists.
     Directory,
-    /// System Resource Usage Monitor: names of providers, applications and users, times.
+    /// System Resource Usage Monitor: provider, application and user names, and times.
     UsageMonitor,
-    /// User Access Logging: names of roles, addresses.
+    /// User Access Logging: role names and addresses.
     AccessLogging,
-    /// Windows Search: names of properties, paths, times, sizes.
+    /// Windows Search: property names, paths, times and sizes.
     Search,
-    /// Cache of web pages: names of containers, times, headers.
+    /// Web page cache: container names, times and headers.
     WebCache,
 }
 
-/// Knowledge about the columns of a database.
+/// What is known about a database's columns.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
     /// True if the tables belong to Active Directory, whose Currency columns contain integers.
@@ -42,7 +42,7 @@ pub(crate) struct Knowledge {
     application: Option<Application>,
 }
 
-/// Knowledge about the columns that was read from the rows of the database.
+/// What was learned about the columns by reading rows from the database.
 #[derive(Debug)]
 enum Application {
     Directory(Directory),
@@ -53,7 +53,7 @@ enum Application {
 }
 
 impl Profile {
-    /// Returns the profile that matches the tables of a database.
+    /// Returns the profile that matches a database's tables.
     fn of(source: &Source) -> Profile {
         if active_directory::fits(source) {
             Profile::Directory
@@ -72,12 +72,12 @@ impl Profile {
 }
 
 impl Knowledge {
-    /// Reads the rows that the profile needs. Rows that cannot be read are skipped, because the export of their table
-    /// reports them.
+    /// Reads the rows that the profile needs. Rows that cannot be read are skipped here, because they are reported
+    /// when their table is exported.
     ///
     /// # Errors
     ///
-    /// Returns an error if the database does not contain the tables of the profile.
+    /// Returns an error if the database does not contain the profile's tables.
     pub(crate) fn read(source: &Source, profile: Profile) -> Result<Knowledge, ExportError> {
         let other = |fits: bool, name| if fits { Ok(()) } else { Err(ExportError::OtherProfile(name)) };
         let is_chosen = profile != Profile::BySchema;
@@ -86,7 +86,7 @@ impl Knowledge {
             Profile::None | Profile::BySchema => None,
             Profile::Directory => {
                 let directory = Directory::read(source);
-                // A damaged schema must not prevent the export of the other rows.
+                // A damaged schema must not prevent the other rows from being exported.
                 other(directory.has_schema() || !is_chosen, "Active Directory")?;
                 directory.has_schema().then_some(Application::Directory(directory))
             }
@@ -110,7 +110,7 @@ impl Knowledge {
         Ok(Knowledge { directory: active_directory::fits(source), application })
     }
 
-    /// Applies the names and formats of the application to a table and its columns.
+    /// Applies the application's names and formats to a table and its columns.
     pub(crate) fn apply(&self, table: &mut Table) {
         if self.directory {
             active_directory::mark_security_identifiers(table);

@@ -1,4 +1,4 @@
-//! Conversion of records to cells: stored bytes, with long values read and compressed values decompressed.
+//! Converts records to cells: stored bytes, with long values read and compressed values decompressed.
 
 use std::borrow::Cow;
 use std::io;
@@ -19,16 +19,16 @@ use crate::value_files::{ValueFiles, ValueLocation};
 pub(crate) struct Resolver<'l, 'd> {
     pub(crate) database: &'d Database,
     pub(crate) long: &'l mut LongValues,
-    /// Number of bytes of long values that the row may still keep in memory.
+    /// Number of bytes of long values that may still be kept in memory for this row.
     pub(crate) room: usize,
     pub(crate) files: Option<&'l mut ValueFiles>,
     pub(crate) page: PageNumber,
     pub(crate) row: usize,
-    /// Advice to the user about values that exceed the limit and have no file.
+    /// Advice to the user about values that exceed the limit and for which no file can be created.
     pub(crate) advice: &'static str,
 }
 
-/// Fills `cells` with the cells of a record, in the order of the columns.
+/// Fills `cells` with the cells of a record, in column order.
 pub(crate) fn fill<'a>(
     record: &Record<'a>,
     table: &'a Table,
@@ -41,13 +41,13 @@ pub(crate) fn fill<'a>(
             _ => resolver.get(record, column)?,
         });
     }
-    // A single pass over the stored columns is sufficient. A table may have thousands of tagged columns, and a row
-    // only a few of them.
+    // Make a single pass over the stored columns. A table may have thousands of tagged columns, of which a row stores
+    // only a few.
     match record.tagged() {
         Ok(entries) => {
             for (id, derived, value) in entries {
                 let position = table.position(derived, id);
-                // Old rows still contain the values of deleted columns, which have no position.
+                // Old rows still contain values of columns that have since been deleted, which have no position.
                 if let Some((column, cell)) =
                     position.and_then(|at| Some((table.columns.get(at)?, cells.get_mut(at)?)))
                 {
@@ -172,8 +172,8 @@ mod tests {
     use jetcell_vfs::{RealOptions, RealVfs};
     use testkit::corpus::Corpus;
 
-    /// The fixed and variable columns of a derived table continue the column numbers of its template. Tagged columns
-    /// of both start at 256, and a flag in the record marks the columns of the template.
+    /// The fixed and variable columns of a derived table continue the numbering of its template's columns. Tagged
+    /// columns start at 256 in both, and a flag in the record marks those that belong to the template.
     #[test]
     fn a_derived_table_has_the_columns_of_its_template_first() {
         let Some(corpus) = Corpus::locate() else { return };

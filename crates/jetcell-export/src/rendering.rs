@@ -1,32 +1,32 @@
-//! Options for the format of values in the output.
+//! Options that control how values are formatted in the output.
 
 use ese_format::record::ColumnType;
 
 use crate::profile::{Knowledge, Profile};
 use crate::table::Table;
 
-/// Format of the values in the output. The default leaves the stored values unchanged.
+/// How values are formatted in the output. By default, stored values are left unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rendering {
-    /// Whether to write an apostrophe before CSV fields that a spreadsheet would interpret as a formula.
+    /// Whether to write an apostrophe before CSV fields that a spreadsheet would treat as a formula.
     pub csv_safe: bool,
     /// Format of Currency columns.
     pub currency: Currency,
-    /// Application profile with names and formats of columns.
+    /// Application profile that provides column names and formats.
     pub profile: Profile,
-    /// Whether to write integers beyond 2^53 as strings in JSON.
+    /// Whether JSON output contains integers beyond 2^53 as strings.
     pub wide_integers_as_text: bool,
 }
 
 /// Format of Currency columns. Windows stores 64-bit integers in them, such as times and identifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Currency {
-    /// Integers in databases whose schema is known to store integers, decimals in others.
+    /// As integers in databases whose schema is known to use them that way, and as decimals in all others.
     #[default]
     BySchema,
-    /// Decimals with four digits after the decimal point.
+    /// As decimals with four digits after the decimal point.
     Decimal,
-    /// Stored integers.
+    /// As the stored integers.
     Integer,
 }
 

@@ -1,4 +1,4 @@
-//! The rows of a table, cell by cell.
+//! Reads the rows of a table, cell by cell.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -22,18 +22,18 @@ use crate::walk::LeafWalk;
 /// Default of [`ReadOptions::row_limit`], in bytes.
 pub const ROW_LIMIT: usize = 24 << 20;
 
-/// Options of [`read_rows`].
+/// Options for [`read_rows`].
 #[derive(Debug)]
 pub struct ReadOptions<'f> {
-    /// Whether rows that are flagged deleted are also returned.
+    /// Whether to also return rows that are flagged as deleted.
     pub deleted: bool,
-    /// Maximum number of bytes of long values that one row keeps in memory.
+    /// Maximum number of bytes of long values to keep in memory for one row.
     pub row_limit: usize,
-    /// Files for values that exceed this limit. Without files, such values are unreadable.
+    /// Files for values that exceed this limit. If `None`, such values are treated as unreadable.
     pub files: Option<&'f mut ValueFiles>,
-    /// End of the message about such a value: the reason why it has no file, and a remedy.
+    /// Text appended to the message about such a value, which explains why it has no file and what to do.
     pub advice: &'static str,
-    /// Whether a portion ends before the first row that follows missing rows.
+    /// Whether a portion ends before the first row that comes after missing rows.
     pub stop_at_missing: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Row<'a> {
 ///
 /// # Errors
 ///
-/// Returns the first error of `visit`, or of a write of a long value.
+/// Returns the first error from `visit` or from writing a long value.
 pub fn read_rows(
     source: &Source,
     table: &Table,
@@ -76,7 +76,7 @@ pub fn read_rows(
     Ok(())
 }
 
-/// A position in the rows of a table. The rows can be read in portions. No borrow is held between portions.
+/// A position among the rows of a table. The rows can be read in portions, and nothing is borrowed between portions.
 pub struct RowCursor {
     selected: SelectedTable,
     walk: LeafWalk,
@@ -86,20 +86,20 @@ pub struct RowCursor {
     long: LongValues,
 }
 
-/// Reason why a portion of rows ended.
+/// Reason why a portion of rows has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Portion {
-    /// The visitor ended the portion.
+    /// The visitor stopped the reading.
     More,
-    /// Rows before the next row are missing ([`ReadOptions::stop_at_missing`]). [`Issues::last_missing`] contains the
+    /// Rows are missing before the next row ([`ReadOptions::stop_at_missing`]). [`Issues::last_missing`] contains the
     /// reason.
     Missing,
-    /// There are no further rows.
+    /// There are no more rows.
     End,
 }
 
 impl RowCursor {
-    /// Creates a cursor before the first row.
+    /// Creates a cursor positioned before the first row.
     pub fn new(source: &Source, selected: SelectedTable) -> RowCursor {
         let table = &selected.table;
         let walk = LeafWalk::new(table.tree, table.root, &source.database);
@@ -117,7 +117,7 @@ impl RowCursor {
     ///
     /// # Errors
     ///
-    /// Returns the first error of `visit`, or of a write of a long value.
+    /// Returns the first error from `visit` or from writing a long value.
     pub fn read(
         &mut self,
         source: &Source,
@@ -144,8 +144,8 @@ impl RowCursor {
         }
     }
 
-    /// Visits rows of one leaf. Returns `None` if all remaining rows were visited. Otherwise returns the next
-    /// position and the reason why the portion ended.
+    /// Visits the rows of one leaf. Returns `None` once all of its remaining rows have been visited. Otherwise
+    /// returns the next position and the reason why the portion ended.
     fn read_leaf(
         &mut self,
         source: &Source,
@@ -171,7 +171,7 @@ impl RowCursor {
                 continue;
             }
             let record = Record::new(node.data, database.page_size);
-            // The filter is applied before the long values of the row are read.
+            // Apply the filter before reading the row's long values.
             if times.as_ref().is_some_and(|times| !times.accepts(&record)) {
                 continue;
             }
@@ -214,7 +214,7 @@ fn report(
         };
         if let Some(reason) = reason {
             let what = format!("row {index} of the page, column {}: {reason}", column.column.name);
-            // The long values of a deleted row may already be deleted.
+            // A deleted row's long values may already have been deleted.
             if deleted { issues.note(Some(page), what) } else { issues.missing(Some(page), what) }
         }
     }

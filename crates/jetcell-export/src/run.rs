@@ -21,21 +21,21 @@ use crate::target::{check_free, with_path};
 use crate::value_files::{ValueFiles, stem};
 use crate::view::View;
 
-/// Options of an export.
+/// Options for an export.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Selected tables, columns and rows.
+    /// Tables, columns and rows to export.
     pub selection: Selection,
     /// Format of the output.
     pub format: Format,
     /// Destination of the output.
     pub destination: Destination,
-    /// Whether to export rows that are flagged deleted, and to add a column that marks them.
+    /// Whether to also export rows that are flagged as deleted, and to add a column that marks them.
     pub deleted: bool,
     /// Whether to replace existing files.
     pub force: bool,
-    /// Maximum number of bytes of long values that one row keeps in memory, usually [`ROW_LIMIT`]. Values that exceed
-    /// it are written to separate files.
+    /// Maximum number of bytes of long values to keep in memory for one row, usually [`ROW_LIMIT`]. Values that
+    /// exceed it are written to separate files.
     ///
     /// [`ROW_LIMIT`]: crate::ROW_LIMIT
     pub row_limit: usize,
@@ -48,7 +48,7 @@ pub struct Options {
 pub struct ExportSummary {
     /// Number of exported tables.
     pub tables: usize,
-    /// Number of exported rows in all tables.
+    /// Total number of exported rows in all tables.
     pub rows: u64,
     /// Number of long values that were written to separate files.
     pub value_files: u64,
@@ -56,8 +56,8 @@ pub struct ExportSummary {
     pub issues: Issues,
 }
 
-/// Progress callback. It is called often with the name of the current table and the number of its rows exported so
-/// far.
+/// Progress callback. It is called often, with the name of the current table and the number of rows exported from it
+/// so far.
 pub type Progress<'p> = &'p mut dyn FnMut(&str, u64);
 
 /// Exports tables of the database at `path`.
@@ -73,7 +73,7 @@ pub fn export(
     let mut exported = ExportSummary::default();
     let source = Source::open(vfs, path, &mut exported.issues)?;
     let mut selected = View::new(&source, options.rendering)?.select(&source, &options.selection)?;
-    // A Parquet column has a single type, but some of these integers are not times.
+    // A Parquet column has a single type, but not all of these integers are times.
     if options.format == Format::Parquet {
         let columns = selected.iter_mut().flat_map(|selected| &mut selected.table.columns);
         columns.for_each(TableColumn::keep_types);
@@ -85,7 +85,7 @@ pub fn export(
     if one_stream && tables.len() != 1 {
         return Err(ExportError::OneTable { format: options.format, tables: tables.len() });
     }
-    // In SQLite, all tables share one file and one directory of long values.
+    // In SQLite output, all tables share one file and one directory for long values.
     let (mut sqlite, mut shared) = (None, None);
     if options.format == Format::Sqlite {
         let target = match &options.destination {
@@ -150,7 +150,7 @@ pub fn export(
     Ok(exported)
 }
 
-/// Creates the files for the long values of the output `target`.
+/// Creates the files for the long values in the output `target`.
 fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
     match &options.destination {
         Destination::Directory(_) => ValueFiles::new(target, "values", options.force),
@@ -161,8 +161,8 @@ fn value_files(target: &Path, options: &Options) -> io::Result<ValueFiles> {
     }
 }
 
-/// Returns the output file of each table, or `None` for standard output and SQLite. Fails before any output is
-/// written if one of the files exists.
+/// Returns the output file for each table, or `None` for standard output and SQLite. Fails, before any output is
+/// written, if one of the files already exists.
 fn targets(tables: &[&Table], options: &Options) -> io::Result<Vec<Option<PathBuf>>> {
     let targets: Vec<Option<PathBuf>> = match &options.destination {
         _ if options.format == Format::Sqlite => vec![None; tables.len()],
@@ -223,7 +223,7 @@ impl Writer<'_> {
             Writer::Csv(writer) => writer.finish(values),
             Writer::Json(writer) => writer.finish(values),
             Writer::Parquet(writer) => writer.finish(values),
-            // SQLite finishes all tables together.
+            // SQLite finishes all tables together at the end.
             Writer::Sqlite(_) => Ok(()),
         }
     }

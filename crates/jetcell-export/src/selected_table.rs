@@ -12,7 +12,7 @@ pub struct SelectedTable {
 }
 
 impl SelectedTable {
-    /// Returns true if rows are selected by their times.
+    /// Returns true if rows are selected by time.
     pub fn has_condition(&self) -> bool {
         self.times.is_some()
     }

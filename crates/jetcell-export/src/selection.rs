@@ -1,4 +1,4 @@
-//! Selection of the exported tables, columns and rows.
+//! Selects the tables, columns and rows to export.
 
 use std::ops::RangeInclusive;
 
@@ -9,31 +9,32 @@ use crate::selected_table::SelectedTable;
 use crate::table::Table;
 use crate::time_filter::{TimeFilter, has_times};
 
-/// Selection of the exported tables, columns and rows. The default is everything.
+/// Selects the tables, columns and rows to export. By default, everything is exported.
 ///
-/// Names are patterns: `*` matches any characters, `?` matches one. Case is ignored. A pattern is compared with the
-/// stored name and with the name in the [profile](crate::Profile).
+/// Names are patterns in which `*` matches any number of characters and `?` matches one. Case is ignored. A pattern
+/// is compared both with the stored name and with the name given by the [profile](crate::Profile).
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Patterns for tables. All tables if empty.
+    /// Table patterns. If empty, all tables are exported.
     pub tables: Vec<String>,
-    /// Patterns for columns. All columns if empty. A table without a matching column is left out.
+    /// Column patterns. If empty, all columns are exported. A table without a matching column is left out.
     pub columns: Vec<String>,
-    /// Condition on the times of rows. All rows if `None`.
+    /// Time condition for rows. If `None`, all rows are exported.
     pub times: Option<Times>,
 }
 
-/// Condition on the times of rows: at least one time must be in a range. Rows whose times cannot be read are
+/// Time condition for rows: at least one of a row's times must be in a range. Rows whose times cannot be read are
 /// exported, as are all rows of tables without time columns.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// Time columns that are checked. All time columns if empty.
+    /// Time columns to check. If empty, all time columns are checked.
     pub columns: Vec<String>,
-    /// First and last time, in 100-nanosecond steps since 1970-01-01 UTC. Times without a zone are treated as UTC.
+    /// First and last time, in units of 100 nanoseconds since 1970-01-01 UTC. Times without a time zone are treated
+    /// as UTC.
     pub range: RangeInclusive<i64>,
 }
 
-/// A pattern, and a flag that is set when a name has matched it.
+/// A pattern, and a flag that is set once a name has matched it.
 struct Pattern<'s> {
     text: &'s str,
     matcher: WildMatch,
@@ -63,15 +64,15 @@ impl<'s> Patterns<'s> {
         found
     }
 
-    /// Returns a pattern that no name has matched.
+    /// Returns a pattern that has not matched any name.
     fn unused(&self) -> Option<String> {
         self.0.iter().find(|pattern| !pattern.used).map(|pattern| pattern.text.to_owned())
     }
 }
 
 impl Selection {
-    /// Returns the tables to export. Each table is given in its stored and in its profile version, with the same
-    /// columns in the same order.
+    /// Returns the tables to export. Each table is returned both as stored and with the profile applied, with the
+    /// same columns in the same order.
     pub(crate) fn apply<'t>(
         &self,
         tables: impl Iterator<Item = (&'t Table, Table)>,

@@ -1,5 +1,4 @@
-//! An open database and the tables of its catalog. Rows that are missing in the catalog are taken from its shadow
-//! copy.
+//! An open database and the tables in its catalog. Rows missing from the catalog are taken from its shadow copy.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -56,12 +55,12 @@ impl Source {
         &self.database
     }
 
-    /// Returns all tables, including system tables, in the order of the catalog.
+    /// Returns all tables, including system tables, in catalog order.
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// Returns the table with this name. The case of ASCII letters is ignored.
+    /// Returns the table with this name. ASCII letter case is ignored.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name.eq_ignore_ascii_case(name))
     }

@@ -13,57 +13,57 @@ use crate::value::{
     whole_units,
 };
 
-/// One column of a table.
+/// A table column.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableColumn {
-    /// Definition of the column, with a name that is unique in the table.
+    /// Definition of the column. Its name is unique within the table.
     pub column: Column,
     /// True if the column is inherited from the table's template.
     pub inherited: bool,
     /// Format of the values.
     pub form: Form,
-    /// Names for the stored values.
+    /// Names for the stored values, if there are any.
     pub(crate) names: Option<Names>,
 }
 
-/// Format in which the values of a column are written, in addition to the type in the catalog.
+/// How a column's values are written, in addition to its type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Form {
     /// Meaning of the stored bytes.
     pub meaning: Meaning,
-    /// True if the catalog allows several values, but the schema of the application only one. This value is written
-    /// without a list.
+    /// True if the catalog allows several values but the application's schema allows only one. The single value is
+    /// then not written as a list.
     pub single_of_list: bool,
-    /// True if JSON output writes integers beyond 2^53 as strings, because most programs read numbers as doubles.
+    /// True if JSON output contains integers beyond 2^53 as strings, because most programs read numbers as doubles.
     pub wide_integers_as_text: bool,
 }
 
-/// Meaning of the stored bytes of a column for its application. Values that do not have this form are written with
-/// the type in the catalog.
+/// What a column's stored bytes mean to its application. Values that do not have the expected form are written with
+/// their type in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Meaning {
     /// The meaning of the type in the catalog.
     #[default]
     Stored,
-    /// Binary: a security identifier of Active Directory, whose last part is big-endian.
+    /// Binary column: an Active Directory security identifier, whose last part is big-endian.
     DirectorySid,
-    /// Binary: a security identifier or UTF-16 text.
+    /// Binary column: a security identifier or UTF-16 text.
     SidOrText,
-    /// Binary, or text with another code page: UTF-16 text.
+    /// Binary column, or text column with a different code page: UTF-16 text.
     Utf16,
-    /// Binary: text of ASCII characters.
+    /// Binary column: ASCII text.
     Ascii,
-    /// Binary: an IP address of 4 or 16 bytes.
+    /// Binary column: an IP address of 4 or 16 bytes.
     Address,
-    /// Binary of eight bytes: an unsigned integer, little-endian.
+    /// Binary column with eight bytes: an unsigned little-endian integer.
     Unsigned,
-    /// Integer: a time in 100-nanosecond steps since 1601.
+    /// Integer column: a time in units of 100 nanoseconds since 1601.
     Filetime,
-    /// Binary of eight bytes: a time in 100-nanosecond steps since 1601, little-endian.
+    /// Binary column with eight bytes: a little-endian time in units of 100 nanoseconds since 1601.
     FiletimeBytes,
-    /// Binary of eight bytes: a time in 100-nanosecond steps since 1601, big-endian.
+    /// Binary column with eight bytes: a big-endian time in units of 100 nanoseconds since 1601.
     FiletimeBigEndian,
-    /// Integer: a time in seconds since 1601.
+    /// Integer column: a time in seconds since 1601.
     SecondsSince1601,
 }
 
@@ -74,7 +74,7 @@ impl Meaning {
         matches!(self, Filetime | FiletimeBytes | FiletimeBigEndian | SecondsSince1601)
     }
 
-    /// Converts the stored bytes to their meaning. Returns `None` if they do not have the expected form.
+    /// Interprets the stored bytes according to their meaning. Returns `None` if they do not have the expected form.
     fn value<'v>(self, bytes: &'v [u8], stored: &Value<'v>) -> Option<Value<'v>> {
         let binary = match stored {
             Value::Binary(bytes) => Some(*bytes),
@@ -108,12 +108,12 @@ fn integer(value: &Value<'_>) -> Option<i64> {
     }
 }
 
-/// One table.
+/// A table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// Name of the table, unique in the database.
+    /// Table name, unique within the database.
     pub name: String,
-    /// Columns in the order of their numbers, with the columns of the template first.
+    /// Columns in the order of their numbers, with those from the template first.
     pub columns: Vec<TableColumn>,
     pub(crate) tree: TreeId,
     pub(crate) root: PageNumber,
@@ -122,11 +122,11 @@ pub struct Table {
 }
 
 impl TableColumn {
-    /// Decodes the stored bytes of a value in the format of the column.
+    /// Decodes a value's stored bytes according to the column's format.
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not a valid value of the column's type.
+    /// Returns an error if the bytes are not a valid value for the column's type.
     pub fn value<'v>(&self, bytes: &'v [u8]) -> Result<Value<'v>, ValueError> {
         let stored = Value::decode(&self.column, bytes)?;
         if let Some(name) = self.names.as_ref().and_then(|names| names.of(&stored)) {
@@ -138,13 +138,13 @@ impl TableColumn {
         }
     }
 
-    /// Returns true if values are replaced by names from the rows of the database.
+    /// Returns true if values are replaced by names that were read from the database's rows.
     pub fn has_names(&self) -> bool {
         self.names.is_some()
     }
 
-    /// Returns true if a cell is a list. In a multi-valued column every cell that is not null is a list, unless the
-    /// application allows only one value.
+    /// Returns true if a cell is written as a list. In a multi-valued column, every non-null cell is a list, unless
+    /// the application allows only one value.
     pub fn is_list(&self, cell: &Cell<'_>) -> bool {
         match cell {
             Cell::Null => false,
@@ -153,7 +153,7 @@ impl TableColumn {
         }
     }
 
-    /// Leaves the stored values unchanged, for formats in which a column has a single type.
+    /// Leaves the stored values unchanged, for output formats in which a column has a single type.
     pub(crate) fn keep_types(&mut self) {
         if self.form.meaning != Meaning::DirectorySid {
             self.form.meaning = Meaning::Stored;
@@ -161,11 +161,11 @@ impl TableColumn {
         self.names = None;
     }
 
-    /// Returns a description of the data that is lost from a value whose bytes could be read.
+    /// If part of a readable value is lost in the output, returns a description of what is lost.
     pub(crate) fn loss(&self, bytes: &[u8]) -> Option<String> {
         let text = matches!(self.column.kind, ColumnType::Text | ColumnType::LongText);
         let utf16 = text && self.column.code_page == CodePage::UNICODE;
-        // Values of other columns are decoded only if decoding can fail, because each value is decoded again when it
+        // Values in other columns are checked only if decoding can fail, because every value is decoded again when it
         // is written.
         let checked = match self.column.kind {
             ColumnType::Binary | ColumnType::LongBinary => false,
@@ -210,7 +210,7 @@ impl Table {
     }
 }
 
-/// Appends a number to column names that occur earlier in the table.
+/// Makes column names unique by appending a number to any name that occurs earlier in the table.
 pub(crate) fn unique_columns(table: &mut Table) {
     let mut taken = HashSet::new();
     for column in &mut table.columns {

@@ -1,4 +1,4 @@
-//! Row condition on times.
+//! Selects rows by time.
 
 use std::ops::RangeInclusive;
 
@@ -7,17 +7,17 @@ use ese_format::record::{Column, ColumnFlags, ColumnType, ColumnValue, MultiValu
 use crate::table::TableColumn;
 use crate::value::Value;
 
-/// Row condition of a table.
+/// A table's time condition for rows.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeFilter {
-    /// Time columns. There is at least one.
+    /// Time columns to check. There is at least one.
     columns: Vec<TableColumn>,
     range: RangeInclusive<i64>,
 }
 
 impl TimeFilter {
-    /// Creates a condition that a time in one of these columns is in the range. Returns `None` if there are no
-    /// columns.
+    /// Creates a condition that at least one of these columns contains a time in the range. Returns `None` if there
+    /// are no columns.
     pub(crate) fn new(columns: Vec<TableColumn>, range: RangeInclusive<i64>) -> Option<TimeFilter> {
         (!columns.is_empty()).then_some(TimeFilter { columns, range })
     }
@@ -49,14 +49,14 @@ impl TimeFilter {
     }
 }
 
-/// Returns true if the values of a column are times.
+/// Returns true if a column's values are times.
 pub(crate) fn has_times(column: &TableColumn) -> bool {
     column.column.kind == ColumnType::DateTime || column.form.meaning.is_time()
 }
 
 /// Returns the default value for a row that does not store the column.
 pub(crate) fn stored_default(column: &Column) -> Option<&[u8]> {
-    // If the default comes from a callback, the stored bytes are the parameters of the callback and not a value.
+    // If the default comes from a callback, the stored bytes are the callback's parameters, not a value.
     if !column.flags.contains(ColumnFlags::HAS_DEFAULT)
         || column.flags.contains(ColumnFlags::USER_DEFINED_DEFAULT)
     {

@@ -1,4 +1,4 @@
-//! Conversion of stored bytes to values, and of values to text.
+//! Converts stored bytes to values, and values to text.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -10,13 +10,13 @@ use ese_format::record::{CodePage, Column, ColumnClass, ColumnType};
 /// A point in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Time {
-    /// Number of 100-nanosecond steps since 1970-01-01.
+    /// Time in units of 100 nanoseconds since 1970-01-01.
     pub ticks: i64,
-    /// True if the time is known to be UTC. An OLE date has no time zone.
+    /// True if the time is known to be UTC. OLE dates have no time zone.
     pub utc: bool,
 }
 
-/// A value of a column.
+/// A column value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value<'a> {
     /// A Boolean value.
@@ -33,20 +33,20 @@ pub enum Value<'a> {
     Double(f64),
     /// A point in time.
     Time(Time),
-    /// The stored bytes of a GUID. Its first three groups are little-endian.
+    /// A GUID's stored bytes. The first three groups are little-endian.
     Guid([u8; 16]),
     /// A binary value.
     Binary(&'a [u8]),
-    /// A binary value that is a security identifier if it has a valid form. Its last part is big-endian.
+    /// A binary value that is a security identifier if it is well-formed. Its last part is big-endian.
     DirectorySid(&'a [u8]),
     /// Text without terminating NULs.
     Text(Cow<'a, str>),
 }
 
-/// Reason why stored bytes cannot be decoded as a value of their column.
+/// Reason why stored bytes cannot be decoded as a value of the column.
 #[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum ValueError {
-    /// The value does not have the length of its type.
+    /// The length of the value is wrong for its type.
     #[error("a {kind:?} of {len} bytes")]
     WrongLength {
         /// Type of the column.
@@ -60,7 +60,7 @@ pub enum ValueError {
     /// The code page is not supported.
     #[error("code page {0} is not supported")]
     CodePage(u32),
-    /// The bytes are not valid in the code page of the column.
+    /// The bytes are not valid text in the column's code page.
     #[error("not text in code page {0}")]
     NotText(u32),
     /// The UTF-16 text has an odd number of bytes.
@@ -70,11 +70,11 @@ pub enum ValueError {
 
 const TICKS_PER_SECOND: i64 = 10_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
-/// Number of 100-nanosecond steps from 1601-01-01 to 1970-01-01.
+/// Number of 100-nanosecond units from 1601-01-01 to 1970-01-01.
 const FILETIME_EPOCH: i64 = 11_644_473_600 * TICKS_PER_SECOND;
 /// Number of days from 1899-12-30 to 1970-01-01.
 const OLE_EPOCH: f64 = 25_569.0;
-/// Range of OLE dates from the year 100 to the year 10000.
+/// Range of OLE dates, from the year 100 up to the start of the year 10000.
 const OLE_RANGE: std::ops::Range<f64> = -657_434.0..2_958_466.0;
 /// FILETIME of the start of the year 10000.
 const FILETIME_END: i64 = 2_650_467_744_000_000_000;
@@ -160,7 +160,7 @@ impl<'a> Value<'a> {
 }
 
 impl Time {
-    /// Converts a FILETIME. Returns `None` for 0 and for values beyond the year 9999, which mean "never".
+    /// Converts a FILETIME. Returns `None` for 0 and for values beyond the year 9999, both of which mean "never".
     pub(crate) fn of_filetime(value: i64) -> Option<Time> {
         (1..FILETIME_END).contains(&value).then(|| Time { ticks: value - FILETIME_EPOCH, utc: true })
     }
@@ -170,8 +170,8 @@ impl Time {
         Time::of_filetime(value.checked_mul(TICKS_PER_SECOND)?)
     }
 
-    /// Decodes an OLE date or a FILETIME, which some applications store instead. The bytes of a FILETIME, read as a
-    /// double, are almost zero, so the two can be distinguished.
+    /// Decodes an OLE date, or a FILETIME, which some applications store instead. The bytes of a FILETIME are almost
+    /// zero when read as a double, so the two can be distinguished.
     fn decode(bytes: [u8; 8]) -> Result<Time, ValueError> {
         let (days, filetime) = (f64::from_le_bytes(bytes), i64::from_le_bytes(bytes));
         if days == 0.0 || (days.abs() > 1e-9 && OLE_RANGE.contains(&days)) {
@@ -205,9 +205,9 @@ impl Time {
     }
 }
 
-/// Returns year, month and day of the Gregorian calendar for a number of days since 1970-01-01.
+/// Converts a number of days since 1970-01-01 to year, month and day in the Gregorian calendar.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Years start in March, which makes the leap day the last day of the year. An era has 400 years.
+    // Count years from March, so that the leap day is the last day of the year. An era has 400 years.
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -218,8 +218,8 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Removes the last byte of a UTF-16 value with an odd length in a fixed column. This byte is half of a character
-/// that was truncated when the value was stored.
+/// Removes the last byte of a UTF-16 value if the value is in a fixed column and has an odd length. That byte is half
+/// of a character that was truncated when the value was stored.
 pub(crate) fn whole_units<'a>(column: &Column, bytes: &'a [u8]) -> &'a [u8] {
     let odd = column.class() == ColumnClass::Fixed && column.code_page == CodePage::UNICODE;
     bytes.split_last().filter(|_| odd && !bytes.len().is_multiple_of(2)).map_or(bytes, |(_, whole)| whole)
@@ -235,7 +235,7 @@ fn text(code_page: CodePage, bytes: &[u8]) -> Result<Cow<'_, str>, ValueError> {
             let (units, rest) = bytes.as_chunks::<2>();
             let mut text = String::with_capacity(units.len());
             for character in char::decode_utf16(units.iter().map(|unit| u16::from_le_bytes(*unit))) {
-                // An unpaired surrogate must not discard the rest of the text.
+                // An unpaired surrogate must not cause the rest of the text to be discarded.
                 text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
             }
             if !rest.is_empty() {
@@ -315,8 +315,8 @@ fn write_guid(bytes: &[u8; 16], to: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Formats a security identifier of Active Directory like [`write_sid`]. Active Directory stores the last part
-/// big-endian. The identifiers of one domain are therefore adjacent in an index.
+/// Formats an Active Directory security identifier like [`write_sid`]. Active Directory stores the last part
+/// big-endian, so that the identifiers of one domain are adjacent in an index.
 pub(crate) fn write_directory_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
     let mut turned = bytes.to_vec();
     let Some(last) = turned.len().checked_sub(4).and_then(|at| turned.get_mut(at..)) else { return false };
@@ -340,8 +340,8 @@ pub(crate) fn sid_or_text(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// Decodes text of printable ASCII characters and spaces, without terminating NULs. Returns `None` if the bytes are
-/// not such text.
+/// Decodes text that consists of printable ASCII characters and spaces, without terminating NULs. Returns `None` for
+/// anything else.
 pub(crate) fn text_of_ascii(bytes: &[u8]) -> Option<String> {
     let text = str::from_utf8(bytes).ok()?.trim_end_matches('\0');
     let printable = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
@@ -367,8 +367,8 @@ pub(crate) fn unpaired_surrogates(bytes: &[u8]) -> usize {
     char::decode_utf16(units()).filter(Result::is_err).count()
 }
 
-/// Appends `bytes` as `S-1-...` and returns true if they are exactly a Windows security identifier of a known
-/// authority.
+/// If `bytes` are exactly a Windows security identifier from a known authority, appends it as `S-1-...` and returns
+/// true.
 pub(crate) fn write_sid(bytes: &[u8], to: &mut Vec<u8>) -> bool {
     let [1, count @ 1..=15, 0, 0, 0, 0, 0, authority @ (0..=5 | 9..=18), rest @ ..] = bytes else {
         return false;

@@ -1,7 +1,7 @@
-//! Files for values that exceed the limit of a row, stored next to an output.
+//! Files for values that exceed the row limit, stored next to an output.
 //!
-//! The files are collected in a temporary directory, so their number does not increase memory use. They are published
-//! together with the output that refers to them, or removed.
+//! The files are collected in a temporary directory, so memory use does not depend on how many there are. They are
+//! either published together with the output that refers to them, or removed.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -14,17 +14,17 @@ use crate::cell::ValueFileRef;
 use crate::table::TableColumn;
 use crate::target::{check_free, sync_directory, with_path};
 
-/// Size of the write buffer of a file in bytes.
+/// Size of a file's write buffer in bytes.
 const BUFFER: usize = 1 << 18;
 
-/// Location of a value in a table. It determines the name of the value's file.
+/// Location of a value within a table. It determines the name of the value's file.
 #[derive(Clone, Copy)]
 pub(crate) struct ValueLocation<'c> {
     pub(crate) page: PageNumber,
     /// Position of the row on the page.
     pub(crate) row: usize,
     pub(crate) column: &'c TableColumn,
-    /// Position among several values, starting at 1.
+    /// Position among several values in a cell, starting at 1.
     pub(crate) item: Option<usize>,
 }
 
@@ -43,14 +43,14 @@ pub struct ValueFiles {
 }
 
 impl ValueFiles {
-    /// Creates files for values of the output `target`, in the directory `folder` next to it. Existing files are
-    /// replaced only if `force` is true.
+    /// Prepares to create files for values in the output `target`, in the directory `folder` next to it. Existing
+    /// files are replaced only if `force` is true.
     pub fn new(target: &Path, folder: &str, force: bool) -> io::Result<ValueFiles> {
         let directory = target.with_file_name(folder);
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let stage = directory.join(name);
-        // A killed process may have left the directory.
+        // The directory may be left over from a killed process.
         match fs::remove_dir_all(&stage) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Err(with_path(&stage, error));
@@ -61,7 +61,7 @@ impl ValueFiles {
         Ok(ValueFiles { directory, folder, stage, staged: false, force, table, count: 0 })
     }
 
-    /// Sets the table of the following values, by its file name.
+    /// Sets the table for subsequent values, by its file name.
     pub fn begin(&mut self, table: &str) {
         table.clone_into(&mut self.table);
     }
@@ -73,7 +73,7 @@ impl ValueFiles {
 
     /// Creates a file for the value at `place`.
     pub(crate) fn create(&mut self, place: ValueLocation<'_>) -> io::Result<ValueFile<'_>> {
-        // A table may have its own column and an inherited column with the same number.
+        // A table may have both its own column and an inherited column with the same number.
         let inherited = if place.column.inherited { "t" } else { "" };
         let mut name = format!(
             "{}-{}-{}-{inherited}{}",
@@ -92,7 +92,7 @@ impl ValueFiles {
             self.staged = true;
         }
         let path = self.stage.join(&name);
-        // A damaged record may contain a column twice. The last value is used.
+        // A damaged record may contain a column twice. The last value wins.
         let file = OutputFile::create(&path).map_err(|error| with_path(&path, error))?;
         let writer = BufWriter::with_capacity(BUFFER, file);
         Ok(ValueFile { writer, path, name, bytes: 0, finished: false, files: self })
@@ -155,8 +155,8 @@ impl Drop for ValueFile<'_> {
     }
 }
 
-/// Returns the name of a table in the names of its value files. A `_` is appended to a name that ends in a number, to
-/// separate it from the numbers that follow.
+/// Returns the part of value file names that identifies a table. A `_` is appended if the table's name ends in a
+/// number, to separate it from the numbers that follow.
 pub(crate) fn stem(file_name: &str) -> String {
     let number = file_name.rsplit_once('-').is_some_and(|(_, end)| end.bytes().all(|b| b.is_ascii_digit()));
     format!("{file_name}{}", if number { "_" } else { "" })

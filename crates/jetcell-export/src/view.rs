@@ -1,4 +1,4 @@
-//! The tables of a database as they are exported, with the names and formats of a profile.
+//! A database's tables as they are exported, with a profile's names and formats applied.
 
 use crate::error::ExportError;
 use crate::profile::Knowledge;
@@ -8,7 +8,7 @@ use crate::selection::Selection;
 use crate::source::Source;
 use crate::table::Table;
 
-/// The tables of a database as they are exported, in the order of [`Source::tables`].
+/// A database's tables as they are exported, in the order of [`Source::tables`].
 #[derive(Debug)]
 pub struct View {
     tables: Vec<Table>,
@@ -19,7 +19,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Returns an error if the database does not contain the tables of the profile.
+    /// Returns an error if the database does not contain the profile's tables.
     pub fn new(source: &Source, rendering: Rendering) -> Result<View, ExportError> {
         let known = Knowledge::read(source, rendering.profile)?;
         Ok(View { tables: source.tables().iter().map(|table| rendering.of(table, &known)).collect() })
@@ -39,8 +39,8 @@ impl View {
         selection.apply(source.tables().iter().zip(self.tables.iter().cloned()))
     }
 
-    /// Applies the column and row selection to the table at this position. Returns `None` if the table does not
-    /// exist. Patterns for tables are ignored.
+    /// Applies the column and row selection to the table at this position. Returns `None` if there is no such table.
+    /// Table patterns are ignored.
     ///
     /// # Errors
     ///

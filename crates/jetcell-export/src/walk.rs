@@ -1,7 +1,7 @@
-//! Traversal of the leaves of a tree, from left to right.
+//! Traverses the leaves of a tree from left to right.
 //!
-//! The leaves below an unreadable internal page are reached from the left by their sibling links, up to the first
-//! invalid link. Every page is entered at most once.
+//! If an internal page is unreadable, the leaves below it are reached from the left through their sibling links, up
+//! to the first invalid link. Every page is visited at most once.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use ese_format::{PageNumber, TreeId};
 
 use crate::issue::Issues;
 
-/// Maximum depth of the tree. A valid tree of 2^32 pages is less deep.
+/// Maximum depth of the tree. Even a valid tree with 2^32 pages is shallower.
 const MAX_DEPTH: usize = 24;
-/// Number of children that are prefetched.
+/// Number of children to prefetch.
 const AHEAD: usize = 64;
 
-/// Bitmap of the pages of the file. Memory is committed only for ranges with pages that were added.
+/// A bitmap with one bit for each page in the file. Memory is committed only for ranges that contain added pages.
 struct PageSet(Vec<u64>);
 
 impl PageSet {
@@ -25,7 +25,7 @@ impl PageSet {
         PageSet(vec![0; pages as usize / 64 + 1])
     }
 
-    /// Adds a page. Returns `false` if the set already contains it or it lies past the end of the file.
+    /// Adds a page. Returns `false` if the set already contains the page, or if the page is past the end of the file.
     fn insert(&mut self, page: PageNumber) -> bool {
         let (index, bit) = ((page.get() / 64) as usize, 1 << (page.get() % 64));
         match self.0.get_mut(index) {
@@ -42,7 +42,7 @@ struct Level {
     image: Arc<PageImage>,
     number: PageNumber,
     next: usize,
-    /// Index of the first child that has not been prefetched.
+    /// Index of the first child that has not been prefetched yet.
     prefetched: usize,
 }
 
@@ -54,9 +54,10 @@ pub(crate) struct LeafWalk {
     seen: PageSet,
     /// Right sibling of the last leaf.
     right: Option<PageNumber>,
-    /// True while the traversal follows sibling links past an unreadable internal page.
+    /// True while the traversal is following sibling links past an unreadable internal page.
     following_links: bool,
-    /// True if leaves were reached by sibling links. Their parents may then refer to them again.
+    /// True if any leaves were reached through sibling links. Parents visited later may then refer to the same
+    /// leaves.
     followed_links: bool,
 }
 
@@ -122,7 +123,7 @@ impl LeafWalk {
         }
     }
 
-    /// Returns the right sibling of the last leaf, if it is a leaf of this tree that was not entered yet.
+    /// Returns the right sibling of the last leaf, if it is a leaf of this tree that has not been visited yet.
     fn follow_link(
         &mut self,
         database: &Database,

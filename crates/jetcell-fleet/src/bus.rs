@@ -10,15 +10,15 @@ use thiserror::Error;
 pub use memory::{Hub, MemoryBus};
 pub use nats::{Access, NatsBus};
 
-/// Maximum size of a file with a token, a seed or credentials, in bytes.
+/// Maximum size in bytes of a file that contains a token, a seed or credentials.
 pub(crate) const MAX_SECRET: u64 = 64 << 10;
-/// Maximum size of a file with certificates or a key, in bytes.
+/// Maximum size of a certificate or key file, in bytes.
 pub(crate) const MAX_PEM: u64 = 1 << 20;
 
 /// Reason why the broker cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BusError {
-    /// The broker does not respond. It may respond later.
+    /// The broker does not respond. It may do so later.
     #[error("{0}")]
     Unreachable(String),
     /// The broker rejects this client, or the options are invalid.
@@ -26,11 +26,11 @@ pub enum BusError {
     Refused(String),
 }
 
-/// A connection to a broker that delivers each message at most once. Its subscriptions are created when it connects.
+/// A connection to a broker that delivers each message at most once. The subscriptions are created when it connects.
 pub trait Bus: Send + Sync {
     /// Publishes a message to a subject. A message that cannot be sent now is dropped.
     fn publish(&self, subject: &str, payload: Vec<u8>);
-    /// Returns the next message from the subscriptions. Waits for at most `wait`.
+    /// Returns the next message from the subscriptions, waiting for at most `wait`.
     fn receive(&self, wait: Duration) -> Option<Vec<u8>>;
     /// Waits until all messages that can be sent have been sent.
     fn flush(&self) {}

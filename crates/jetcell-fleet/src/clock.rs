@@ -1,12 +1,12 @@
-//! The clocks of coordinator and hosts: their offset, and the round-trip time of messages.
+//! The coordinator's and the hosts' clocks: their offsets, and the round-trip times of messages.
 
 use std::collections::VecDeque;
 use std::time::{Instant, SystemTime};
 
 use crate::message::ClockReport;
 
-/// Maximum number of retained responses. The response with the shortest round trip is used. Older responses are
-/// dropped because clocks drift.
+/// Maximum number of retained responses. The one with the shortest round trip is used. Older responses are dropped
+/// because clocks drift.
 const MAX_SAMPLES: usize = 64;
 
 /// A point in time on both clocks of a host, in nanoseconds.
@@ -41,8 +41,8 @@ impl Clocks {
         instant.saturating_duration_since(self.began).as_nanos() as u64
     }
 
-    /// Returns the wall clock time at the start plus the elapsed monotonic time, so it never jumps. The coordinator
-    /// uses this clock.
+    /// Returns the wall clock time at the start plus the monotonic time elapsed since then, so it never jumps. The
+    /// coordinator uses this clock.
     pub fn steady_ns(&self) -> u64 {
         self.began_wall_ns + self.began.elapsed().as_nanos() as u64
     }
@@ -53,11 +53,11 @@ pub fn wall_ns() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// A response of the coordinator to a time request.
+/// The coordinator's response to a time request.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     round_trip_ns: u64,
-    /// Clock of the coordinator minus the monotonic clock of the host.
+    /// Coordinator clock minus the host's monotonic clock.
     offset_ns: i128,
 }
 
@@ -65,14 +65,14 @@ struct Answer {
 #[derive(Clone, Debug, Default)]
 pub struct ClockEstimate {
     answers: VecDeque<Answer>,
-    /// Initial difference between wall clock and monotonic clock.
+    /// Initial difference between the wall clock and the monotonic clock.
     first: Option<i128>,
     moved_ns: u64,
 }
 
 impl ClockEstimate {
-    /// Adds a response. The first and the last argument are the times of request and response on the monotonic clock
-    /// of the host. `received` and `answered` are the corresponding times on the clock of the coordinator.
+    /// Adds a response. The first and last arguments are the times of the request and the response on the host's
+    /// monotonic clock. `received` and `answered` are the corresponding times on the coordinator's clock.
     pub fn answer(&mut self, sent: u64, received: u64, answered: u64, heard: u64) {
         let (sent, received, answered, heard) =
             (i128::from(sent), i128::from(received), i128::from(answered), i128::from(heard));
@@ -87,7 +87,7 @@ impl ClockEstimate {
         }
     }
 
-    /// Drops all responses, because another coordinator has another clock.
+    /// Drops all responses, because a different coordinator has a different clock.
     pub fn forget(&mut self) {
         self.answers.clear();
     }
@@ -101,24 +101,24 @@ impl ClockEstimate {
         self.answers.iter().min_by_key(|answer| answer.round_trip_ns)
     }
 
-    /// Converts a time on the monotonic clock to a time of the coordinator.
+    /// Converts a time on the monotonic clock to the coordinator's clock.
     pub fn coordinator_ns(&self, monotonic_ns: u64) -> Option<u64> {
         u64::try_from(i128::from(monotonic_ns) + self.best()?.offset_ns).ok()
     }
 
-    /// Converts a time of the coordinator to a time on the monotonic clock.
+    /// Converts a time on the coordinator's clock to the monotonic clock.
     pub fn monotonic_ns(&self, coordinator_ns: u64) -> Option<u64> {
         Some(u64::try_from(i128::from(coordinator_ns) - self.best()?.offset_ns).unwrap_or(0))
     }
 
-    /// Compares the two clocks of the host. A wall clock that stops or jumps moves relative to the monotonic clock.
+    /// Compares the host's two clocks. If the wall clock stops or jumps, it moves relative to the monotonic clock.
     pub fn look(&mut self, now: Moment) {
         let apart = i128::from(now.wall_ns) - i128::from(now.monotonic_ns);
         let first = *self.first.get_or_insert(apart);
         self.moved_ns = self.moved_ns.max(u64::try_from((apart - first).unsigned_abs()).unwrap_or(u64::MAX));
     }
 
-    /// Returns the clock report of the host.
+    /// Returns the host's clock report.
     pub fn report(&self, now: Moment) -> Option<ClockReport> {
         let best = self.best()?;
         let coordinator = i128::from(now.monotonic_ns) + best.offset_ns;

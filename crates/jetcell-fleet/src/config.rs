@@ -1,4 +1,4 @@
-//! `FLEET.toml`: the hosts of a fleet, and the test of each host.
+//! `FLEET.toml`: the hosts in a fleet, and the test that each host runs.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -17,64 +17,65 @@ use crate::message::Order;
 /// A complete configuration file with comments.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Maximum size of a configuration file in bytes. No real configuration is larger.
+/// Maximum size of a configuration file in bytes, well above any real configuration.
 const MAX_FILE: u64 = 4 << 20;
 
-/// Maximum number of hosts. No test has had more.
+/// Maximum number of hosts, higher than in any test so far.
 pub const MAX_HOSTS: u32 = 10_000;
 
 /// The configuration of a fleet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetConfig {
-    /// Name of the fleet: letters, digits, `-` and `_`. The subjects contain it.
+    /// Name of the fleet: letters, digits, `-` and `_`. It is part of the message subjects.
     pub name: String,
     /// Kind of test that every host runs.
     #[serde(default)]
     pub test: TestKind,
-    /// Number of hosts. If it is missing, the number of `[[host]]` tables.
+    /// Number of hosts. Defaults to the number of `[[host]]` tables.
     #[serde(default)]
     hosts: Option<u32>,
-    /// Directory for results.
+    /// Directory for the results.
     #[serde(default)]
     pub output: Option<PathBuf>,
     /// Maximum time that the coordinator waits for all hosts to join.
     #[serde(default = "join_timeout")]
     pub join_timeout: TimeSpan,
-    /// Time without a message after which a host is declared lost, if the other hosts would have to wait for it.
+    /// A host is declared lost if it sends no message for this long and other hosts would have to wait for it.
     #[serde(default = "lost_after")]
     pub lost_after: TimeSpan,
-    /// Time without a message from the coordinator after which a host ends its test.
+    /// A host ends its test if it receives no message from the coordinator for this long.
     #[serde(default = "lease")]
     pub lease: TimeSpan,
-    /// Time between the point at which every cache is warm and the start of the measurement.
+    /// Time between all caches being warm and the start of the measurement.
     #[serde(default = "lead")]
     pub lead: TimeSpan,
-    /// Interval between two heartbeats.
+    /// Heartbeat interval.
     #[serde(default = "beat")]
     pub beat: TimeSpan,
-    /// Time for which each host measures its load alone, one host after the other, before all hosts measure together.
+    /// Time for which each host measures its load alone, one host after another, before all hosts measure together.
+    /// `None` means that no host measures alone.
     #[serde(default)]
     pub alone_first: Option<TimeSpan>,
-    /// Test options for every host, with the keys of a test configuration file.
+    /// Test options for all hosts, with the same keys as a test configuration file.
     #[serde(default)]
     options: Options,
-    /// Test options for single hosts. They override the options for all hosts.
+    /// Test options for individual hosts. They override the options for all hosts.
     #[serde(default)]
     host: Vec<HostSettings>,
-    /// XXH3 checksum of the text of the file.
+    /// XXH3 checksum of the file's text.
     #[serde(skip)]
     pub digest: String,
 }
 
-/// Settings of one host.
+/// Settings for one host.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostSettings {
-    /// Rank of the host. If it is missing, the index of the table in the file, starting at 0.
+    /// Rank of the host. Defaults to the position of the table in the file, starting at 0.
     #[serde(default)]
     rank: Option<u32>,
-    /// Options of its test.
+    /// Options for the host's test.
     #[serde(default)]
     options: Options,
 }
@@ -87,7 +88,7 @@ fn lost_after() -> TimeSpan {
     TimeSpan(Duration::from_secs(15))
 }
 
-/// Returns the default lease. It is longer than the minute for which a server may be unreachable.
+/// Returns the default lease. It is longer than the one minute for which a server may be unreachable.
 fn lease() -> TimeSpan {
     TimeSpan(Duration::from_secs(120))
 }
@@ -101,7 +102,7 @@ fn beat() -> TimeSpan {
 }
 
 impl FleetConfig {
-    /// Reads and parses the file. An error contains its path.
+    /// Reads and parses the file. Errors contain its path.
     pub fn read(path: &Path) -> Result<FleetConfig, Mistake> {
         let shown = path.display();
         let mut text = String::new();
@@ -163,8 +164,8 @@ impl FleetConfig {
             }
         }
         self.check_alone()?;
-        // The test directories are not on this host. This check finds mistakes in host options before any host is
-        // contacted.
+        // The test directories are not on this host. This check only finds mistakes in the hosts' options before any
+        // host is contacted.
         for rank in 0..hosts {
             let order = self.order(rank);
             if order.options.dirs.is_empty() {
@@ -180,7 +181,7 @@ impl FleetConfig {
         Ok(())
     }
 
-    /// Checks that the load of this test can be measured alone, if this is requested.
+    /// If measurements of each host alone are requested, checks that this kind of test supports them.
     fn check_alone(&self) -> Result<(), Mistake> {
         let Some(span) = self.alone_first else { return Ok(()) };
         let wrong = |what: String| Err(Mistake::new(format!("alone_first: {what}")));
@@ -191,7 +192,7 @@ impl FleetConfig {
             return wrong(format!("{span} is too short; write 1s or more"));
         }
         for rank in 0..self.size() {
-            // Mistakes in the options themselves are reported elsewhere, with the names of the options.
+            // Invalid option values are reported elsewhere, together with the option names.
             let profile = self.order(rank).options.resolve_for(self.test);
             if profile.is_ok_and(|profile| profile.find_max || profile.maintenance_impact) {
                 return wrong(format!(
@@ -202,8 +203,8 @@ impl FleetConfig {
         Ok(())
     }
 
-    /// Enables a measurement of each host alone before the common measurement. `span` is the length of this
-    /// measurement, by default the duration of the longest test. Fails if the load of this test cannot be measured
+    /// Makes each host measure its load alone before the common measurement. `span` is the length of this measurement
+    /// and defaults to the duration of the longest test. Fails if this kind of test does not support measuring a load
     /// alone.
     pub fn measure_alone_first(&mut self, span: Option<TimeSpan>) -> Result<(), Mistake> {
         let durations = (0..self.size())
@@ -232,7 +233,7 @@ impl FleetConfig {
         Order { test: self.test, options: Box::new(options), alone: self.alone_first }
     }
 
-    /// Returns true if all hosts have the same options, apart from their directories.
+    /// Returns true if all hosts have the same options, except for their directories.
     pub fn has_equal_options(&self) -> bool {
         let without_places = |rank| {
             let mut options = *self.order(rank).options;
@@ -244,7 +245,7 @@ impl FleetConfig {
     }
 }
 
-/// Returns true if the text is a valid fleet name. The name becomes part of subjects and file names.
+/// Returns true if the text is a valid fleet name. The name becomes part of message subjects and file names.
 pub fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))

@@ -1,4 +1,4 @@
-//! Runs a coordinator on a broker until the fleet has finished.
+//! Connects a coordinator to a broker and runs it until the fleet has finished.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::bus::Bus;
 use crate::clock::Clocks;
 use crate::coordinator::{Coordinator, Effect, News, Saved};
 
-/// Maximum time to wait for a message. It ensures that heartbeats are sent on time.
+/// Maximum time to wait for a message. This limit ensures that heartbeats are sent on time.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Time for which the coordinator continues to send messages after the end.
+/// How long the coordinator continues to send messages after the fleet has finished.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Maximum number of messages that are handled before the timers are checked again.
@@ -28,19 +28,19 @@ fn send(bus: &dyn Bus, effect: Effect) -> Option<Effect> {
     }
 }
 
-/// Storage and display of a coordinator.
+/// Stores and displays a coordinator's results.
 pub trait Keeper {
-    /// Stores the result of a host and makes it durable.
+    /// Stores a host's result and makes it durable.
     fn keep(&mut self, rank: u32, bytes: &[u8]) -> Result<(), String>;
-    /// Stores the state from which another process can continue.
+    /// Stores the state, from which another process can continue the run.
     fn save(&mut self, state: &Saved);
     /// Reports an event to the user.
     fn tell(&mut self, news: &News, fleet: &Coordinator);
-    /// Shows the progress of the fleet. Called several times per second.
+    /// Shows the fleet's progress. Called several times per second.
     fn show(&mut self, _fleet: &Coordinator, _now_ns: u64) {}
 }
 
-/// Runs the coordinator until every host has finished, is lost or has left. `stop` is set when the user requests a
+/// Runs the coordinator until every host has finished, been lost or left. `stop` is set when the user requests a
 /// stop.
 pub fn coordinate(
     coordinator: &mut Coordinator,
@@ -80,7 +80,7 @@ pub fn coordinate(
         keeper.show(coordinator, now);
         if coordinator.is_over() {
             let over_ns = *farewell.get_or_insert(now);
-            // Hosts that missed the last message receive their dismissal during this time.
+            // During this time, hosts that missed their dismissal receive it again.
             if now.saturating_sub(over_ns) >= FAREWELL.as_nanos() as u64 {
                 break;
             }

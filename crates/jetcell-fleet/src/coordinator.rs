@@ -16,7 +16,7 @@ use crate::message::{self, CoordinatorBeat, FromCoordinator, FromHost, Gate, Sub
 pub use member::{Lost, Member};
 pub use saved::{Saved, SavedMember};
 
-/// Maximum number of results that are fetched concurrently. A result is in memory until it is stored.
+/// Maximum number of results that are fetched concurrently. Each result is held in memory until it is stored.
 const FETCHES: usize = 8;
 
 /// Number of chunks in one request to a host.
@@ -25,7 +25,7 @@ const PIECES: u64 = 4;
 /// Time after which missing chunks are requested again.
 const ASK_AGAIN_NS: u64 = 1_500_000_000;
 
-/// Number of the coordinator's own heartbeats that may be missing before the broker is considered disconnected.
+/// Number of its own heartbeats that the coordinator may miss before it considers the broker disconnected.
 const MISSED_ECHOES: u64 = 4;
 
 /// An action that the caller must perform.
@@ -33,7 +33,7 @@ const MISSED_ECHOES: u64 = 4;
 pub enum Effect {
     /// Publish a message to a subject.
     Send(String, Vec<u8>),
-    /// Store the result of a host, and then call [`Coordinator::kept`].
+    /// Store a host's result, then call [`Coordinator::kept`].
     Keep(u32, Vec<u8>),
     /// Report an event to the user.
     Tell(News),
@@ -46,7 +46,7 @@ pub enum News {
     Joined(u32),
     /// A barrier was released.
     Opened(Gate),
-    /// The turn of a host to measure its load alone has begun.
+    /// A host's turn to measure its load alone has begun.
     Turn(u32),
     /// A host has stopped sending messages.
     Silent(u32),
@@ -54,7 +54,7 @@ pub enum News {
     Back(u32),
     /// A host was declared lost.
     Lost(u32),
-    /// The test of a host has ended.
+    /// A host's test has ended.
     Ended(u32),
     /// All hosts must stop.
     Stopping(String),
@@ -68,7 +68,7 @@ pub enum News {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// The fleet cannot run. No test was started, or all tests are stopped.
+    /// The fleet cannot run. Either no test was started, or all tests are being stopped.
     Refused(String),
     /// The user requested the stop.
     Requested(String),
@@ -94,12 +94,12 @@ pub struct MessageCounts {
     pub sent: u64,
     /// Number of bytes sent.
     pub sent_bytes: u64,
-    /// Number of messages ignored: invalid messages, and messages of another run or of a process that does not take
-    /// part.
+    /// Number of messages ignored: invalid messages, and messages from another run or from a process that is not part
+    /// of the fleet.
     pub ignored: u64,
 }
 
-/// The coordinator of a fleet. All times are nanoseconds since 1970 on its clock.
+/// The coordinator of a fleet. All times are in nanoseconds since 1970 on its clock.
 #[derive(Debug)]
 pub struct Coordinator {
     config: FleetConfig,
@@ -109,14 +109,14 @@ pub struct Coordinator {
     subjects: Subjects,
     members: BTreeMap<u32, Member>,
     open: Option<Gate>,
-    /// The host whose turn it is to measure its load alone. It is derived from the states of the hosts.
+    /// The host whose turn it is to measure its load alone. Derived from the states of the hosts.
     turn: Option<u32>,
     start_ns: Option<u64>,
     stop: Option<Stop>,
     began_ns: u64,
     next_beat_ns: u64,
-    /// Time of the last heartbeat that the coordinator received from itself. `echoes_since_ns` is the time since when
-    /// these heartbeats have arrived without a gap.
+    /// Time when the coordinator last received one of its own heartbeats. These heartbeats have arrived without a gap
+    /// since `echoes_since_ns`.
     echo_ns: u64,
     echoes_since_ns: u64,
     broker_lost: bool,
@@ -126,7 +126,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Creates a coordinator of a new run. `run` and `epoch` are random identifiers.
+    /// Creates a coordinator for a new run. `run` and `epoch` are random identifiers.
     pub fn new(config: FleetConfig, program: &str, run: String, epoch: String, now: u64) -> Coordinator {
         Coordinator {
             subjects: Subjects::of(&config.name),
@@ -150,7 +150,7 @@ impl Coordinator {
         }
     }
 
-    /// Returns the random identifier of the run.
+    /// Returns the run's random identifier.
     pub fn run(&self) -> &str {
         &self.run
     }
@@ -175,22 +175,22 @@ impl Coordinator {
         self.members.get(&rank)
     }
 
-    /// Returns the last barrier that was released.
+    /// Returns the most recently released barrier.
     pub fn open(&self) -> Option<Gate> {
         self.open
     }
 
-    /// Returns the start of the measurement.
+    /// Returns the start time of the measurement.
     pub fn start_ns(&self) -> Option<u64> {
         self.start_ns
     }
 
-    /// Returns the start of the run.
+    /// Returns the start time of the run.
     pub fn began_ns(&self) -> u64 {
         self.began_ns
     }
 
-    /// Returns the reason why all hosts stop early, if they do.
+    /// Returns the reason why all hosts are stopping early, if they are.
     pub fn stopped(&self) -> Option<&Stop> {
         self.stop.as_ref()
     }
@@ -206,7 +206,7 @@ impl Coordinator {
         (joined || self.stop.is_some()) && self.members.values().all(Member::is_settled)
     }
 
-    /// Stops the tests of all hosts. Each host still reports.
+    /// Stops the tests on all hosts. Each host still reports its result.
     pub fn request_stop(&mut self, reason: &str) {
         self.stop_with(Stop::Requested(reason.into()));
     }
@@ -220,7 +220,7 @@ impl Coordinator {
             self.tell(News::Stopping(stop.reason().into()));
             self.stop = Some(stop);
             self.changed = true;
-            // The next heartbeat is sent immediately to notify the hosts.
+            // Send the next heartbeat immediately to notify the hosts.
             self.next_beat_ns = 0;
         }
     }
@@ -285,8 +285,8 @@ impl Coordinator {
         std::mem::take(&mut self.effects)
     }
 
-    /// Handles a heartbeat of a coordinator. The coordinator's own heartbeat proves that the broker works. Another
-    /// coordinator must not use the same subjects.
+    /// Handles a heartbeat from a coordinator. This coordinator's own heartbeats prove that the broker works. A
+    /// second coordinator must not use the same subjects.
     fn echo(&mut self, now: u64, run: &str, beat: &CoordinatorBeat) {
         if run != self.run || beat.epoch != self.epoch {
             self.counts.ignored += 1;
@@ -311,7 +311,7 @@ impl Coordinator {
         self.config.beat.0.as_nanos() as u64 * count
     }
 
-    /// Returns how long a host has been silent while the broker was working.
+    /// Returns how long a host has been silent, not counting times when the broker was not working.
     pub fn silence(&self, member: &Member) -> Duration {
         let since = member.heard_ns().max(self.echoes_since_ns);
         Duration::from_nanos(self.echo_ns.saturating_sub(since))
@@ -321,7 +321,7 @@ impl Coordinator {
         self.silence(member) >= self.config.lost_after.0
     }
 
-    /// Advances the time. Must be called several times per heartbeat.
+    /// Advances the time. Must be called several times per heartbeat interval.
     pub fn tick(&mut self, now: u64) -> Vec<Effect> {
         if !self.broker_lost && now.saturating_sub(self.echo_ns) > self.beats(MISSED_ECHOES) {
             self.broker_lost = true;
@@ -372,7 +372,7 @@ impl Coordinator {
         }
     }
 
-    /// Waits until all hosts have joined, which is required before the first barrier.
+    /// Checks whether all hosts have joined, which is required before the first barrier.
     fn wait_for_all(&mut self, now: u64) {
         let missing: Vec<String> = (0..self.config.size())
             .filter(|rank| !self.members.contains_key(rank))
@@ -402,8 +402,8 @@ impl Coordinator {
         self.config.alone_first.is_some()
     }
 
-    /// Gives the turn to the next host when the previous host has measured its load alone. A host that is silent
-    /// during its turn is declared lost, because all others wait for it.
+    /// Gives the turn to the next host once the previous host has measured its load alone. A host that is silent
+    /// during its turn is declared lost, because all the others are waiting for it.
     fn give_turn(&mut self) {
         let waits = self.open == Some(Gate::Alone);
         let next = self.members.values().find(|member| waits && !member.is_at(Gate::WarmUp));
@@ -420,8 +420,8 @@ impl Coordinator {
         }
     }
 
-    /// Releases the next barrier if every host has reached it. A silent host is declared lost if only silent hosts
-    /// are missing.
+    /// Releases the next barrier if every host has reached it. If only silent hosts have not reached it, they are
+    /// declared lost.
     fn open_gates(&mut self, now: u64) {
         let gates = Gate::ALL.into_iter().filter(|gate| *gate != Gate::Alone || self.measures_alone());
         let next = { gates }.find(|gate| Some(*gate) > self.open);
@@ -448,8 +448,8 @@ impl Coordinator {
         }
     }
 
-    /// Declares silent hosts lost after the last barrier, when all other hosts have finished. No host waits at this
-    /// point.
+    /// After the last barrier, declares silent hosts lost once all other hosts have finished. At this point no host
+    /// is waiting for them.
     fn lose_at_end(&mut self) {
         if self.open == Gate::ALL.last().copied() {
             self.lose_silent(|member| !member.is_settled(), "when all others had ended");

@@ -1,7 +1,7 @@
-//! Marks in directories, by which hosts detect that they share a directory by mistake.
+//! Marks in directories that let hosts detect when they share a directory by mistake.
 //!
-//! Every host writes its mark before the first barrier and checks its mark after it. If two hosts share a directory,
-//! the last writer has replaced the mark of the other host, which detects this.
+//! Every host writes its mark before the first barrier and checks it afterwards. If two hosts share a directory, the
+//! later mark has replaced the earlier one, and the host that wrote the earlier mark detects this.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -16,13 +16,13 @@ pub const FILE: &str = "jetcell-fleet.json";
 /// Maximum size of a mark in bytes.
 const MAX_BYTES: u64 = 4 << 10;
 
-/// Maximum number of attempts to mark a directory that other hosts create and remove at the same time.
+/// Maximum number of attempts to mark a directory that other hosts are creating and removing at the same time.
 const MAX_ATTEMPTS: usize = 10;
 
-/// The mark of a host in a directory.
+/// A host's mark in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryMark {
-    /// Identifier of the run.
+    /// Run identifier.
     pub run: String,
     /// Rank of the host.
     pub rank: u32,
@@ -32,18 +32,18 @@ pub struct DirectoryMark {
     pub token: String,
 }
 
-/// The marks of one host. They are removed when this value is dropped.
+/// A host's marks, which are removed when this value is dropped.
 #[derive(Debug, Default)]
 pub struct DirectoryMarks {
     own: Option<DirectoryMark>,
     /// Marked directories.
     marked: Vec<PathBuf>,
-    /// Directories that were created for the marks, in the order from outer to inner.
+    /// Directories created for the marks, from outermost to innermost.
     made: Vec<PathBuf>,
 }
 
 impl DirectoryMarks {
-    /// Marks these directories. Creates directories that do not exist.
+    /// Marks these directories, creating any that do not exist.
     pub fn write(mark: &DirectoryMark, directories: &[PathBuf]) -> Result<DirectoryMarks, String> {
         let mut marks = DirectoryMarks { own: Some(mark.clone()), marked: Vec::new(), made: Vec::new() };
         for directory in directories {
@@ -58,8 +58,7 @@ impl DirectoryMarks {
         for _ in 1..MAX_ATTEMPTS {
             self.create_all(missing_directories(directory))?;
             match write(mark, directory) {
-                // Another host that has left removed the directory, which it had created, before this mark was
-                // written.
+                // Another host had created the directory and removed it when it left, before this mark was written.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 written => return written.map(|()| self.marked.push(directory.into())),
             }
@@ -68,14 +67,14 @@ impl DirectoryMarks {
         write(mark, directory).map(|()| self.marked.push(directory.into()))
     }
 
-    /// Creates directories from outer to inner. Another host may create or remove them concurrently.
+    /// Creates directories from outermost to innermost. Another host may create or remove them concurrently.
     fn create_all(&mut self, missing: Vec<PathBuf>) -> io::Result<()> {
         for path in missing {
             match fs::create_dir(&path) {
                 Ok(()) => self.made.push(path),
                 // If the path is not a directory, the next write fails.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                // The outer directory was removed concurrently. The caller repeats the attempt.
+                // The outer directory was removed concurrently, so the caller tries again.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -83,13 +82,13 @@ impl DirectoryMarks {
         Ok(())
     }
 
-    /// Checks that no other host has marked one of the directories since.
+    /// Checks that no other host has marked one of the directories in the meantime.
     pub fn confirm(&self) -> Result<(), String> {
         let Some(own) = &self.own else { return Ok(()) };
         for directory in &self.marked {
             let shown = directory.display();
             let found = read(&directory.join(FILE)).map_err(|error| match error.kind() {
-                // Another host replaced the mark and removed its own mark when it left.
+                // Another host replaced the mark, then removed its own mark when it left.
                 io::ErrorKind::NotFound => {
                     format!("{shown} was also the directory of another host; give each host a directory of its own")
                 }
@@ -107,7 +106,7 @@ impl DirectoryMarks {
 }
 
 impl Drop for DirectoryMarks {
-    /// Removes the marks and directories, except marks that another host has replaced.
+    /// Removes the marks and directories, except for marks that another host has replaced.
     fn drop(&mut self) {
         for directory in &self.marked {
             let path = directory.join(FILE);
@@ -124,7 +123,7 @@ impl Drop for DirectoryMarks {
     }
 }
 
-/// Returns the directories that must be created for `directory`, in the order from outer to inner.
+/// Returns the directories that must be created so that `directory` exists, from outermost to innermost.
 fn missing_directories(directory: &Path) -> Vec<PathBuf> {
     let mut missing: Vec<PathBuf> =
         directory.ancestors().take_while(|path| !path.exists()).map(Path::to_path_buf).collect();
@@ -209,7 +208,7 @@ mod tests {
                 });
             }
         });
-        // The last host to leave may not have created the directories, so they may remain. No mark remains.
+        // The directories may remain if the last host to leave did not create them, but no mark remains.
         assert!(!shared.join(FILE).exists());
     }
 

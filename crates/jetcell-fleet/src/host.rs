@@ -1,5 +1,5 @@
-//! The session of a host with the coordinator. It performs no I/O: it receives messages and times, and returns
-//! messages to send. The test of the host runs on another thread and shares [`Progress`] with the session.
+//! A host's session with the coordinator. It performs no I/O: it receives messages and times, and returns messages to
+//! send. The host's test runs on another thread and shares [`Progress`] with the session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,43 +16,43 @@ use crate::message::{
 use crate::parcel::Parcel;
 use crate::place::Place;
 
-/// Number of pings in quick succession at the start. They determine the clock offset before the test starts.
+/// Number of pings sent in quick succession at the start, to determine the clock offset before the test starts.
 const FIRST_PINGS: usize = 8;
 
 /// Interval between these pings.
 const QUICK_NS: u64 = 50_000_000;
 
-/// Interval between two heartbeats, and between two later pings.
+/// Interval between heartbeats, and between pings after the first ones.
 const BEAT_NS: u64 = 500_000_000;
 
-/// Time without activity of the session after which the process is considered to have been suspended. It then gets
+/// If the session has not run for this long, the process is considered to have been suspended. It then gets
 /// additional time to receive a message before its lease expires.
 const FROZEN_NS: u64 = 3_000_000_000;
 
 /// Length of this additional time.
 const THAW_NS: u64 = 5_000_000_000;
 
-/// Maximum number of chunks that are sent for one request.
+/// Maximum number of chunks sent in response to one request.
 const MAX_PIECES: u64 = 64;
 
 /// State shared between the test thread and the session.
 #[derive(Debug, Default)]
 struct Shared {
     open: Option<Gate>,
-    /// True while it is the turn of the host to measure its load alone.
+    /// True while it is the host's turn to measure its load alone.
     is_its_turn: bool,
-    /// Start of the measurement on the monotonic clock of the host.
+    /// Start of the measurement on the host's monotonic clock.
     start_ns: Option<u64>,
     reached: Option<Gate>,
     phase: Option<Phase>,
     fraction: f64,
     live: Option<LiveFigures>,
-    /// Measurement window on the monotonic clock of the host.
+    /// Measurement window on the host's monotonic clock.
     began_ns: Option<u64>,
     ended_ns: Option<u64>,
 }
 
-/// Progress of a test, and the barriers that were released for it. Clones share the same state.
+/// A test's progress, and the barriers that have been released for it. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     shared: Arc<(Mutex<Shared>, Condvar)>,
@@ -79,7 +79,7 @@ impl Progress {
         self.change(|shared| shared.reached = shared.reached.max(Some(gate)));
     }
 
-    /// Returns true if a barrier was released.
+    /// Returns true if a barrier has been released.
     pub fn is_open(&self, gate: Gate) -> bool {
         self.change(|shared| shared.open >= Some(gate))
     }
@@ -90,13 +90,13 @@ impl Progress {
         self.wait_until(|shared| shared.open >= Some(gate));
     }
 
-    /// Waits until it is the turn of the host to measure its load alone, or the test must stop.
+    /// Waits until it is the host's turn to measure its load alone, or the test must stop.
     pub fn pass_alone(&self) {
         self.pass(Gate::Alone);
         self.wait_until(|shared| shared.is_its_turn);
     }
 
-    /// Returns true if it is the turn of the host to measure its load alone.
+    /// Returns true if it is the host's turn to measure its load alone.
     pub fn is_its_turn(&self) -> bool {
         self.shared.0.lock().is_its_turn
     }
@@ -113,12 +113,12 @@ impl Progress {
         self.shared.0.lock().start_ns
     }
 
-    /// Records the progress of a phase of the test.
+    /// Records a test phase and its progress.
     pub fn at(&self, phase: Phase, fraction: f64) {
         self.change(|shared| (shared.phase, shared.fraction) = (Some(phase), fraction));
     }
 
-    /// Records the figures of the last second.
+    /// Records the figures for the last second.
     pub fn live(&self, figures: Option<LiveFigures>) {
         self.change(|shared| shared.live = figures);
     }
@@ -134,14 +134,14 @@ impl Progress {
     }
 }
 
-/// An action that the caller of the session must perform.
+/// An action that the session's caller must perform.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
     /// Publish a message to a subject.
     Send(String, Vec<u8>),
-    /// Check the assignment of the host and run it.
+    /// Check the host's assignment and run it.
     Begin(Order),
-    /// Leave the fleet, because the session has ended for this reason.
+    /// Leave the fleet, because the session has ended for the given reason.
     Leave(Departure),
 }
 
@@ -150,13 +150,13 @@ pub enum Call {
 pub enum Departure {
     /// The coordinator has received the result.
     HandedIn,
-    /// The host does not take part.
+    /// The host cannot take part in the test.
     Refused(String),
-    /// The test has ended, but the coordinator has not received the result. The result is on the host.
+    /// The test has ended, but the coordinator has not received the result, which remains on the host.
     Alone(String),
 }
 
-/// Identity of a host.
+/// A host's identity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
     /// Rank of the host, and size of the fleet.
@@ -169,7 +169,7 @@ pub struct Identity {
     pub configuration: Option<String>,
 }
 
-/// The session of a host with the coordinator.
+/// A host's session with the coordinator.
 #[derive(Debug)]
 pub struct HostSession {
     identity: Identity,
@@ -179,7 +179,7 @@ pub struct HostSession {
     /// Maximum time that the host waits for its assignment.
     patience_ns: u64,
     condition: Condition,
-    /// Identifier of the run. Empty until the host has its assignment.
+    /// Run identifier. Empty until the host has received its assignment.
     run: String,
     epoch: String,
     lease_ns: u64,
@@ -199,7 +199,7 @@ pub struct HostSession {
 }
 
 impl HostSession {
-    /// Creates a session that requests the assignment of the host for at most `patience`.
+    /// Creates a session that tries to obtain an assignment for at most `patience`.
     pub fn new(
         fleet: &str,
         program: &str,
@@ -241,7 +241,7 @@ impl HostSession {
         &self.progress
     }
 
-    /// Returns the mark for the directories of the host. Valid after the host has received its assignment.
+    /// Returns the mark for the host's directories. Valid only after the host has received its assignment.
     pub fn mark(&self) -> DirectoryMark {
         DirectoryMark {
             run: self.run.clone(),
@@ -262,7 +262,7 @@ impl HostSession {
         self.next_beat_ns = 0;
     }
 
-    /// Records that the test of the host has ended.
+    /// Records that the host's test has ended.
     pub fn end(&mut self, outcome: Result<Parcel, String>) {
         let failure = match outcome {
             Ok(parcel) => {
@@ -275,10 +275,10 @@ impl HostSession {
         self.next_beat_ns = 0;
     }
 
-    /// Stops the host at the request of its user.
+    /// Stops the host at its user's request.
     pub fn interrupt(&mut self, reason: &str) {
         match self.condition {
-            // There is no coordinator that could dismiss the host.
+            // There is no coordinator to dismiss the host.
             Condition::Joining if self.epoch.is_empty() => self.leave(Departure::Refused(reason.into())),
             Condition::Joining => self.refuse(reason.into()),
             _ => self.progress.stop.stop(),
@@ -367,10 +367,10 @@ impl HostSession {
         self.stopped.get_or_insert(reason);
     }
 
-    /// Passes the start of the measurement to the test.
+    /// Tells the test when the measurement starts.
     fn set_start(&mut self) {
         let start = self.start_ns.and_then(|start| self.clock.monotonic_ns(start));
-        // The start does not change once the measurement has started.
+        // The start time no longer changes once the measurement has started.
         self.progress.change(|shared| {
             if start.is_some() && shared.began_ns.is_none() {
                 shared.start_ns = start;
@@ -396,7 +396,7 @@ impl HostSession {
                 self.leave(Departure::Refused(reason));
             }
             Condition::Refused { reason } => self.leave(Departure::Refused(reason)),
-            // The test has not yet detected that it must stop.
+            // The test has not yet noticed that it must stop.
             Condition::Joining | Condition::Running => {}
         }
     }
@@ -408,7 +408,7 @@ impl HostSession {
         }
     }
 
-    /// Advances the time. Must be called several times per heartbeat.
+    /// Advances the time. Must be called several times per heartbeat interval.
     pub fn tick(&mut self, now: Moment) -> Vec<Call> {
         let at = now.monotonic_ns;
         self.clock.look(now);
@@ -434,7 +434,7 @@ impl HostSession {
         std::mem::take(&mut self.calls)
     }
 
-    /// Ends the test, and later the session, if no messages arrive from the coordinator.
+    /// If no messages arrive from the coordinator, ends the test, and later the session.
     fn keep_lease(&mut self, silence_ns: u64) {
         let seconds = Duration::from_nanos(silence_ns).as_secs();
         match &self.condition {

@@ -1,4 +1,4 @@
-//! Takes part in a fleet: the session runs on the current thread, and the test on another one.
+//! Takes part in a fleet, with the session on the current thread and the test on another one.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::message::{Gate, Order};
 use crate::parcel::Parcel;
 use crate::test_run::Work;
 
-/// Maximum time to wait for a message. It ensures that heartbeats are sent on time.
+/// Maximum time to wait for a message. This limit ensures that heartbeats are sent on time.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A message from the test thread to the session.
@@ -22,7 +22,7 @@ enum Told {
     Ended(Result<Parcel, String>),
 }
 
-/// Result of taking part in a fleet.
+/// Outcome of taking part in a fleet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaving {
     /// Reason why the session has ended.
@@ -31,7 +31,7 @@ pub struct Leaving {
     pub stopped: Option<String>,
 }
 
-/// Waits for the assignment of the host and runs its test.
+/// Waits for the host's assignment and runs its test.
 fn work_off(
     work: &mut dyn Work,
     orders: &Receiver<(Order, DirectoryMark)>,
@@ -58,8 +58,8 @@ fn work_off(
     let _ = told.send(outcome);
 }
 
-/// Takes part in a fleet until the coordinator dismisses the host, or until the host must stop without it.
-/// `interrupted` is set when the user of the host requests a stop.
+/// Takes part in a fleet until the coordinator dismisses the host, or until the host must stop without the
+/// coordinator. `interrupted` is set when the host's user requests a stop.
 pub fn join(
     bus: &dyn Bus,
     session: &mut HostSession,

@@ -1,11 +1,11 @@
-//! Runs one storage test on many hosts, with barriers between its phases, a common start of the measurement, and one
-//! merged result.
+//! Runs a storage test across many hosts, with barriers between its phases, a common start of the measurement, and a
+//! single merged result.
 //!
-//! Hosts and coordinator communicate through a message broker, core NATS, which is accessed through the narrow trait
-//! [`bus::Bus`]. [`Coordinator`] and [`HostSession`] perform no I/O: they receive messages and times, and return
-//! effects. [`coordinate`] and [`join`] connect them with a broker, the disk, and the test of a host. Any message may
-//! be lost. Both sides therefore repeat their complete state, and each side acts on the newest state that it has
-//! received.
+//! The hosts and the coordinator communicate through a message broker, core NATS, which is accessed through the
+//! narrow trait [`bus::Bus`]. [`Coordinator`] and [`HostSession`] perform no I/O: they receive messages and times,
+//! and return effects. [`coordinate`] and [`join`] connect them to a broker, the disk and the host's test. Any
+//! message may be lost. Both sides therefore repeat their complete state, and each acts on the newest state that it
+//! has received.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +36,7 @@ pub use permit::Permit;
 pub use place::{NoPlace, Place};
 pub use test_run::{TestWork, Work};
 
-/// Version of the program. Hosts and coordinator must have the same version.
+/// Program version. Hosts and coordinator must have the same version.
 pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// Returns a random identifier that distinguishes processes and runs. It is not a secret.

@@ -2,8 +2,7 @@
 //!
 //! Core NATS delivers a message at most once, so the protocol does not depend on any single message. Hosts and
 //! coordinator repeat their complete state in every heartbeat, and each side acts on the newest state that it has
-//! received. The next heartbeat corrects the effects of a lost heartbeat, a lost connection or a restart of the
-//! coordinator.
+//! received. The next heartbeat makes up for a lost heartbeat, a lost connection or a coordinator restart.
 
 use jetcell_input::printable;
 use jetcell_workload::profile::Options;
@@ -12,27 +11,27 @@ use jetcell_workload::{Phase, TestKind};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Version of the message format. Hosts and coordinator must have the same version.
+/// Message format version. Hosts and coordinator must have the same version.
 pub const PROTOCOL: u32 = 2;
 
-/// Maximum length of a message in bytes, including a chunk of a result. Longer messages are ignored. By default, a
-/// NATS server accepts up to 1 MiB.
+/// Maximum length of a message in bytes, including any result chunk. Longer messages are ignored. By default, a NATS
+/// server accepts up to 1 MiB.
 pub const MAX_MESSAGE: usize = 512 << 10;
 
-/// Number of bytes of a result in one message.
+/// Number of bytes of a result that are sent in one message.
 pub const PIECE: usize = 256 << 10;
 
 /// Maximum length of a text in a message, such as a host name or a reason, in bytes.
 const MAX_TEXT: usize = 4 << 10;
 
-/// Subjects of a fleet.
+/// A fleet's message subjects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subjects {
     name: String,
 }
 
 impl Subjects {
-    /// Returns the subjects of a fleet. The name must be valid.
+    /// Returns the subjects for a fleet. The name must be valid.
     pub fn of(name: &str) -> Subjects {
         Subjects { name: name.to_string() }
     }
@@ -43,7 +42,7 @@ impl Subjects {
     }
 
     /// Returns the subject for messages from the coordinator to all hosts. The coordinator also subscribes to it, to
-    /// check that the server works.
+    /// check that the broker works.
     pub fn to_all(&self) -> String {
         format!("jetcell.fleet.{}.hosts", self.name)
     }
@@ -53,7 +52,7 @@ impl Subjects {
         format!("jetcell.fleet.{}.host.{rank}", self.name)
     }
 
-    /// Returns the wildcard subject for the messages of the coordinator to each single host.
+    /// Returns the wildcard subject for messages from the coordinator to any single host.
     pub fn to_every_host(&self) -> String {
         format!("jetcell.fleet.{}.host.*", self.name)
     }
@@ -63,19 +62,19 @@ impl Subjects {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// Every host has accepted its options and marked its directories. Then each host checks for the marks of other
-    /// hosts.
+    /// Every host has accepted its options and marked its directories. After this barrier, each host checks for marks
+    /// from other hosts.
     Confirm,
     /// Start of the creation or examination of databases.
     Create,
-    /// Start of the measurements of single hosts. Each host measures its load alone when it is its turn, if the fleet
-    /// does that.
+    /// Start of the measurements of each host alone. If the fleet is configured for them, the hosts measure their
+    /// loads one after another.
     Alone,
     /// Start of the load that warms the cache.
     WarmUp,
-    /// Start of the common measurement. The start is a point in time.
+    /// Start of the common measurement, at a given point in time.
     Measure,
-    /// End of the measurement on every host. Then the load ends, and databases are verified.
+    /// End of the measurement on every host. After this barrier, the load ends and the databases are verified.
     Verify,
 }
 
@@ -103,9 +102,9 @@ impl Gate {
 pub enum Condition {
     /// The host requests its assignment.
     Joining,
-    /// The host does not take part.
+    /// The host cannot take part in the test.
     Refused {
-        /// Reason, as a sentence.
+        /// The reason, as a sentence.
         reason: String,
     },
     /// The host prepares or runs its test.
@@ -118,7 +117,7 @@ pub enum Condition {
     },
 }
 
-/// Figures of the last second of a host.
+/// A host's figures for the last second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveFigures {
     /// Database reads and writes per second.
@@ -131,18 +130,18 @@ pub struct LiveFigures {
     pub log_write_ms: f64,
 }
 
-/// The clock of a host compared with the coordinator's clock, in nanoseconds.
+/// A host's clock compared with the coordinator's clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockReport {
-    /// Wall clock of the host minus clock of the coordinator.
+    /// The host's wall clock minus the coordinator's clock.
     pub offset_ns: i64,
-    /// Shortest round-trip time of a message. The offset is accurate to half of it.
+    /// Shortest round-trip time of a message. The offset is accurate to within half of this time.
     pub round_trip_ns: u64,
     /// Maximum movement of the host's wall clock relative to its monotonic clock since it joined.
     pub moved_ns: u64,
 }
 
-/// Measurement window of a host, in nanoseconds since 1970 on the coordinator's clock.
+/// A host's measurement window, in nanoseconds since 1970 on the coordinator's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Start of the measurement.
@@ -152,7 +151,7 @@ pub struct Window {
     pub ended_ns: Option<u64>,
 }
 
-/// A result that a host can send.
+/// A result that a host offers to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// Size of the result in bytes.
@@ -161,15 +160,15 @@ pub struct Offer {
     pub sum: u64,
 }
 
-/// The state of a host, sent about twice per second.
+/// A host's state, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostBeat {
     /// Rank of the host in the fleet, starting at 0.
     pub rank: u32,
-    /// Number of hosts in the fleet, if the launcher of this host provides it.
+    /// Number of hosts in the fleet, if this host's launcher provides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// Random identifier of the process. Another process with the same rank has a different one.
+    /// The process's random identifier. Another process with the same rank has a different one.
     pub token: String,
     /// Host name.
     pub name: String,
@@ -184,19 +183,19 @@ pub struct HostBeat {
     /// Current phase of the test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Completed part of the phase, from 0 to 1.
+    /// Completed fraction of the phase, from 0 to 1.
     #[serde(default)]
     pub fraction: f64,
-    /// Figures of the last second, while databases are open.
+    /// Figures for the last second, while databases are open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveFigures>,
     /// Clock report, if the clock offset is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockReport>,
-    /// Measurement window, after the measurement has started.
+    /// Measurement window, once the measurement has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
-    /// Result, after the test has ended with one.
+    /// The offered result, once the test has ended with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offer: Option<Offer>,
     /// Number of messages that the host has ignored.
@@ -205,12 +204,12 @@ pub struct HostBeat {
 }
 
 /// A message from a host to the coordinator.
-// Only a few of these values exist at the same time.
+// Only a few values of this type exist at a time.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromHost {
-    /// State of the host.
+    /// The host's state.
     Beat(HostBeat),
     /// A time request.
     Ping {
@@ -221,7 +220,7 @@ pub enum FromHost {
         /// Monotonic clock of the host at the time of sending.
         sent_ns: u64,
     },
-    /// A chunk of the result. Its bytes follow the line of this message.
+    /// A result chunk, whose bytes follow the message line.
     Piece {
         /// Rank of the host.
         rank: u32,
@@ -232,22 +231,22 @@ pub enum FromHost {
     },
 }
 
-/// The assignment of a host: its part of the test.
+/// A host's assignment: its part of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// Kind of test.
     pub test: TestKind,
-    /// Options of the test. The host checks them against the limits of its administrator.
+    /// Test options. The host checks them against the limits set by its administrator.
     pub options: Box<Options>,
-    /// Time for which the host measures its load alone before the test, if it does.
+    /// Time for which the host measures its load alone before the test; `None` if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<TimeSpan>,
 }
 
-/// The state of the coordinator, sent about twice per second.
+/// The coordinator's state, sent about twice per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoordinatorBeat {
-    /// Random identifier of the coordinator process.
+    /// The coordinator process's random identifier.
     pub epoch: String,
     /// The last barrier that was released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,10 +257,10 @@ pub struct CoordinatorBeat {
     /// Start of the measurement, in nanoseconds since 1970 on the coordinator's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<u64>,
-    /// Reason why every host must stop its test now, if it must.
+    /// Reason why every host must stop its test now; `None` if the tests may continue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<String>,
-    /// Time in milliseconds without a message after which a host ends its test.
+    /// A host ends its test if it receives no message for this many milliseconds.
     pub lease_ms: u64,
 }
 
@@ -269,7 +268,7 @@ pub struct CoordinatorBeat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FromCoordinator {
-    /// State of the coordinator, sent to all hosts.
+    /// The coordinator's state, sent to all hosts.
     Beat(CoordinatorBeat),
     /// The response to a ping.
     Pong {
@@ -277,12 +276,12 @@ pub enum FromCoordinator {
         token: String,
         /// Monotonic clock of the host when it sent the ping.
         sent_ns: u64,
-        /// Clock of the coordinator when the ping was received. `answered_ns` is the time when the response was sent.
+        /// Coordinator clock when the ping was received. `answered_ns` is the time when the response was sent.
         received_ns: u64,
         /// See `received_ns`.
         answered_ns: u64,
     },
-    /// The assignment of a host.
+    /// A host's assignment.
     Order {
         /// Process to which the message is addressed.
         token: String,
@@ -296,7 +295,7 @@ pub enum FromCoordinator {
         /// Reason for the rejection.
         reason: String,
     },
-    /// A request for chunks of the result.
+    /// A request for result chunks.
     Send {
         /// Process to which the message is addressed.
         token: String,
@@ -305,21 +304,21 @@ pub enum FromCoordinator {
         /// Number of chunks.
         count: u64,
     },
-    /// A dismissal: the result of the host is stored, or the host has nothing left to do. The process can exit.
+    /// A dismissal: the host's result has been stored, or the host has nothing left to do. The process can exit.
     Dismissed {
         /// Process to which the message is addressed.
         token: String,
     },
 }
 
-/// A message with the fields that all messages have.
+/// A message together with the fields that all messages have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Envelope<T> {
     /// Version of the message format, [`PROTOCOL`].
     protocol: u32,
     /// Version of the program.
     program: String,
-    /// Random identifier of the run. Empty in messages of a host that does not know the run yet.
+    /// Random run identifier. Empty in messages from a host that does not yet know the run.
     #[serde(default)]
     run: String,
     message: T,
@@ -328,21 +327,21 @@ struct Envelope<T> {
 /// A decoded message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received<T> {
-    /// Run to which the message belongs. Empty if the sender did not know it.
+    /// The run to which the message belongs. Empty if the sender did not know it yet.
     pub run: String,
     /// The message.
     pub message: T,
-    /// Bytes that follow the line of the message.
+    /// Bytes that follow the message line.
     pub attached: Vec<u8>,
 }
 
 /// Reason why a message cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Unusable {
-    /// The bytes are not a message of a fleet.
+    /// The bytes are not a fleet message.
     #[error("a message that is none of a fleet")]
     Garbled,
-    /// The message was sent by another version of the program.
+    /// The message was sent by a different version of the program.
     #[error("jetcell {program} with messages of version {protocol}")]
     OtherVersion {
         /// Version of the sender's program.
@@ -354,7 +353,7 @@ pub enum Unusable {
     },
 }
 
-/// Encodes a message as a line of JSON, followed by `attached`.
+/// Encodes a message as one line of JSON, followed by `attached`.
 pub fn write<T: Serialize>(program: &str, run: &str, message: &T, attached: &[u8]) -> Vec<u8> {
     let envelope = Envelope { protocol: PROTOCOL, program: program.into(), run: run.into(), message };
     let mut bytes = serde_json::to_vec(&envelope).expect("messages have only string keys");
@@ -372,7 +371,7 @@ pub fn read<T: for<'a> Deserialize<'a>>(program: &str, bytes: &[u8]) -> Result<R
     }
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, attached) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
-    // Messages of all versions have these fields.
+    // These fields are present in messages from all versions.
     let any: Envelope<serde_json::Value> = serde_json::from_slice(line).map_err(|_| Unusable::Garbled)?;
     if any.protocol != PROTOCOL || any.program != program {
         let rank = any.message.as_object().and_then(|kinds| kinds.values().next()?.get("rank")?.as_u64());

@@ -1,4 +1,4 @@
-//! A NATS server that the coordinator starts if the site does not have one.
+//! A NATS server that the coordinator starts if none is available.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,10 +17,10 @@ use crate::bus::{MAX_PEM, MAX_SECRET};
 /// Time-out for the server to start listening.
 const START: Duration = Duration::from_secs(10);
 
-/// Maximum number of bytes that are read from the log of a server that did not start.
+/// Maximum number of bytes to read from the log of a server that failed to start.
 const MAX_LOG: u64 = 1 << 20;
 
-/// Program directories that may be missing from the `PATH` of an ordinary user.
+/// Program directories that may be missing from an ordinary user's `PATH`.
 const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
 
 /// Reason why the server was not started.
@@ -44,7 +44,7 @@ pub enum NatsServerError {
         /// The I/O error.
         error: io::Error,
     },
-    /// Another process is listening at the address.
+    /// Another process is already listening on the address.
     #[error("{0} is in use; give the address of that server with --nats, or another one with --listen")]
     InUse(SocketAddr),
     /// The server did not start.
@@ -58,16 +58,16 @@ impl NatsServerError {
     }
 }
 
-/// Security settings of a server.
+/// Security settings for a server.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
     /// File with the token that clients must send.
     pub token_file: Option<PathBuf>,
-    /// Certificate and private key of the server.
+    /// The server's certificate and private key.
     pub tls: Option<(PathBuf, PathBuf)>,
 }
 
-/// A running server. It is stopped when this value is dropped.
+/// A running server, which is stopped when this value is dropped.
 #[derive(Debug)]
 pub struct NatsServer {
     child: Child,
@@ -77,8 +77,8 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Starts a server at an address. Its configuration contains the token and is written to a file in `directory`
-    /// that only the current user can read.
+    /// Starts a server on an address. The server's configuration, which contains the token, is written to a file in
+    /// `directory` that only the current user can read.
     pub fn start(
         address: SocketAddr,
         security: &Security,
@@ -87,7 +87,8 @@ impl NatsServer {
         if !address.ip().is_loopback() && (security.token_file.is_none() || security.tls.is_none()) {
             return Err(NatsServerError::Unsecured(address));
         }
-        // The server would block on a pipe until its other end is opened, so the files are checked first.
+        // If one of these files were a pipe, the server would block until its other end is opened, so the files are
+        // checked first.
         if let Some((certificate, key)) = &security.tls {
             check_input(certificate, MAX_PEM).map_err(|error| NatsServerError::file(certificate, error))?;
             check_secret(key, MAX_PEM).map_err(|error| NatsServerError::file(key, error))?;
@@ -104,7 +105,8 @@ impl NatsServer {
         let failed = |error: io::Error| NatsServerError::Failed(error.to_string());
         let mut command = ending_with_this_process(&program);
         command.arg("-c").arg(&configuration).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
-        // Ctrl-C in the terminal must only reach the coordinator. It needs the server until all hosts have reported.
+        // Ctrl-C in the terminal must reach only the coordinator, which needs the server until all hosts have
+        // reported.
         command.process_group(0);
         let child = command.spawn().map_err(failed)?;
         let is_tls = security.tls.is_some();
@@ -129,7 +131,7 @@ impl NatsServer {
         }
     }
 
-    /// Returns the address of the server for clients.
+    /// Returns the server address for clients.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.is_tls { "tls" } else { "nats" }, self.address)
     }
@@ -154,8 +156,8 @@ fn find(name: &str) -> Option<PathBuf> {
     directories.map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
-/// Returns a command for a program that the kernel kills when this process exits, even if this process is killed.
-/// This requires the tool `setpriv`; without it, the program is started directly.
+/// Returns a command that runs a program which the kernel kills when this process exits, even if this process is
+/// itself killed. This requires the tool `setpriv`; without it, the program is started directly.
 fn ending_with_this_process(program: &Path) -> Command {
     match find("setpriv") {
         Some(tool) => {
@@ -180,7 +182,7 @@ fn text(address: SocketAddr, security: &Security) -> Result<String, NatsServerEr
     Ok(text)
 }
 
-/// Quotes a text for the configuration file of the server, whose strings use JSON syntax.
+/// Quotes a text for the server's configuration file, in which strings use JSON syntax.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

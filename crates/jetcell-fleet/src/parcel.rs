@@ -1,4 +1,4 @@
-//! Transfer of a result from a host to the coordinator, in chunks that the coordinator requests.
+//! Transfers a result from a host to the coordinator, in chunks that the coordinator requests.
 
 use jetcell_workload::RunResult;
 use jetcell_workload::measurement::Sample;
@@ -7,10 +7,10 @@ use twox_hash::XxHash3_64;
 
 use crate::message::{Offer, PIECE};
 
-/// Maximum size of a result in bytes. A stress test of a week with eight databases needs a tenth of it.
+/// Maximum size of a result in bytes. A week-long stress test with eight databases needs a tenth of this.
 pub const LARGEST: u64 = 256 << 20;
 
-/// The result of a host with its samples.
+/// A host's result and its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostResult {
     /// Content of the file `result.json`.
@@ -27,7 +27,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Creates a transfer of these bytes. Returns `None` if they are empty or too long.
+    /// Creates a parcel from these bytes. Returns `None` if there are none or too many.
     pub fn new(bytes: Vec<u8>) -> Option<Parcel> {
         let offer = Offer { bytes: bytes.len() as u64, sum: XxHash3_64::oneshot(&bytes) };
         (1..=LARGEST).contains(&offer.bytes).then_some(Parcel { bytes, offer })
@@ -50,12 +50,12 @@ impl Parcel {
 #[derive(Debug)]
 pub struct Intake {
     offer: Offer,
-    /// Bytes received without a gap. The buffer grows with the received bytes, not with the announced length.
+    /// Bytes received so far, without gaps. The buffer grows with the bytes received, not with the announced length.
     bytes: Vec<u8>,
 }
 
 impl Intake {
-    /// Starts to receive an offered result. Returns `None` if the offered length is invalid.
+    /// Starts receiving an offered result. Returns `None` if the offered length is invalid.
     pub fn begin(offer: Offer) -> Option<Intake> {
         (1..=LARGEST).contains(&offer.bytes).then_some(Intake { offer, bytes: Vec::new() })
     }
@@ -75,7 +75,7 @@ impl Intake {
         self.offer.bytes.div_ceil(PIECE as u64) - self.bytes.len().div_ceil(PIECE) as u64
     }
 
-    /// Adds a chunk. A chunk other than the next one is ignored and requested again later.
+    /// Adds a chunk. A chunk that is not the next one is ignored and will be requested again.
     pub fn add(&mut self, number: u64, piece: &[u8]) -> bool {
         let rest = self.offer.bytes - self.bytes.len() as u64;
         let fits = number == self.next() && rest > 0 && piece.len() as u64 == rest.min(PIECE as u64);
@@ -85,7 +85,7 @@ impl Intake {
         fits
     }
 
-    /// Returns the complete result when no chunk is missing. If the checksum is wrong, the transfer restarts.
+    /// Returns the result if no chunk is missing. If the checksum is wrong, the transfer starts over.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         if (self.bytes.len() as u64) < self.offer.bytes {
             return None;

@@ -1,5 +1,4 @@
-//! Limits that the administrator of a host sets. Messages can choose options of a test within these limits, and
-//! nothing else.
+//! Limits set by a host's administrator. Messages can only choose test options within these limits.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -10,19 +9,20 @@ use jetcell_workload::{Profile, TestKind};
 
 use crate::message::Order;
 
-/// Limits that the administrator of a host sets.
+/// Limits set by a host's administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permit {
-    /// Permitted directories. All paths to which a test writes must be below one of them.
+    /// Permitted directories. Every path to which a test writes must be below one of them.
     pub directories: Vec<PathBuf>,
-    /// Maximum total size of all databases in bytes, including their growth and their copies.
+    /// Maximum total size of all databases in bytes, including their growth and any copies.
     pub most_bytes: Option<u64>,
     /// Whether existing databases and results may be replaced.
     pub replacing: bool,
 }
 
 impl Permit {
-    /// Returns the profile of an assignment. Fails with a sentence if the assignment exceeds the limits.
+    /// Returns the profile for an assignment. If the assignment exceeds the limits, fails with a sentence that
+    /// explains why.
     pub fn profile(&self, order: &Order) -> Result<Profile, String> {
         let options: Options = (*order.options).clone();
         let profile = options
@@ -93,13 +93,13 @@ impl Permit {
     }
 }
 
-/// Returns every directory to which a test writes, except subdirectories of these.
+/// Returns every directory to which a test writes, omitting subdirectories of returned directories.
 fn places(profile: &Profile) -> impl Iterator<Item = &Path> {
     let own = profile.dirs.iter().chain(&profile.log_dirs).chain(&profile.copy_dirs);
     own.chain(&profile.to).chain(&profile.output).map(PathBuf::as_path)
 }
 
-/// Resolves symbolic links in the path of a directory that may not exist yet.
+/// Resolves symbolic links in the path to a directory that may not exist yet.
 fn real_path(path: &Path) -> io::Result<PathBuf> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err(io::Error::other("the path has a part '..'"));
@@ -109,7 +109,7 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
     loop {
         match there.canonicalize() {
             Ok(real) => return Ok(missing.iter().rev().fold(real, |path, part| path.join(part))),
-            // The target of a dangling link could later be created anywhere.
+            // The target of a dangling link could later be created anywhere, so such a link is rejected.
             Err(error) if there.symlink_metadata().is_ok() => return Err(error),
             Err(error) => {
                 let (Some(parent), Some(name)) = (there.parent(), there.file_name()) else {

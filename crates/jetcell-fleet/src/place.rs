@@ -1,13 +1,13 @@
-//! The rank of a host and the size of its fleet, as provided by launchers.
+//! A host's rank and its fleet's size, as provided by launchers.
 
 use thiserror::Error;
 
 use crate::config::MAX_HOSTS;
 
-/// Rank of a host and size of its fleet.
+/// A host's rank and its fleet's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Number of the host, starting at 0.
+    /// Rank of the host, starting at 0.
     pub rank: u32,
     /// Number of hosts, if it is known.
     pub size: Option<u32>,
@@ -21,7 +21,7 @@ pub enum NoPlace {
         "no rank is given: start the command by srun, mpirun or as an indexed job of Kubernetes, or add --rank N"
     )]
     NoRank,
-    /// A launcher provides a value that is not a valid rank or size.
+    /// The launcher provided a value that is not a valid rank or size.
     #[error("{variable}={value:?} is no number of a host; repair the environment, or give --rank and --size")]
     Invalid {
         /// Name of the environment variable.
@@ -39,8 +39,8 @@ pub enum NoPlace {
     },
 }
 
-/// Environment variables of launchers with rank and size. More specific launchers come first, because mpirun may
-/// start the hosts within a Slurm job.
+/// Environment variables in which launchers provide the rank and the size. More specific launchers come first,
+/// because mpirun may start the hosts within a Slurm job.
 const LAUNCHERS: [(&str, Option<&str>); 4] = [
     ("OMPI_COMM_WORLD_RANK", Some("OMPI_COMM_WORLD_SIZE")),
     ("PMIX_RANK", Some("PMIX_SIZE")),

@@ -1,6 +1,6 @@
-//! The result of a fleet: one value that contains all numbers of its report, stored as `fleet.json`.
+//! The result of a fleet: a single value that contains all numbers in its report, stored as `fleet.json`.
 //!
-//! `fleet_schema_version` is raised when a field changes its meaning or is removed. New fields do not raise it.
+//! `fleet_schema_version` is increased when a field is removed or its meaning changes, but not when fields are added.
 
 mod judgement;
 mod merge;
@@ -19,18 +19,18 @@ use crate::parcel::HostResult;
 pub use merge::merged;
 pub use rows::HostOutcome;
 
-/// Version of the format.
+/// Format version.
 pub const FLEET_SCHEMA_VERSION: u32 = 1;
 
 /// Verdict on a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FleetVerdict {
-    /// All rules of the fleet and of every host are met.
+    /// All rules for the fleet and for every host are met.
     Pass,
-    /// A rule of a host is not met.
+    /// A host does not meet a rule.
     Fail,
-    /// The hosts did not measure during the same time, so the sums are meaningless.
+    /// The hosts did not measure at the same time, so the sums are meaningless.
     Invalid,
     /// The test was stopped early.
     Incomplete,
@@ -51,18 +51,18 @@ pub struct FleetTotals {
     pub log_writes_per_second: f64,
     /// Bytes of log writes per second.
     pub log_bytes_per_second: f64,
-    /// Operations of the load per second.
+    /// Load operations per second.
     pub operations_per_second: f64,
     /// Number of databases.
     pub databases: usize,
-    /// Total size of all databases at the end, in bytes.
+    /// Total size of all databases at the end of the test, in bytes.
     pub database_bytes: u64,
 }
 
-/// The clock of a host compared with the coordinator's clock, in milliseconds.
+/// A host's clock compared with the coordinator's clock, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostClock {
-    /// Wall clock of the host minus clock of the coordinator, accurate to half of the round-trip time.
+    /// The host's wall clock minus the coordinator's clock, accurate to within half of the round-trip time.
     pub offset_ms: f64,
     /// Shortest round-trip time of a message.
     pub round_trip_ms: f64,
@@ -77,7 +77,7 @@ pub struct HostRow {
     pub rank: u32,
     /// Name of the host.
     pub host: String,
-    /// Outcome of the host.
+    /// How the test ended on the host.
     pub outcome: HostOutcome,
     /// Verdict on the host's own test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,11 +87,11 @@ pub struct HostRow {
     /// Information about the loss, if the host was declared lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
-    /// Figures of the host. [`FleetTotals`] also contains the sums for all hosts.
+    /// The host's own figures. The sums over all hosts have the same type.
     pub totals: FleetTotals,
     /// Mean latency of database reads in milliseconds.
     pub database_read_ms: f64,
-    /// 99th percentile of the latency of database reads in milliseconds.
+    /// 99th percentile of the database read latency, in milliseconds.
     pub database_read_p99_ms: f64,
     /// Mean latency of log writes in milliseconds.
     pub log_write_ms: f64,
@@ -106,7 +106,7 @@ pub struct HostRow {
     /// Start and end of the host's measurement, in seconds after the common start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<(f64, f64)>,
-    /// Figures of the host alone, if they were measured before.
+    /// The host's figures when it ran alone, if they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<Alone>,
     /// Reason why the host is a straggler, if it is one.
@@ -125,7 +125,7 @@ pub struct WorstDatabase {
     pub host: String,
     /// Name of the database.
     pub database: String,
-    /// Mean latency of its reads in milliseconds.
+    /// Mean read latency of the database in milliseconds.
     pub database_read_ms: f64,
 }
 
@@ -155,15 +155,15 @@ pub struct FleetResult {
     /// Start of the common measurement; `None` if it was not reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_from: Option<String>,
-    /// Time in seconds during which all hosts with a result were measuring.
+    /// Length of the period during which all hosts with a result were measuring, in seconds.
     pub overlap_seconds: f64,
     /// Sums over all hosts.
     pub totals: FleetTotals,
-    /// Percentiles in microseconds per kind of I/O, over all hosts.
+    /// Latency percentiles over all hosts for each kind of I/O, in microseconds.
     pub latency: LatencyTable,
-    /// Percentiles in microseconds per kind of operation, over all hosts.
+    /// Latency percentiles over all hosts for each kind of operation, in microseconds.
     pub operation_latency: LatencyTable,
-    /// Distributions from which both tables are computed. They are the sums of the distributions of all hosts.
+    /// The latency distributions from which both tables are computed. Each is the sum of all hosts' distributions.
     pub histograms: BTreeMap<String, Latencies>,
     /// The database with the slowest reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,7 +180,7 @@ pub struct FleetResult {
     pub peak_resident_bytes: Option<u64>,
 }
 
-/// Facts about a run that the coordinator does not record.
+/// Facts about a run that the coordinator does not record itself.
 #[derive(Clone, Debug, Default)]
 pub struct Circumstances {
     /// Start of the run, in RFC 3339 format.
@@ -194,7 +194,8 @@ pub struct Circumstances {
 }
 
 impl FleetResult {
-    /// Creates the result of a fleet whose run has ended. `results` are the results that hosts returned, by rank.
+    /// Creates the result for a fleet whose run has ended. `results` contains the results that hosts returned, by
+    /// rank.
     pub fn of(
         fleet: &Coordinator,
         results: &BTreeMap<u32, HostResult>,

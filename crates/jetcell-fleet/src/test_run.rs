@@ -1,4 +1,4 @@
-//! The test of a host within a fleet: a normal run with an observer that waits at the barriers.
+//! A host's test within a fleet: a normal run with an observer that waits at the barriers.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,16 +14,15 @@ use crate::message::{Gate, LiveFigures, Order};
 use crate::parcel::{HostResult, Parcel};
 use crate::permit::Permit;
 
-/// Maximum sleep before the measurement starts. The limit is required because a restarted coordinator may correct the
-/// start.
+/// Maximum time to sleep before checking the start time again, because a restarted coordinator may correct it.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The work of a host. It runs on a separate thread.
+/// The work that a host performs. It runs on a separate thread.
 pub trait Work: Send {
-    /// Accepts an assignment before the first barrier, or returns the reason why it cannot. This step needs little
-    /// time and no disk space.
+    /// Accepts an assignment before the first barrier, or returns the reason why it cannot be accepted. This step
+    /// takes little time and no disk space.
     fn accept(&mut self, order: &Order, mark: &DirectoryMark) -> Result<(), String>;
-    /// Checks after the first barrier that no other host uses the same directories.
+    /// After the first barrier, checks that no other host uses the same directories.
     fn confirm(&mut self) -> Result<(), String>;
     /// Runs the test and returns its result.
     fn run(&mut self, progress: &Progress, clocks: Clocks) -> Result<Parcel, String>;
@@ -34,15 +33,15 @@ pub struct TestWork<'a> {
     permit: Permit,
     /// Additional observer of the run.
     observer: &'a mut (dyn Observer + Send),
-    /// Called on the host with the result of the run.
+    /// Called on the host with the result of its run.
     ended: Box<dyn FnMut(&Finished) + Send + 'a>,
-    /// The accepted test, and the time for which its load is measured alone before.
+    /// The accepted test, and the time for which its load is first measured alone.
     accepted: Option<(Profile, Option<Duration>)>,
     marks: DirectoryMarks,
 }
 
 impl<'a> TestWork<'a> {
-    /// Creates the work of a host, limited by a permit.
+    /// Creates the work for a host, limited by a permit.
     pub fn new(
         permit: Permit,
         observer: &'a mut (dyn Observer + Send),
@@ -89,7 +88,7 @@ impl Work for TestWork<'_> {
         observer.window_ended();
         let finished = outcome.map_err(|error| error.to_string())?;
         (self.ended)(&finished);
-        // The test now owns the directories, so they must not be removed.
+        // The directories now belong to the test, so they must not be removed with the marks.
         self.marks = DirectoryMarks::default();
         let result = HostResult { result: finished.result, samples: finished.samples };
         let bytes = serde_json::to_vec(&result).map_err(|error| error.to_string())?;
@@ -99,7 +98,7 @@ impl Work for TestWork<'_> {
     }
 }
 
-/// Observer of a run that waits at the barriers.
+/// Observes a run and waits at the barriers.
 struct FleetObserver<'a> {
     progress: &'a Progress,
     clocks: Clocks,
@@ -202,7 +201,7 @@ impl Observer for FleetObserver<'_> {
             }
             _ => {}
         }
-        // A load has ended, possibly a load that was measured alone.
+        // A load has ended. It may have been one that was measured alone.
         if matches!(phase, Phase::Shutdown | Phase::Attach) {
             self.progress.live(None);
         }
@@ -213,7 +212,7 @@ impl Observer for FleetObserver<'_> {
     }
 
     fn holds_load(&mut self) -> bool {
-        // The load of a recovery test generates logs before the measurement.
+        // In a recovery test, the load generates logs before the measurement starts.
         if !self.has_measured() {
             return false;
         }

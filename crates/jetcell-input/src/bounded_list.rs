@@ -1,4 +1,4 @@
-//! Lists and maps with a maximum number of items, for files of other users.
+//! Lists and maps with a maximum number of items, for files written by other users.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Text from files, networks and users, prepared for display, and limits for it.
+//! Prepares text from files, networks and users for display, and limits its size.
 //!
 //! Names of files, tables, columns and hosts are data that another user may have chosen. All displayed text passes
 //! through [`printable`] or [`printable_lines`], JSON output through [`printable_json`], and streams through

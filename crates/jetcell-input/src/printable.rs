@@ -1,37 +1,37 @@
-//! Text from files and users, escaped for output on a terminal.
+//! Escapes text from files and users for output on a terminal.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
 use serde::Serialize;
 
-/// Replaces control characters with escapes such as `\u{1b}`. Stored text therefore cannot send control sequences to
-/// a terminal.
+/// Replaces control characters with escapes such as `\u{1b}`, so that stored text cannot send control sequences to a
+/// terminal.
 ///
-/// Characters that reverse the text direction are escaped as well, because they can make a line look like another
-/// one. Line ends are also escaped, so each value stays on one line.
+/// Characters that reverse the text direction are escaped as well, because they can make one line look like another.
+/// Line ends are also escaped, so each value stays on one line.
 pub fn printable(text: &str) -> Cow<'_, str> {
     replaced(text, is_hidden, |out, c| write!(out, "{}", c.escape_default()))
 }
 
-/// Prepares text of several lines like [`printable`], but does not escape line ends and tabs.
+/// Prepares multi-line text like [`printable`], but does not escape line ends and tabs.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     let is_hidden = |c| is_hidden(c) && c != '\n' && c != '\t';
     replaced(text, is_hidden, |out, c| write!(out, "{}", c.escape_default()))
 }
 
-/// Prepares complete JSON text: hidden characters in its strings become JSON escapes such as `\u009b`. The values do
-/// not change.
+/// Prepares complete JSON text for display: hidden characters in its strings become JSON escapes such as `\u009b`.
+/// The values do not change.
 ///
-/// JSON writers already escape the characters below U+0020. The other characters that [`printable`] escapes are legal
-/// in strings.
+/// JSON writers already escape characters below U+0020. The other characters that [`printable`] escapes are legal in
+/// JSON strings.
 pub fn printable_json(text: &str) -> Cow<'_, str> {
     let is_hidden = |c| is_hidden(c) && !matches!(c, '\n' | '\r' | '\t');
     replaced(text, is_hidden, |out, c| write!(out, "\\u{:04x}", u32::from(c)))
 }
 
-/// Returns a value as JSON on one line, prepared with [`printable_json`]. All JSON that may be displayed is made here
-/// or by [`json_pretty`].
+/// Returns a value as JSON on one line, prepared with [`printable_json`]. All JSON that may be displayed is produced
+/// by this function or by [`json_pretty`].
 ///
 /// # Errors
 /// The value cannot be serialized, for example because a key is not a string.
@@ -39,7 +39,7 @@ pub fn json_line(value: &(impl Serialize + ?Sized)) -> serde_json::Result<String
     serde_json::to_string(value).map(|text| printable_json(&text).into_owned())
 }
 
-/// Returns a value as JSON on several lines, prepared with [`printable_json`].
+/// Returns a value as JSON on multiple lines, prepared with [`printable_json`].
 ///
 /// # Errors
 /// The value cannot be serialized, for example because a key is not a string.
@@ -58,8 +58,8 @@ impl<T: Display> Display for Printable<T> {
     }
 }
 
-/// Joins lines for display, each prepared with [`printable`]. Every item becomes exactly one line. The last line has
-/// no line end.
+/// Joins lines for display, each prepared with [`printable`]. Every item becomes exactly one line. There is no line
+/// end after the last line.
 pub fn printable_rows<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> String {
     let lines: Vec<String> = lines.into_iter().map(|line| printable(line.as_ref()).into_owned()).collect();
     lines.join("\n")

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use crate::printable::{printable_json, printable_lines};
 
-/// Number of bytes of an incomplete line that are buffered before a part of the line is written.
+/// Number of bytes in an incomplete line that are buffered before a part of the line is written.
 const MAX_PENDING: usize = 64 << 10;
 
 /// Format of the text that is written.
@@ -13,7 +13,7 @@ const MAX_PENDING: usize = 64 << 10;
 pub enum TextForm {
     /// Lines for display.
     Lines,
-    /// One or several JSON values.
+    /// One or more JSON values.
     Json,
 }
 

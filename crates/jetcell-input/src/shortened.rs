@@ -1,16 +1,16 @@
-//! Text with a maximum length, for parts of error messages that come from files.
+//! Length limits for text from files that appears in error messages.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 
-/// Maximum number of characters of an [`error_line`].
+/// Maximum number of characters in an [`error_line`].
 const MAX_LINE: usize = 300;
-/// Number of these characters that are kept from the end, where JSON errors have their position.
+/// Number of these characters that are kept from the end of the message, where JSON errors state their position.
 const TAIL: usize = 80;
-/// Maximum number of characters of a name in an error line.
+/// Maximum number of characters in a name in an error line.
 const MAX_NAME: usize = 60;
 
-/// Cuts a text to at most `max` characters. A text that was cut ends with an ellipsis.
+/// Truncates a text to at most `max` characters. A truncated text ends with an ellipsis.
 pub fn shortened(text: &str, max: usize) -> Cow<'_, str> {
     if text.len() <= max || text.chars().nth(max).is_none() {
         return Cow::Borrowed(text);
@@ -25,9 +25,9 @@ pub fn shortened_name(name: &str) -> Cow<'_, str> {
     shortened(name, MAX_NAME)
 }
 
-/// Returns the message of a parser as one line of at most 300 characters.
+/// Returns a parser's error message as one line of at most 300 characters.
 ///
-/// Such a message quotes keys and values of the file. If it is longer, an ellipsis replaces its middle, because its
+/// Such a message quotes keys and values from the file. If it is longer, an ellipsis replaces its middle, because its
 /// end may contain the position.
 pub fn error_line(message: &impl Display) -> String {
     let line = message.to_string().replace('\n', " ");

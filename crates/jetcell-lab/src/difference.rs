@@ -1,13 +1,13 @@
-//! Differences between targets whose repetitions were interleaved.
+//! Compares targets whose repetitions were interleaved.
 //!
 //! Each repetition on one target is compared with the same repetition on the other target, which ran directly before
-//! or after it. A slow drift of the machine affects both and cancels out of their difference.
+//! or after it. A slow drift in the machine's speed affects both and cancels out.
 
 use jetcell_workload::measurement::Interval;
 use serde::{Deserialize, Serialize};
 
-/// Difference between a target and the first target, in percent of the first target's mean. A positive value means
-/// that the figure is larger.
+/// Difference between a target and the first target, in percent of the first target's mean. Positive if the target's
+/// figure is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// Mean over the repetitions.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_drift_that_affects_both_does_not_hide_a_difference() {
-        // The machine slows down by half; the second target is 5 % faster in every repetition.
+        // The machine slows down by half, but the second target is 5 % faster in every repetition.
         let base = [1000.0, 800.0, 600.0, 500.0];
         let other = base.map(|iops| iops * 1.05);
         let found = Difference::of(&base, &other).unwrap();
@@ -80,7 +80,7 @@ mod tests {
         let around = |mean: f64| [mean - 1.0, mean + 1.0, mean, mean + 0.5].to_vec();
         let three = |a, b, c| winner(false, &[around(a), around(b), around(c)]);
         assert_eq!((three(100.0, 150.0, 200.0), three(300.0, 150.0, 200.0)), (Some(2), Some(0)));
-        // The best two are equal.
+        // The two best targets are equal.
         assert_eq!(winner(false, &[around(100.0), around(200.0), around(200.0)]), None);
         // The second target did not run this step.
         assert_eq!(winner(false, &[around(100.0), Vec::new(), around(200.0)]), Some(2));

@@ -1,4 +1,4 @@
-//! Finds the disks that store a directory.
+//! Finds the disks on which a directory is stored.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,9 +9,9 @@ use jetcell_workload::machine::Mount;
 use crate::erasable::{disks_below, node_of_mount};
 use crate::system::System;
 
-/// Returns the name of a disk that stores both paths. Partitions, md, and device mapper are resolved to their disks.
-/// Returns `None` if the kernel reports no shared disk. A loop device is itself treated as a disk; the disk under its
-/// image file is not considered.
+/// Returns the name of a disk on which both paths are stored. Partitions, md arrays, and device mapper devices are
+/// resolved to the underlying disks. Returns `None` if the kernel reports no shared disk. A loop device counts as a
+/// disk; the disk that stores its image file is ignored.
 pub fn disk_of_both(one: &Path, other: &Path, system: &dyn System) -> Option<String> {
     let others = disks(other, system);
     let shared = disks(one, system).into_iter().find(|disk| others.contains(disk))?;
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn a_path_shares_its_own_disk_and_none_with_the_kernels_own_files() {
         let root = Path::new("/");
-        // A root file system without a device, as in a container, has no disk.
+        // A root file system without a block device, as in a container, has no disk.
         if let Some(disk) = disk_of_both(root, root, &LocalSystem) {
             assert!(Path::new("/sys/block").join(disk).exists());
         }

@@ -23,13 +23,13 @@ pub struct ErasableDevice {
     claim: OwnedFd,
 }
 
-/// Reason why a device is not erased.
+/// Reason why a device cannot be erased.
 #[derive(Debug, Error)]
 pub enum EraseRefusal {
     /// The path is not a block device.
     #[error("{} is not a block device; --erase is for devices", .0.display())]
     NoDevice(PathBuf),
-    /// The device is a whole disk that stores the running system.
+    /// The device is a whole disk on which the running system is stored.
     #[error("{} is the disk of the running system; give another device", .0.display())]
     SystemDisk(PathBuf),
     /// The device or one of its partitions is mounted.
@@ -40,7 +40,7 @@ pub enum EraseRefusal {
         /// Mount point.
         point: PathBuf,
     },
-    /// Another device is built on top of the device.
+    /// Another device is stacked on top of the device.
     #[error("{} is a part of {holder}; stop that first", .path.display())]
     Held {
         /// The device.
@@ -56,10 +56,10 @@ pub enum EraseRefusal {
     Content {
         /// The device.
         path: PathBuf,
-        /// Names of the signatures.
+        /// Names of the signatures found on it.
         found: String,
     },
-    /// The user may not write to the device, or the device is read-only.
+    /// The user has no write access to the device, or the device is read-only.
     #[error("{}: erasing a device needs root, and a device that can be written: {error}", .path.display())]
     NotAllowed {
         /// The device.
@@ -82,7 +82,7 @@ impl ErasableDevice {
     /// partitions, and array members are ignored.
     ///
     /// # Errors
-    /// Returns an error if the device must not or cannot be erased.
+    /// Returns an error if the device must not be erased or cannot be erased.
     pub fn claim(path: &Path, force: bool, system: &dyn System) -> Result<ErasableDevice, EraseRefusal> {
         let unusable = |error| EraseRefusal::Unusable { path: path.into(), error };
         let device = path.canonicalize().map_err(unusable)?;
@@ -106,23 +106,23 @@ impl ErasableDevice {
         Ok(ErasableDevice { path: device, claim })
     }
 
-    /// Releases the claim, which permits programs to make and mount a file system on the device. Returns the path of
-    /// the device.
+    /// Releases the claim, so that programs can make and mount a file system on the device. Returns the device's
+    /// path.
     pub fn release(self) -> PathBuf {
         drop(self.claim);
         self.path
     }
 }
 
-/// Returns the directory of a device in sysfs.
+/// Returns a device's sysfs directory.
 fn node(number: u64) -> PathBuf {
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     link.canonicalize().unwrap_or(link)
 }
 
-/// Fails if the kernel reports a use of the device, such as a mount or a holder. A use that this function does not
-/// detect makes the later exclusive open fail.
+/// Fails if the kernel reports that the device is in use, for example by a mount or a holder. Any use that this
+/// function misses makes the later exclusive open fail.
 fn refuse_used(path: &Path, device: &Path, node: &Path, system: &dyn System) -> Result<(), EraseRefusal> {
     let partitions: Vec<String> = system
         .names(&node.display().to_string())
@@ -150,8 +150,8 @@ fn refuse_used(path: &Path, device: &Path, node: &Path, system: &dyn System) -> 
     Ok(())
 }
 
-/// Returns the device of a mount. A file system with several devices has an anonymous device number; in this case the
-/// mount source determines the device.
+/// Returns the device on which a mounted file system is stored. A file system that spans several devices has an
+/// anonymous device number; in this case, the device is determined from the mount source.
 pub(crate) fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Option<PathBuf> {
     let own = node(number);
     if own.exists() {
@@ -169,17 +169,17 @@ pub(crate) fn node_of_mount(number: u64, point: &str, system: &dyn System) -> Op
     device.file_type().is_block_device().then(|| node(device.rdev()))
 }
 
-/// Returns the directories of an overlay, the writable directory first. In a container these paths do not resolve.
-/// The exclusive open of a device still fails there if something on the device is mounted.
+/// Returns the directories of an overlay, with the writable directory first. These paths do not resolve inside a
+/// container, but if something on the device is mounted, opening it exclusively still fails.
 fn layers(options: &str) -> impl Iterator<Item = &str> {
     let of = |key: &'static str| options.split(',').filter_map(move |option| option.strip_prefix(key));
     of("upperdir=").chain(of("lowerdir=").flat_map(|layers| layers.split(':')))
 }
 
-/// Maximum depth of stacked devices that is followed.
+/// Maximum number of stacked device layers to follow.
 const MAX_LAYERS: usize = 16;
 
-/// Returns the whole disks that store a device, including the device itself if it is a disk.
+/// Returns the whole disks on which a device is stored. If the device is a disk, this is the device itself.
 pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec<PathBuf> {
     let disk = match node.join("partition").exists() {
         true => node.parent().unwrap_or(node).to_path_buf(),
@@ -194,8 +194,8 @@ pub(crate) fn disks_below(node: &Path, system: &dyn System, layer: usize) -> Vec
     all
 }
 
-/// Returns the signatures on a device, as reported by `wipefs` in read-only mode. If `wipefs` fails, returns a text
-/// that describes the error.
+/// Returns the signatures on a device, as reported by `wipefs` in read-only mode, or a text that describes the error
+/// if `wipefs` fails.
 fn signatures(device: &Path, system: &dyn System) -> Option<String> {
     let mut look = Command::new("wipefs");
     look.args(["--no-act", "--noheadings", "--output", "TYPE"]).arg(device);

@@ -1,9 +1,9 @@
 //! Examines and tests storage. [`drive`] measures drives and file systems. [`durability`] checks whether storage
 //! retains the data that it acknowledged. [`drives`] summarizes a comparison of drives for a buyer. [`filesystems`]
-//! makes file systems and compares them under the mail load. [`fragmentation`] determines the location of a file's
-//! fragments on the device.
+//! makes file systems and compares them under the mail load. [`fragmentation`] determines where a file's fragments
+//! are located on the device.
 //!
-//! This crate only measures and computes. It does not render results.
+//! This crate only measures and computes; it does not render results.
 
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]

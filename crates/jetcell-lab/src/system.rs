@@ -1,4 +1,4 @@
-//! Interface to the programs and kernel files with which file systems are made.
+//! Interface to the programs and kernel files used to make file systems.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,20 +10,20 @@ use std::process::{Command, Stdio};
 use jetcell_vfs::read_input_bytes;
 use thiserror::Error;
 
-/// Maximum number of bytes read from a kernel file.
+/// Maximum number of bytes to read from a kernel file.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Error of a system program.
+/// Failure of a system program.
 #[derive(Debug, Error)]
 #[error("{command}: {what}")]
 pub struct SystemError {
-    /// Command line of the program.
+    /// The program's command line.
     pub command: String,
-    /// Last line of its standard error, or the error that the kernel returned.
+    /// Last line of its standard error output, or the error that the kernel returned.
     pub what: String,
 }
 
-/// System on which file systems are made.
+/// The system on which file systems are made.
 pub trait System {
     /// Runs a program to completion with `input` on its standard input. Returns its standard output.
     ///
@@ -44,9 +44,9 @@ pub trait System {
 /// The local machine.
 pub struct LocalSystem;
 
-/// Maximum number of bytes of a program's output that are read.
+/// Maximum number of bytes to read from a program's output.
 const MAX_OUTPUT: usize = 1 << 20;
-/// Directories of administration programs, which are searched even if they are not in the user's `PATH`.
+/// Directories with administration programs, searched even if they are not in the user's `PATH`.
 const ADMINISTRATION: [&str; 2] = ["/usr/sbin", "/sbin"];
 
 impl LocalSystem {
@@ -71,8 +71,8 @@ impl System for LocalSystem {
             found.args(command.get_args());
             command = found;
         }
-        // The separate process group prevents Ctrl-C from ending programs that clean up after a test. Output goes to
-        // files rather than pipes, because a program that remains in the background would keep a pipe open.
+        // In a separate process group, programs that clean up after a test are not ended by Ctrl-C. Output goes to
+        // files rather than pipes, because a program that stays in the background would keep a pipe open.
         let kept = || kept_output().map_err(|error| failed(error.to_string()));
         let (stdout, stderr) = (kept()?, kept()?);
         let copy = |file: &fs::File| file.try_clone().map_err(|error| failed(error.to_string()));
@@ -80,7 +80,7 @@ impl System for LocalSystem {
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(input) {
-                // The program does not read its standard input.
+                // The program did not read its standard input.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 other => other.map_err(|error| failed(error.to_string()))?,
             }
@@ -113,13 +113,13 @@ impl System for LocalSystem {
     }
 }
 
-/// Creates a memory file for the output of a program.
+/// Creates an in-memory file for a program's output.
 fn kept_output() -> io::Result<fs::File> {
     let file = rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?;
     Ok(fs::File::from(file))
 }
 
-/// Returns the output so far. A background process may still append to it.
+/// Returns the output written so far. A background process may still append to it.
 fn text_of(file: fs::File) -> String {
     let mut bytes = vec![0; MAX_OUTPUT];
     let len = file.read_at(&mut bytes, 0).unwrap_or(0);
@@ -146,11 +146,11 @@ pub(crate) mod fake {
         programs: Vec<String>,
         files: RefCell<BTreeMap<String, String>>,
         commands: RefCell<Vec<String>>,
-        /// Prefixes of commands that fail.
+        /// Prefixes of the commands that fail.
         failing: Vec<String>,
-        /// Prefixes of commands, with the output that they print.
+        /// Prefixes of commands, each with the output that the command prints.
         printing: Vec<(String, String)>,
-        /// Prefixes of commands, with the kernel file that they change and its new content.
+        /// Prefixes of commands, each with a kernel file that the command changes and the file's new content.
         changing: Vec<(String, String, String)>,
     }
 

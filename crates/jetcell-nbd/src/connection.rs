@@ -1,4 +1,4 @@
-//! A connection whose thread polls for the next request for a short time before it sleeps, if requests follow each
+//! A connection whose thread polls briefly for the next request before it sleeps, provided that requests follow each
 //! other quickly. Waking a thread takes longer than answering a short request.
 
 use std::cell::Cell;
@@ -13,19 +13,19 @@ use crate::memory::ConnectionMemory;
 
 /// Maximum time for which a thread polls for a request. If the client takes longer, the thread sleeps.
 const POLL_TIMEOUT: Duration = Duration::from_micros(100);
-/// If the thread yields the processor while it polls, and others use the processor for longer than this, they need
-/// it. The thread then sleeps before each of the next requests: a thread that wakes up gets the processor sooner than
-/// a thread that has yielded it.
+/// If a polling thread yields the processor and does not get it back within this time, others need the processor. The
+/// thread then sleeps before each of the next requests, because a thread that wakes up gets the processor sooner than
+/// one that has yielded it.
 const BUSY: Duration = Duration::from_micros(20);
-/// If the processor was used for no longer than this, and a request has arrived afterwards, the client needed the
-/// processor.
+/// If others used the processor for no longer than this and a request arrived in the meantime, it was the client that
+/// needed the processor.
 const CLIENT: Duration = Duration::from_micros(200);
-/// Minimum and maximum number of requests without polling.
+/// Minimum and maximum number of requests before which the thread does not poll.
 const RESTS: (u32, u32) = (16, 1024);
 
 /// Number of requests before which the thread does not poll, because others need the processor. The number doubles
-/// each time. Each poll that finds a request reduces it by one. A single interruption, for example by the host of a
-/// virtual machine, therefore costs little, and so does polling on a busy machine.
+/// each time, and each poll that finds a request reduces it by one. This way, a single interruption, for example by
+/// the host of a virtual machine, costs little, and so does polling on a busy machine.
 struct Rest {
     left: Cell<u32>,
     next: Cell<u32>,
@@ -45,8 +45,8 @@ impl Rest {
         self.left.set(self.left.get().saturating_sub(1));
     }
 
-    /// Records a poll. Before the poll, others had the processor for the time `given`. Returns true if a period
-    /// without polling begins.
+    /// Records a poll during which others had the processor for the time `given`. Returns true if a period without
+    /// polling begins.
     fn look(&self, given: Duration, is_found: bool) -> bool {
         let next = self.next.get();
         let begins = given > CLIENT || given > BUSY && !is_found;
@@ -60,7 +60,7 @@ impl Rest {
     }
 }
 
-/// Returns true if a read or write of a socket failed because of its timeout.
+/// Returns true if reading or writing a socket failed because of its timeout.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
@@ -115,8 +115,8 @@ impl Stream {
     }
 }
 
-/// Interval at which a wait for a client is interrupted while the connection has memory that other connections may
-/// need.
+/// Interval at which a wait for the client is interrupted while the connection holds memory that other connections
+/// may need.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A socket, used by the thread of its connection.
@@ -134,7 +134,7 @@ pub struct Connection<'stream> {
 }
 
 impl<'stream> Connection<'stream> {
-    /// Creates a connection. Reads during the handshake wait for at most `timeout`.
+    /// Creates a connection. Each read during the handshake waits for at most `timeout`.
     pub fn new(
         stream: &'stream Stream,
         timeout: Duration,
@@ -165,7 +165,7 @@ impl<'stream> Connection<'stream> {
         self.stream.set_nonblocking(!blocking)
     }
 
-    /// Enables the interruption of waits if the connection has memory that others may need, and disables it
+    /// Enables the interruption of waits if the connection holds memory that others may need, and disables it
     /// otherwise. Returns whether it is enabled.
     fn watch(&self) -> io::Result<bool> {
         let is_watched = self.has_begun.get() && self.memory.is_watched();
@@ -175,8 +175,8 @@ impl<'stream> Connection<'stream> {
         Ok(is_watched)
     }
 
-    /// Repeats a transfer that waits for the client until it succeeds or fails. Fails if others need the memory for
-    /// too long.
+    /// Repeats a transfer that waits for the client until it succeeds or fails. Fails if others have needed the
+    /// connection's memory for too long.
     fn transfer(&self, mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
         if !self.watch()? {
             return call();
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn rests_get_longer_while_others_need_the_processor_and_shorter_while_they_do_not() {
         let rest = Rest::new();
-        // The client used the processor.
+        // The client was the one that used the processor.
         assert!(!rest.look(CLIENT, true) && rest.is_over());
         let length = |_| {
             assert!(rest.look(2 * BUSY, false));
@@ -289,10 +289,10 @@ mod tests {
         let sent = vec![7; 8 << 20];
         thread::scope(|scope| {
             scope.spawn(|| {
-                // The data exceeds the buffer of the socket, and the peer does not read yet.
+                // The data exceeds the socket's buffer, and the peer is not reading yet.
                 let memory = ConnectionMemory::new(&all, Duration::from_secs(60));
                 let connection = Connection::new(&stream, Duration::from_secs(60), &memory).unwrap();
-                // The state in which polling leaves a connection.
+                // Polling leaves a connection in this state.
                 connection.is_blocking.set(false);
                 (&connection).write_all(&sent).unwrap();
             });
@@ -301,7 +301,7 @@ mod tests {
             (&theirs).read_exact(&mut received).unwrap();
             assert!(received == sent);
         });
-        // The peer sends nothing. After polling, the thread sleeps, in this case until the timeout of a handshake.
+        // The peer sends nothing. After polling, the thread sleeps, in this case until the handshake timeout.
         let silent = Connection::new(&stream, Duration::from_millis(1), &memory).unwrap();
         silent.set_blocking(false).unwrap();
         silent.looks.set(true);

@@ -16,13 +16,14 @@ pub struct Read<'buffer> {
 pub struct Extent {
     /// Length in bytes.
     pub length: u64,
-    /// Whether nothing is stored for the range, which then reads as zeros.
+    /// Whether nothing is stored for the range. Such a range reads as zeros.
     pub is_hole: bool,
 }
 
-/// A block device. Connections call it concurrently from many threads. Ranges are within its size, and never empty.
+/// A block device. Connections call it concurrently from many threads. Ranges passed to it are never empty, and do
+/// not exceed its size.
 ///
-/// Errors are converted to error numbers of the protocol: [`io::ErrorKind::StorageFull`] to ENOSPC,
+/// Errors are converted to protocol error numbers: [`io::ErrorKind::StorageFull`] to ENOSPC,
 /// [`io::ErrorKind::Unsupported`] to ENOTSUP, [`io::ErrorKind::InvalidInput`] to EINVAL, and all others to EIO.
 pub trait Export: Send + Sync {
     /// Returns the size in bytes. It must not change while the export is served.
@@ -31,7 +32,8 @@ pub trait Export: Send + Sync {
     /// Returns a human-readable description.
     fn description(&self) -> String;
 
-    /// Returns the smallest transfer size in bytes, a power of two, that does not cause additional reads or writes.
+    /// Returns the smallest transfer size in bytes that does not cause additional reads or writes. It is a power of
+    /// two.
     fn preferred_block(&self) -> u32;
 
     /// Returns true if writes are refused.
@@ -46,7 +48,7 @@ pub trait Export: Send + Sync {
     /// One of the ranges cannot be read.
     fn read(&self, batch: &mut [Read<'_>]) -> io::Result<()>;
 
-    /// Writes bytes. All later reads, of any connection, return the new bytes. They are durable after the next
+    /// Writes bytes. All later reads on any connection return the new bytes. The bytes are durable after the next
     /// [`Export::flush`].
     ///
     /// # Errors
@@ -60,7 +62,7 @@ pub trait Export: Send + Sync {
     /// Nothing was changed in this case.
     fn zero(&self, offset: u64, length: u64, may_free: bool, only_fast: bool) -> io::Result<()>;
 
-    /// Discards the content of a range. The range may have any content afterwards.
+    /// Discards the content of a range, which may then have any content.
     ///
     /// # Errors
     /// The range cannot be freed.
@@ -72,8 +74,8 @@ pub trait Export: Send + Sync {
     /// The writes did not become durable.
     fn flush(&self) -> io::Result<()>;
 
-    /// Returns the allocation states of a range, from its beginning. There is at least one extent, and none is empty.
-    /// The extents need not cover the entire range.
+    /// Returns the allocation states within a range, starting at its beginning. There is at least one extent, and
+    /// none is empty. The extents need not cover the entire range.
     ///
     /// # Errors
     /// The state cannot be read.

@@ -1,10 +1,11 @@
 //! Memory for requests and replies, with one limit for all connections of a server.
 //!
-//! Each connection has a share that it may always use, and which is enough for common requests. A request that needs
+//! Each connection has a share that it may always use and that is enough for common requests. A request that needs
 //! more takes the rest from a pool, in the order in which connections ask. Two rules ensure progress:
 //!
-//! - A connection asks for all memory that a request needs at once, and has no memory from the pool while it waits.
-//! - If a connection has memory from the pool while it waits for its client, and other connections need the memory,
+//! - A connection asks for all of the memory that a request needs at once, and holds no memory from the pool while it
+//!   waits for the pool.
+//! - If a connection holds memory from the pool while it waits for its client, and other connections need the memory,
 //!   the connection is closed after a time limit.
 
 use std::cell::Cell;
@@ -31,7 +32,7 @@ pub struct Memory {
 
 struct Pool {
     free: usize,
-    /// Number for the next connection that waits. `turn` is the number of the connection whose turn it is.
+    /// Number that the next waiting connection gets. `turn` is the number of the connection whose turn it is.
     next: u64,
     turn: u64,
 }
@@ -69,7 +70,7 @@ pub struct ConnectionMemory<'server> {
     taken: Cell<usize>,
     /// Total time spent waiting for the client since the connection took memory from the pool.
     waited: Cell<Duration>,
-    /// Maximum of `waited` while others need the memory.
+    /// Maximum of `waited` while other connections need the memory.
     patience: Duration,
 }
 
@@ -83,7 +84,7 @@ impl<'server> ConnectionMemory<'server> {
         (self.memory.share / 4).min(MAX_INPUT)
     }
 
-    /// Returns the number of bytes that requests and replies of the connection may use at the moment.
+    /// Returns the number of bytes that the connection's requests and replies may currently use.
     pub fn allowed(&self) -> usize {
         self.memory.share - self.input_bytes() + self.taken.get()
     }
@@ -92,7 +93,7 @@ impl<'server> ConnectionMemory<'server> {
         bytes.saturating_sub(self.allowed()).next_multiple_of(STEP)
     }
 
-    /// Permits the connection to use this number of bytes if this is possible without waiting.
+    /// Allows the connection to use this number of bytes if that is possible without waiting.
     pub fn try_allow(&self, bytes: usize) -> bool {
         let lacking = self.lacking(bytes);
         if lacking == 0 {
@@ -107,8 +108,8 @@ impl<'server> ConnectionMemory<'server> {
         is_possible
     }
 
-    /// Permits the connection to use this number of bytes, at most [`MAX_MESSAGE`], and waits if necessary. The
-    /// connection must not have memory from the pool.
+    /// Allows the connection to use this number of bytes, at most [`MAX_MESSAGE`], and waits if necessary. The
+    /// connection must not hold memory from the pool.
     pub fn allow(&self, bytes: usize) {
         debug_assert!(self.taken.get() == 0 && bytes <= MAX_MESSAGE);
         if self.try_allow(bytes) {
@@ -135,7 +136,7 @@ impl<'server> ConnectionMemory<'server> {
         self.taken.set(self.taken.get() + bytes);
     }
 
-    /// Returns all memory of the connection to the pool.
+    /// Returns all of the connection's pool memory to the pool.
     pub fn give_back(&self) {
         let taken = self.taken.take();
         if taken > 0 {
@@ -144,8 +145,8 @@ impl<'server> ConnectionMemory<'server> {
         }
     }
 
-    /// Returns true if the connection has memory that others may need. Waits for its client must then be interrupted
-    /// regularly.
+    /// Returns true if the connection holds memory that others may need. In that case, waits for its client must be
+    /// interrupted regularly.
     pub fn is_watched(&self) -> bool {
         self.taken.get() > 0
     }
@@ -222,7 +223,7 @@ mod tests {
             }
             let small = ConnectionMemory::new(&memory, LONG);
             assert!(small.try_allow(share) && !small.try_allow(share + 1));
-            // No request overtakes those that wait.
+            // No request overtakes requests that are waiting.
             rest.give_back();
             assert!(!small.try_allow(share + 1));
             first.give_back();

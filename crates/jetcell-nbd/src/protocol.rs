@@ -2,7 +2,7 @@
 
 /// First bytes that the server sends.
 pub const MAGIC: u64 = 0x4E42_444D_4147_4943;
-/// Magic number before each option, and after the first bytes of the server.
+/// Magic number that precedes each option, and that follows the first bytes from the server.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_E889_0455_65A9;
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
@@ -11,19 +11,19 @@ pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668E_33EF;
 
 /// Size of a request in bytes, without its data.
 pub const REQUEST_HEADER: usize = 28;
-/// Maximum number of bytes in one read or write. The specification permits clients to rely on this size.
+/// Maximum number of bytes in one read or write. According to the specification, clients may rely on this size.
 pub const MAX_PAYLOAD: u32 = 32 << 20;
 /// Maximum number of bytes in a request or reply with its data. It includes room for the headers of many reads.
 pub const MAX_MESSAGE: usize = MAX_PAYLOAD as usize + (64 << 10);
 /// Maximum length of a name in bytes.
 pub const MAX_NAME: usize = 4096;
 
-/// Flags of the handshake: options are answered, and no zeros follow the answer to `EXPORT_NAME`. The client uses the
-/// same bits.
+/// Handshake flags: options are answered, and no zeros follow the answer to `EXPORT_NAME`. The client uses the same
+/// bits.
 pub const FIXED_NEWSTYLE: u16 = 1;
 pub const NO_ZEROES: u16 = 2;
 
-/// Options of clients.
+/// Client options.
 pub mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
@@ -67,7 +67,7 @@ pub mod transmission {
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Requests of clients.
+/// Client requests.
 pub mod command {
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;
@@ -96,7 +96,7 @@ pub mod chunk {
     pub const ERROR: u16 = 1 << 15 | 1;
 }
 
-/// Errors of requests, which are error numbers of Linux.
+/// Request errors, which are Linux error numbers.
 pub mod error {
     pub const EPERM: u32 = 1;
     pub const EIO: u32 = 5;
@@ -105,7 +105,7 @@ pub mod error {
     pub const ENOTSUP: u32 = 95;
 }
 
-/// Name of the context that shows which ranges have data.
+/// Name of the context that tells which ranges contain data.
 pub const ALLOCATION: &str = "base:allocation";
 /// Number of this context in replies. There are no other contexts.
 pub const ALLOCATION_ID: u32 = 1;

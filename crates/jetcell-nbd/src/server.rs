@@ -22,7 +22,7 @@ use crate::connection::{Connection, Stream};
 use crate::memory::{ConnectionMemory, Memory};
 use crate::session::{End, Exports, serve};
 
-/// Time that clients have to receive the last replies after the server was stopped.
+/// How long clients have to receive the last replies after the server was stopped.
 const LAST_REPLIES: Duration = Duration::from_secs(5);
 /// Maximum number of connections that wait to be accepted. The standard library uses the same number.
 const BACKLOG: i32 = 128;
@@ -71,11 +71,11 @@ pub struct Limits {
     pub connections: usize,
     /// Maximum pause in a handshake.
     pub handshake: Duration,
-    /// Maximum number of bytes of requests and replies in memory, for all connections together. At least one request
-    /// of the maximum length is always possible. In addition, each connection has an input buffer of 256 KiB.
+    /// Maximum number of bytes in memory for the requests and replies of all connections together. At least one
+    /// request of the maximum length is always possible. In addition, each connection has an input buffer of 256 KiB.
     pub request_bytes: usize,
-    /// Maximum time that a connection may wait for its client while it has memory for which other connections wait.
-    /// After that, it is closed.
+    /// Maximum time that a connection may wait for its client while it holds memory for which other connections are
+    /// waiting. After that, the connection is closed.
     pub stall: Duration,
 }
 
@@ -130,7 +130,7 @@ pub struct Stopper(Arc<Shared>);
 
 impl Server {
     /// Starts to listen. [`Server::run`] then serves the clients. The first export also has the empty name. `note` is
-    /// called with one line of text for each event that the owner of the server should know about, for example if a
+    /// called with one line of text for each event that the server's owner should know about, for example when a
     /// client sends invalid data.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl Server {
 }
 
 impl Stopper {
-    /// Stops accepting clients and reading requests. Requests that were already read are answered.
+    /// Stops accepting clients and reading requests. Requests that have already been read are answered.
     pub fn stop(&self) {
         if self.0.is_stopped.swap(true, Ordering::SeqCst) {
             return;
@@ -217,14 +217,14 @@ impl Stopper {
 /// Listens on a socket that only its owner can use. Replaces the socket of a server that no longer exists.
 fn listen_on(path: &Path) -> io::Result<(UnixListener, FileId)> {
     let address = SockAddr::unix(path)?;
-    // Two starting servers must not mistake each other's socket for an abandoned one. The directory must exist,
-    // because the socket could not be created otherwise.
+    // Servers that start at the same time must not mistake each other's socket for an abandoned one. The directory
+    // must exist, because otherwise the socket could not be created.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = File::open(parent.unwrap_or(Path::new(".")))?;
     lock(&directory)?;
     remove_abandoned(path)?;
-    // The socket's file gets the mode that the socket has when it is bound. Changing the mode through the path could
-    // affect another file.
+    // The socket's file gets the mode that the socket has when it is bound. Changing the mode by path could affect
+    // another file.
     let socket = File::from(OwnedFd::from(Socket::new(Domain::UNIX, Type::STREAM, None)?));
     socket.set_permissions(fs::Permissions::from_mode(0o600))?;
     let socket = Socket::from(OwnedFd::from(socket));
@@ -265,8 +265,8 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     if UnixStream::connect(path).is_err_and(is_refused) { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Fails if a socket belongs to another user. That user may have put it into a directory such as `/tmp`. Even root does not
-/// replace such a socket.
+/// Fails if a socket belongs to another user. That user may have created it in a directory such as `/tmp`. Even root
+/// does not replace such a socket.
 fn refuse_other_owner(owner: u32, user: u32) -> io::Result<()> {
     if owner == user {
         return Ok(());
@@ -341,7 +341,7 @@ impl Shared {
             End::Garbage(what) => note(&format!("closed, because the client sent {what}")),
             End::Silent => note("closed, because the client did not finish its handshake"),
         }
-        // Otherwise, the handle in the table of connections would keep the socket open.
+        // Otherwise, the handle in the connection table would keep the socket open.
         let _ = stream.shutdown(Shutdown::Both);
     }
 
@@ -359,7 +359,7 @@ impl Shared {
     /// Closes all connections.
     fn finish(&self) {
         if let Listener::Unix(_, path, file) = &self.listener {
-            // If another server has replaced the socket, it is not removed.
+            // If another server has replaced the socket, the new socket is not removed.
             if file_id(path).ok() == Some(*file) {
                 let _ = fs::remove_file(path);
             }
@@ -372,7 +372,7 @@ impl Shared {
             let waited = self.ended.wait_timeout_while(connections, LAST_REPLIES, |open| !open.is_empty());
             connections = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        // A thread that is still running waits for the export.
+        // Threads that are still running use the export.
         while !connections.is_empty() {
             connections = self.ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
         }

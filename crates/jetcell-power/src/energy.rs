@@ -7,10 +7,11 @@ use crate::scope::Scope;
 const HOURS_PER_DAY: f64 = 24.0;
 const DAYS_PER_YEAR: f64 = 365.0;
 
-/// Price and carbon dioxide per kilowatt-hour. There are no defaults, because both depend on the place and the year.
+/// Price and carbon dioxide emissions per kilowatt-hour. There are no defaults, because both depend on location and
+/// year.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tariff {
-    /// Price per kilowatt-hour, in the currency of the user.
+    /// Price per kilowatt-hour, in the user's currency.
     pub price_per_kwh: Option<f64>,
     /// Carbon dioxide in kilograms per kilowatt-hour.
     pub co2_kg_per_kwh: Option<f64>,
@@ -51,7 +52,7 @@ impl Energy {
         }
     }
 
-    /// Returns the joules per operation at a given rate per second, or `None` for a rate of zero.
+    /// Returns the joules per operation at the given number of operations per second, or `None` for a rate of zero.
     pub fn joules_per(&self, operations_per_second: f64) -> Option<f64> {
         (operations_per_second > 0.0).then(|| self.watts / operations_per_second)
     }
@@ -61,7 +62,7 @@ impl Energy {
 mod tests {
     use super::*;
 
-    /// Uses a published measurement of two drives, each in the same server and measured at the outlet: 1.10 kWh in
+    /// Checks a published measurement of two drives, each in the same server and measured at the outlet: 1.10 kWh in
     /// 27.5 h, and 0.72 kWh in 14.75 h.
     #[test]
     fn a_published_calculation_comes_out_without_its_rounding() {

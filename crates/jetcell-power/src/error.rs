@@ -16,7 +16,7 @@ pub enum PowerError {
         /// Error from the operating system.
         error: io::Error,
     },
-    /// A power log is invalid or does not cover the requested time.
+    /// A power log is invalid or does not cover the requested time window.
     #[error("{}: {what}", .path.display())]
     Log {
         /// Path of the log.
@@ -24,7 +24,7 @@ pub enum PowerError {
         /// Description of the error.
         what: String,
     },
-    /// A meter provides no figure.
+    /// A meter does not provide a reading.
     #[error("meter {meter}: {what}")]
     Meter {
         /// Name of the meter.

@@ -18,8 +18,9 @@ impl Hwmon {
         found.iter().map(|sensor| sensor.unique(&found)).collect()
     }
 
-    /// Opens a sensor. Without `chip`, the machine must have exactly one sensor. `chip` is the name of a chip, its
-    /// directory (`hwmon2`) if several chips have the same name, or the path of the directory or of the sensor file.
+    /// Opens a sensor. If `chip` is `None`, the machine must have exactly one sensor. Otherwise `chip` is a chip
+    /// name, a directory name (`hwmon2`) if several chips have the same name, or the path of the directory or sensor
+    /// file.
     pub(crate) fn open(root: &Path, chip: Option<&str>) -> Result<Hwmon, PowerError> {
         if let Some(path) = chip.filter(|chip| chip.contains('/')).map(Path::new) {
             let file = if path.is_dir() { sensor_in(path) } else { Some(path.to_path_buf()) };
@@ -61,7 +62,7 @@ impl Hwmon {
 
 /// A chip with a power sensor.
 struct Sensor {
-    /// Name of the chip. Several chips of the same kind have the same name.
+    /// Name of the chip. Chips of the same type have the same name.
     name: String,
     /// Name of the chip's directory, which is unique.
     directory: String,
@@ -69,7 +70,7 @@ struct Sensor {
 }
 
 impl Sensor {
-    /// Returns a unique name among these chips.
+    /// Returns a name that is unique among these chips.
     fn unique(&self, all: &[Sensor]) -> String {
         match all.iter().filter(|other| other.name == self.name).count() {
             0 | 1 => self.name.clone(),
@@ -87,8 +88,8 @@ fn sensors(root: &Path) -> Vec<Sensor> {
     entries(root).into_iter().filter_map(sensor).collect()
 }
 
-/// Returns the file of the power sensor of a chip. The file contains microwatts. The average of the sensor is
-/// preferred to its current value.
+/// Returns the power sensor file of a chip, which contains microwatts. Prefers the sensor's average to its current
+/// value.
 fn sensor_in(chip: &Path) -> Option<PathBuf> {
     ["power1_average", "power1_input"].map(|file| chip.join(file)).into_iter().find(|file| file.exists())
 }

@@ -1,16 +1,16 @@
-//! Power measured by the board controller of a server, read with `ipmitool`.
+//! Power measured by a server's board controller, read with `ipmitool`.
 
 use std::process::Command;
 
 use crate::error::PowerError;
 
-/// Board controller of this machine.
+/// This machine's board controller.
 pub struct Ipmi {
     program: String,
 }
 
 impl Ipmi {
-    /// Verifies that the program can be run, and reads the sensor once.
+    /// Verifies that `program` can be run, and reads the sensor once.
     pub(crate) fn open(program: &str) -> Result<Ipmi, PowerError> {
         let ipmi = Ipmi { program: program.to_string() };
         ipmi.read()?;
@@ -36,7 +36,7 @@ impl Ipmi {
     }
 }
 
-/// Parses the watts from the output. A controller without a sensor reports 0.
+/// Parses the watts from the program's output. A controller without a sensor reports 0.
 fn watts(answer: &str) -> Option<f64> {
     let line = answer.lines().find(|line| line.trim_start().starts_with("Instantaneous power reading"))?;
     let value: f64 = line.split_once(':')?.1.split_whitespace().next()?.parse().ok()?;

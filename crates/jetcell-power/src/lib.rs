@@ -1,7 +1,7 @@
-//! Power meters and their figures. [`Meter`] reads a meter, [`PowerLog`] contains the recorded readings, and
-//! [`Energy`] provides joules, kilowatt-hours, cost and carbon dioxide.
+//! Power meters and their readings. [`Meter`] reads a meter, [`PowerLog`] contains recorded readings, and [`Energy`]
+//! provides joules, kilowatt-hours, cost and carbon dioxide.
 //!
-//! Every figure has a [`Scope`]. A meter at the outlet of a server does not measure one of its drives separately.
+//! Every figure has a [`Scope`]. A meter at a server's outlet cannot measure one of its drives separately.
 
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]

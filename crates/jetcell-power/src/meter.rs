@@ -12,15 +12,15 @@ use crate::plug_kind::PlugKind;
 use crate::rapl::Rapl;
 use crate::scope::Scope;
 
-/// A reading of a meter at one moment.
+/// A meter reading at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reading {
     /// Power in watts.
     Watts(f64),
     /// Value of an energy counter in joules.
     Joules(f64),
-    /// Power in watts and counter in joules. The counter is more accurate over a long time, and the power over a
-    /// short time.
+    /// Power in watts and counter in joules. The counter is more accurate over long periods, the power over short
+    /// ones.
     WattsAndJoules(f64, f64),
 }
 
@@ -28,7 +28,7 @@ pub enum Reading {
 /// or `shelly1=URL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeterKind {
-    /// Energy counters of the processor packages and of memory.
+    /// Energy counters of the processor packages and memory.
     Rapl,
     /// Power sensor of the hardware monitor, given by the name, directory or path of its chip. `None` selects the
     /// only sensor.
@@ -40,8 +40,8 @@ pub enum MeterKind {
 }
 
 impl MeterKind {
-    /// Returns the scope of the meter. Returns `None` for a plug or a hardware monitor, because they do not know
-    /// which devices they supply.
+    /// Returns the meter's scope. Returns `None` for a plug or hardware monitor, because the devices it supplies are
+    /// not known.
     pub fn scope(&self) -> Option<Scope> {
         match self {
             MeterKind::Rapl => Some(Scope::Processor),
@@ -50,7 +50,7 @@ impl MeterKind {
         }
     }
 
-    /// Opens the meter and reads it once to verify that it provides figures.
+    /// Opens the meter and reads it once to verify that it provides readings.
     pub fn open(&self) -> Result<Meter, PowerError> {
         let meter = match self {
             MeterKind::Rapl => Meter::Rapl(Rapl::open("/sys/class/powercap".as_ref())?),
@@ -106,7 +106,7 @@ impl FromStr for MeterKind {
     }
 }
 
-/// An open meter. It provided a figure when it was opened.
+/// An open meter. It provided a reading when it was opened.
 pub enum Meter {
     /// See [`MeterKind::Rapl`].
     Rapl(Rapl),
@@ -135,8 +135,8 @@ impl Meter {
     }
 }
 
-/// Opens each kind of meter on this machine. The result contains the error for each meter that provides no figures.
-/// Plugs are not searched for.
+/// Tries to open each kind of meter on this machine. The result contains an error for each meter that provides no
+/// readings. Plugs are not searched for.
 pub fn found_meters() -> Vec<(MeterKind, Result<(), PowerError>)> {
     let chips = Hwmon::chips("/sys/class/hwmon".as_ref());
     let monitors = match chips.is_empty() {

@@ -1,4 +1,4 @@
-//! Smart plugs with a power meter, read over HTTP in the local network.
+//! Smart plugs with a power meter, read over HTTP on the local network.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ pub struct Plug {
 }
 
 impl Plug {
-    /// Opens the plug and reads it once. Fails if the power is 0 W. A relay without a meter and a plug without a
-    /// connected device report 0 W or no value.
+    /// Opens the plug and reads it once. Fails if the power is 0 W, because a relay without a meter and a plug
+    /// without a connected device report 0 W or no value.
     pub(crate) fn open(kind: PlugKind, address: &str) -> Result<Plug, PowerError> {
         let base = address.trim_end_matches('/');
         let base = if base.contains("://") { base.to_string() } else { format!("http://{base}") };
@@ -64,7 +64,7 @@ impl Plug {
         }
     }
 
-    /// Returns the power in watts, and the value of the counter in joules if the plug has a counter.
+    /// Returns the power in watts, and the counter value in joules if the plug has a counter.
     pub(crate) fn read(&self) -> Result<(f64, Option<f64>), PowerError> {
         let answer = self.agent.get(&self.url).call().map_err(|error| self.error(&error.to_string()))?;
         let answer = answer.into_body().into_with_config().limit(MAX_RESPONSE_BYTES).read_to_vec();

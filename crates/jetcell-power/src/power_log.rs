@@ -17,25 +17,24 @@ use crate::error::PowerError;
 use crate::meter::Reading;
 use crate::scope::Scope;
 
-/// Maximum number of rows in a log. One row per second for more than a year is below this limit.
+/// Maximum number of rows in a log. This allows one row per second for more than a year.
 const MAX_ROWS: usize = 50_000_000;
-/// Tolerance in milliseconds by which a window may extend beyond the log. The times of a run are rounded to whole
-/// seconds.
+/// How far a window may extend beyond the log, in milliseconds. The times of a run are rounded to whole seconds.
 const TOLERANCE_MS: i64 = 1000;
-/// Limits for valid times and values. The time limit is the year 33658. The energy limit is about the daily
-/// consumption of mankind.
+/// Limits for valid times and values. The time limit is the year 33658. The energy limit is about humanity's daily
+/// consumption.
 const LATEST_MS: i64 = 1_000_000_000_000_000;
 const MAX_ENERGY: f64 = 1e18;
 /// Maximum time between two rows, as a fraction of the requested window.
 const MAX_GAP: f64 = 0.1;
-/// Minimum energy in a window, in steps of the counter. A counter is inexact by one step at each end of the window,
-/// which is then at most 2 %.
+/// Minimum energy in a window, in counter steps. A counter is inexact by one step at each end of the window, so the
+/// error is then at most 2 %.
 const STEPS_OF_A_FIGURE: f64 = 100.0;
-/// Minimum time in seconds after which a processor counter can wrap. The smallest counters have a range of 65 kJ, and
+/// Shortest time, in seconds, in which a processor counter can wrap. The smallest counters have a range of 65 kJ, and
 /// no processor draws a kilowatt.
 const MIN_WRAP: f64 = 60.0;
 
-/// Energy up to a point in time.
+/// Cumulative energy at a point in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
     unix_ms: i64,
@@ -50,8 +49,8 @@ pub struct PowerLog {
     pub scope: Scope,
     /// Energy integrated from the power.
     power: Option<Vec<Point>>,
-    /// Energy from the meter's counter, which does not miss energy between two rows. At least one of `power` and
-    /// `counter` is set. Each has at least two points in chronological order.
+    /// Energy from the meter's counter, which does not miss energy used between two rows. At least one of `power` and
+    /// `counter` is set. Each has at least two points, in chronological order.
     counter: Option<Vec<Point>>,
 }
 
@@ -62,7 +61,7 @@ pub struct Used {
     pub joules: f64,
     /// Length of the window in seconds.
     pub seconds: f64,
-    /// Whether the energy is from the meter's counter. Otherwise it is integrated from the power.
+    /// Whether the energy comes from the meter's counter. Otherwise it is integrated from the power.
     pub counted: bool,
 }
 
@@ -97,7 +96,7 @@ impl Columns {
     }
 }
 
-/// Energy that is summed row by row.
+/// Energy summed row by row.
 #[derive(Default)]
 struct Sum {
     points: Vec<Point>,
@@ -105,8 +104,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds a row. `joules` computes the energy since the previous row from the previous value, the value of this
-    /// row, and the seconds between the rows.
+    /// Adds a row. `joules` computes the energy used since the previous row from the previous value, the current
+    /// value, and the number of seconds between the rows.
     fn add(&mut self, unix_ms: i64, value: f64, joules: impl Fn(f64, f64, f64) -> f64) {
         let joules = self.points.last().map_or(0.0, |before| {
             before.joules + joules(self.last, value, (unix_ms - before.unix_ms) as f64 / 1000.0)
@@ -117,11 +116,11 @@ impl Sum {
 }
 
 impl PowerLog {
-    /// Reads a log. `scope` applies to a log that does not specify a scope. Returns an error if the log specifies a
-    /// different scope.
+    /// Reads a log. `scope` is used if the log does not specify a scope. Returns an error if the log specifies a
+    /// different one.
     pub fn read(path: &Path, scope: Option<Scope>) -> Result<PowerLog, PowerError> {
         let failed = |error| PowerError::Io { path: path.into(), error };
-        // Opening a pipe would block until its other end is opened.
+        // Opening a pipe would block until its other end is open.
         if !path.metadata().map_err(failed)?.is_file() {
             return Err(failed(io::Error::other("this is not a file; give a regular file")));
         }
@@ -161,7 +160,7 @@ impl PowerLog {
                     Ok(found) if found >= sum.last => {
                         sum.add(unix_ms, found, |before, found, _| (found - before) * unit);
                     }
-                    // The counter was reset or stopped, but the power is still available.
+                    // The counter was reset or has stopped, but the power can still be used.
                     _ if power.is_some() => counter = None,
                     Ok(_) => {
                         return Err(wrong("the counter went back; use the log before or after it".into()));
@@ -190,7 +189,7 @@ impl PowerLog {
         Ok(PowerLog { path: path.into(), scope, power: points(power), counter: points(counter) })
     }
 
-    /// Returns the energy over the whole log.
+    /// Returns the energy used over the whole log.
     pub fn whole(&self) -> Result<Used, PowerError> {
         let points = self.power.as_deref().or(self.counter.as_deref()).unwrap_or_default();
         let ends =
@@ -198,12 +197,12 @@ impl PowerLog {
         self.between(ends.0, ends.1)
     }
 
-    /// Returns the energy between two times, in milliseconds since 1970 UTC. If the log has power and a counter, the
-    /// counter is used, provided that it advanced by many of its steps.
+    /// Returns the energy used between two times, in milliseconds since 1970 UTC. If the log has both power and a
+    /// counter, the counter is used, provided that it advanced by many steps.
     ///
     /// # Errors
-    /// More than a second or more than half of the window is outside the log, or the log has gaps longer than a tenth
-    /// of the window.
+    /// More than a second, or more than half of the window, is outside the log, or the log has gaps longer than a
+    /// tenth of the window.
     pub fn between(&self, from_ms: i64, to_ms: i64) -> Result<Used, PowerError> {
         let used = match (&self.power, &self.counter) {
             (None, None) => Err("it has no rows".into()),
@@ -257,7 +256,7 @@ impl PowerLog {
     }
 }
 
-/// Returns the interpolated energy in joules up to a time within the range of the points.
+/// Returns the interpolated cumulative energy in joules at a time within the range of the points.
 fn joules_at(points: &[Point], unix_ms: i64) -> f64 {
     let next = points.partition_point(|point| point.unix_ms < unix_ms).min(points.len().saturating_sub(1));
     let (Some(before), Some(after)) = (points.get(next.saturating_sub(1)), points.get(next)) else {
@@ -270,8 +269,8 @@ fn joules_at(points: &[Point], unix_ms: i64) -> f64 {
     before.joules + (after.joules - before.joules) * share
 }
 
-/// Returns the smallest increase of a counter. It is at least the resolution of the counter. Returns infinity if the
-/// counter did not increase.
+/// Returns the smallest increase between two values of a counter, which is at least the counter's resolution. Returns
+/// infinity if the counter did not increase.
 fn smallest_step(points: &[Point]) -> f64 {
     let rises = points.windows(2).map(|pair| pair[1].joules - pair[0].joules);
     rises.filter(|rise| *rise > 0.0).fold(f64::INFINITY, f64::min)
@@ -299,7 +298,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a log with a first reading. The file must not exist.
+    /// Creates a log that contains a first reading. The file must not exist yet.
     pub fn create(path: &Path, scope: Scope, unix_ms: i64, first: Reading) -> Result<Recorder, PowerError> {
         let file = File::options()
             .write(true)
@@ -319,8 +318,8 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Adds a reading of the same kind as the first reading. If the meter has power and a counter, the counter may be
-    /// missing.
+    /// Adds a reading of the same kind as the first one. If the meter has both power and a counter, the counter may
+    /// be missing.
     pub fn add(&mut self, unix_ms: i64, reading: Reading) -> Result<(), PowerError> {
         let scope = self.scope.name();
         let values = match reading {
@@ -362,7 +361,7 @@ mod tests {
 
     #[test]
     fn a_counter_beside_the_power_counts_once_it_has_many_steps() {
-        // The plug draws 40 W, reports 60 W, and counts watt-hours.
+        // The plug actually draws 40 W but reports 60 W. Its counter has a resolution of one watt-hour.
         let row = |second: u64, counter: &str| format!("{},60,{counter}\n", second * 1000);
         let rows = |hours: u64| -> String {
             let seconds = (0..=hours * 3600).step_by(10);
@@ -376,7 +375,7 @@ mod tests {
         // The counter advances by 40 steps in an hour.
         let short = log(rows(1)).whole().unwrap();
         assert!(!short.counted && (short.watts() - 60.0).abs() < 1e-9, "{short:?}");
-        // The counter is reset, stops, or is missing once.
+        // The counter is reset, stops, or is missing from one row.
         for broken in [row(18_010, "0.001"), row(18_010, ""), row(18_010, "x")] {
             let found = log(rows(5) + &broken).whole().unwrap();
             assert!(!found.counted && (found.watts() - 60.0).abs() < 1e-9, "{broken}: {found:?}");
@@ -416,7 +415,7 @@ mod tests {
         }
         let gap = rows(&[0, 1, 2, 3, 40, 41, 42, 60]).between(0, 60_000).unwrap_err().to_string();
         assert!(gap.contains("said nothing for 37.0 s"), "{gap}");
-        // A counter has no gaps, but its value within an interval is unknown.
+        // A counter does not miss energy between rows, but its value at a time between two rows is unknown.
         let counter = log("unix_seconds,kwh\n0,1\n10,2\n60,3\n").unwrap();
         assert!(counter.between(0, 60_000).is_ok() && counter.between(0, 50_000).is_err());
     }

@@ -13,7 +13,7 @@ struct Domain {
     last: u64,
 }
 
-/// Counters of all packages of the machine, and of their memory if it has a separate counter.
+/// Counters of all processor packages, and of their memory if it has a separate counter.
 pub struct Rapl {
     domains: Vec<Domain>,
     microjoules: u128,
@@ -52,8 +52,8 @@ impl Rapl {
         }
     }
 
-    /// Returns the energy in joules since the counters were opened. The counters must be read more often than they
-    /// wrap around, which takes at least a minute. [`crate::PowerLog`] returns no energy for a log with a longer gap.
+    /// Returns the energy used since the counters were opened, in joules. The counters must be read at least once per
+    /// wraparound, which takes at least a minute. [`crate::PowerLog`] returns no energy for a log with a longer gap.
     pub(crate) fn read(&mut self) -> Result<f64, PowerError> {
         for domain in &mut self.domains {
             let now = number(&domain.directory.join("energy_uj"))?;
@@ -65,7 +65,7 @@ impl Rapl {
     }
 }
 
-/// Returns the entries of a directory sorted by name. The result is empty if the directory cannot be read.
+/// Returns a directory's entries, sorted by name. The result is empty if the directory cannot be read.
 pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = found.map(|entry| entry.path()).collect();
@@ -73,7 +73,7 @@ pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Parses the number in a file of the kernel.
+/// Parses the number in a kernel file.
 pub(crate) fn number(path: &Path) -> Result<u64, PowerError> {
     let text = fs::read_to_string(path).map_err(|error| PowerError::Io { path: path.into(), error })?;
     text.trim().parse().map_err(|_| PowerError::Log { path: path.into(), what: "not a number".into() })
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(rapl.read().unwrap(), 0.0);
         set(950_000_000, 6_000_000);
         assert_eq!(rapl.read().unwrap(), 51.0);
-        // The counter of the package wraps around.
+        // The package counter wraps around.
         set(20_000_000, 7_000_000);
         assert_eq!(rapl.read().unwrap(), 51.0 + 70.0 + 1.0);
     }

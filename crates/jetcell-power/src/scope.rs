@@ -22,7 +22,7 @@ pub enum Scope {
 impl Scope {
     const ALL: [Scope; 4] = [Scope::Drive, Scope::Enclosure, Scope::Server, Scope::Processor];
 
-    /// Returns the name that is used in logs and options.
+    /// Returns the name used in logs and options.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Drive => "drive",
@@ -32,7 +32,7 @@ impl Scope {
         }
     }
 
-    /// Returns true if the energy of this scope is only that of drives.
+    /// Returns true if this scope includes only drives.
     pub fn is_storage(self) -> bool {
         matches!(self, Scope::Drive | Scope::Enclosure)
     }

@@ -1,4 +1,4 @@
-//! Approximate formulas that can be evaluated with a pocket calculator: the classical formula, and closed forms.
+//! Approximations simple enough for a pocket calculator: the classical formula, and closed forms.
 //!
 //! With the published rates, the closed forms are too high by 0.4 to 0.7 % for up to nine drives, and by 1.05 % for
 //! 23 drives.
@@ -6,21 +6,22 @@
 use crate::Rates;
 use crate::array::Set;
 
-/// Returns the mean time to data loss in hours by the classical formula, which ignores latent defects: mo^m /
-/// (lo^(m+1) N (N-1) ... (N-m)).
+/// Returns the mean time to data loss in hours according to the classical formula, which ignores latent defects: mo^m
+/// / (lo^(m+1) N (N-1) ... (N-m)).
 ///
-/// This value is only printed to show the error of the formula. With the published rates, the time is hundreds of
+/// The value is printed only to show how wrong the formula is: with the published rates, its time is hundreds of
 /// times too long.
 pub fn classical_mean_time_to_loss(set: Set, rates: &Rates) -> Option<f64> {
     let (lo, mo) = (rates.failure.get(), rates.restore.get());
-    // Multiply one factor at a time, which prevents overflow of intermediate values.
+    // Multiply one factor at a time, so that intermediate values do not overflow.
     let time = (1..=set.parities).fold(1.0 / (f64::from(set.drives()) * lo), |time, lost| {
         time * mo / (f64::from(set.drives() - lost) * lo)
     });
     time.is_finite().then_some(time)
 }
 
-/// Returns the probability that a set loses data within `hours`, by the classical formula: 1 - exp(-T / MTTDL).
+/// Returns the probability that a set loses data within `hours`, according to the classical formula: 1 - exp(-T /
+/// MTTDL).
 pub fn classical_loss(set: Set, rates: &Rates, hours: f64) -> f64 {
     classical_mean_time_to_loss(set, rates).map_or(0.0, |time| -(-hours / time).exp_m1())
 }

@@ -1,4 +1,4 @@
-//! RAID types, and arrays of equal groups.
+//! RAID types, and arrays that consist of equal groups.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,22 +7,22 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// Maximum number of drives in a group that the models accept.
+/// Maximum number of drives per group that the models accept.
 pub const MAX_GROUP_DRIVES: u32 = 100;
 
-/// Maximum number of groups in an array.
+/// Maximum number of groups per array.
 pub const MAX_GROUPS: u32 = 1_000_000;
 
-/// RAID type, which determines the redundancy of a group.
+/// RAID type, which determines a group's redundancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RaidType {
     /// Mirrored pairs, striped.
     Raid10,
     /// Single parity.
     Raid5,
-    /// Double parity, P and Q.
+    /// Double parity: P and Q.
     Raid6,
-    /// Double parity, row and diagonal.
+    /// Double parity: row and diagonal.
     RaidDp,
     /// Three-way mirrors, striped.
     Mirror3,
@@ -43,7 +43,7 @@ impl RaidType {
 
     const NAMES: &str = "raid10, raid5, raid6, raid-dp, mirror3, triple-parity";
 
-    /// Returns the name that is used on the command line.
+    /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             RaidType::Raid10 => "raid10",
@@ -55,7 +55,7 @@ impl RaidType {
         }
     }
 
-    /// Returns the number of lost drives that every set survives.
+    /// Returns how many lost drives every set survives.
     pub fn parities(self) -> u32 {
         match self {
             RaidType::Raid10 | RaidType::Raid5 => 1,
@@ -69,8 +69,8 @@ impl RaidType {
         matches!(self, RaidType::Raid10 | RaidType::Mirror3)
     }
 
-    /// Returns the number of disk operations per small write: one per copy, or with parity: read the old data and old
-    /// parities, then write the new data and new parities.
+    /// Returns the number of disk operations per small write. A mirror writes each copy. With parity, the old data
+    /// and parities are read, then the new ones are written.
     pub fn write_cost(self) -> u32 {
         if self.is_mirror() { 1 + self.parities() } else { 2 * (1 + self.parities()) }
     }
@@ -92,10 +92,10 @@ impl FromStr for RaidType {
 
 crate::text::in_serde!(RaidType);
 
-/// Array of equal groups of drives. The array loses data when one of its groups does.
+/// An array of equal drive groups. It loses data when one of its groups does.
 ///
-/// A group of mirrors with n data disks is a stripe over n mirror sets. The unit that loses data is the [`Set`]: a
-/// mirror set, or the whole parity group.
+/// A mirrored group with n data disks is a stripe over n mirror sets. The unit that loses data is the [`Set`]: a
+/// mirror set, or a whole parity group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Array {
     #[serde(rename = "type")]
@@ -104,24 +104,24 @@ pub struct Array {
     groups: u32,
 }
 
-/// Drives with common redundancy: n drives store data, and any m drives may be lost.
+/// Drives that share their redundancy: n of them store data, and any m may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Number of drives whose capacity is available for data: n.
+    /// Number of drives whose capacity is available for data (n).
     pub data: u32,
-    /// Number of drives that may be lost: m.
+    /// Number of drives that may be lost (m).
     pub parities: u32,
 }
 
 impl Set {
-    /// Returns the number of drives in the set: N = n + m.
+    /// Returns the number of drives in the set (N = n + m).
     pub fn drives(self) -> u32 {
         self.data + self.parities
     }
 }
 
 impl Array {
-    /// Creates an array of `groups` groups. Each group has `data_disks` drives for data.
+    /// Creates an array of `groups` groups with `data_disks` data drives each.
     pub fn new(raid: RaidType, data_disks: u32, groups: u32) -> Result<Array, Error> {
         let most = if raid.is_mirror() { MAX_GROUPS } else { MAX_GROUP_DRIVES - raid.parities() };
         count("data disks of a group", data_disks, most)?;
@@ -129,14 +129,14 @@ impl Array {
         Ok(Array { raid, data_disks, groups })
     }
 
-    /// Returns an array with groups of another type and size that stores at least as much data.
+    /// Returns an array that stores at least as much data, in groups of the given type and size.
     pub fn regrouped(self, raid: RaidType, data_disks: u32) -> Result<Array, Error> {
         let usable = self.usable_disks();
         let groups = usable.div_ceil(u64::from(data_disks.max(1)));
         Array::new(raid, data_disks, u32::try_from(groups).unwrap_or(u32::MAX))
     }
 
-    /// Returns the RAID type of the groups.
+    /// Returns the groups' RAID type.
     pub fn raid(self) -> RaidType {
         self.raid
     }
@@ -151,13 +151,13 @@ impl Array {
         self.groups
     }
 
-    /// Returns the set that forms a group, or one of the sets over which a group is striped.
+    /// Returns the set that is identical to a group, or one of the sets over which a group is striped.
     pub fn set(self) -> Set {
         let data = if self.raid.is_mirror() { 1 } else { self.data_disks };
         Set { data, parities: self.raid.parities() }
     }
 
-    /// Returns the number of sets per group: 1 with parity, the number of data disks with mirrors.
+    /// Returns the number of sets per group: 1 for a parity group, the number of data disks for a mirrored group.
     pub fn sets_per_group(self) -> u32 {
         if self.raid.is_mirror() { self.data_disks } else { 1 }
     }
@@ -182,7 +182,7 @@ impl Array {
         self.drives() - self.usable_disks()
     }
 
-    /// Formats the drives of a group: `7+2`, or `7 x (1+1)`.
+    /// Formats a group's drives: `7+2`, or `7 x (1+1)`.
     pub fn group_text(self) -> String {
         let set = self.set();
         match self.sets_per_group() {

@@ -9,7 +9,7 @@ use crate::diagram::{Diagram, Symbol};
 use crate::step::{Step, show};
 use crate::{Error, Fate, Model};
 
-/// Probabilities and times for one case. They are exact for the model of the case.
+/// Probabilities and times for one case. They are exact solutions of the case's model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assessment {
     /// Probabilities for one set: a parity group or a mirror set.
@@ -18,22 +18,22 @@ pub struct Assessment {
     pub group: Fate,
     /// Probabilities for the array.
     pub array: Fate,
-    /// Mean time to loss of a set in hours; `None` if no data can be lost.
+    /// Mean time until a set loses data, in hours. `None` if it cannot lose data.
     pub set_mean_time_to_loss: Option<f64>,
-    /// Probability of loss of a group, by the general chain.
+    /// Probability that a group loses data, from the general chain.
     pub general_group_loss: f64,
-    /// Results of the classical formula, to show its error.
+    /// Results of the classical formula, which show how wrong it is.
     pub classical: Classical,
-    /// Probability of loss of a group, by the closed form.
+    /// Probability that a group loses data, from the closed form.
     pub closed_form_group_loss: Option<f64>,
 }
 
 /// Results of the formula that ignores latent defects.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Classical {
-    /// Mean time to loss of a set in hours.
+    /// Mean time until a set loses data, in hours.
     pub set_mean_time_to_loss_hours: Option<f64>,
-    /// Probability of loss of a group.
+    /// Probability that a group loses data.
     pub group_probability_of_loss: f64,
 }
 
@@ -65,14 +65,14 @@ impl Assessment {
         })
     }
 
-    /// Returns the mean time to the first loss in the array, in hours. Sets are independent. The time to loss of a
-    /// set is nearly exponential, because repairs are much faster than losses.
+    /// Returns the mean time until the array first loses data, in hours. Sets are independent. A set's time to loss
+    /// is nearly exponential, because repairs are much faster than losses.
     pub fn array_mean_time_to_loss(&self, case: &Case) -> Option<f64> {
         let sets = f64::from(case.array.sets_per_group()) * f64::from(case.array.groups());
         self.set_mean_time_to_loss.map(|time| time / sets)
     }
 
-    /// Returns the number of groups out of 1,000 that lose data within the mission.
+    /// Returns how many of 1,000 groups lose data within the mission time.
     pub fn lossy_groups_per_1000(&self) -> f64 {
         1000.0 * self.group.loss
     }

@@ -1,7 +1,7 @@
 //! The numbers that a model needs, derived from a [`Question`].
 //!
-//! [`Question::case`] derives the rates from the inputs of the question, and uses the published parameters for
-//! missing inputs. [`Case::steps`] lists the calculations. Two inputs that determine the same number are an error.
+//! [`Question::case`] derives the rates from the question's inputs and uses the published parameters for missing
+//! ones. [`Case::steps`] lists the calculations. It is an error if two inputs determine the same number.
 
 mod rates;
 
@@ -15,10 +15,10 @@ use crate::{Error, Model, Rates};
 /// Maximum mission time in years.
 pub const MAX_YEARS: f64 = 1000.0;
 
-/// Default fraction of the free bandwidth that a scrub uses.
+/// Default fraction of the free bandwidth used by a scrub.
 const SCRUB_SHARE: f64 = 0.1;
 
-/// All numbers of a case.
+/// All numbers for a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The array.
@@ -27,15 +27,15 @@ pub struct Case {
     pub years: f64,
     /// Model, which determines the state diagram.
     pub model: Model,
-    /// Rates of one drive.
+    /// Rates for one drive.
     pub rates: Rates,
-    /// Times that were derived from bandwidth and load.
+    /// Times derived from bandwidth and load, if any.
     pub times: Option<Times>,
-    /// Mean wait for a spare, which is part of the restore time.
+    /// Mean wait for a spare, included in the restore time.
     pub spare_wait: Option<Hours>,
-    /// Inputs that the question omits. The published values are used for them.
+    /// Inputs that the question omits and that are replaced by published values.
     pub defaults: Vec<&'static str>,
-    /// Calculations from which the numbers result.
+    /// Calculations by which the numbers were derived.
     pub steps: Vec<Step>,
 }
 
@@ -63,7 +63,7 @@ fn needs(given: bool, option: &str, partner: bool, partners: &str) -> Result<(),
 }
 
 impl Question {
-    /// Derives all numbers of the case. An error contains the name of the invalid input.
+    /// Derives all numbers for the case. An error names the invalid input.
     pub fn case(&self) -> Result<Case, Error> {
         let mut steps = Vec::new();
         let mut defaults = Vec::new();
@@ -125,7 +125,7 @@ impl Question {
         Array::new(raid, data_disks, drives / group)
     }
 
-    /// Returns the drive, if the question contains enough of its properties.
+    /// Returns the drive, if the question states enough of its properties.
     fn drive(&self) -> Result<Option<Drive>, Error> {
         let Some(bandwidth) = self.bandwidth else {
             needs(self.load.is_some(), "--load", false, "--bandwidth")?;

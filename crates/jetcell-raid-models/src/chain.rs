@@ -17,25 +17,25 @@
 
 use crate::Error;
 
-/// Number of terms of the series for one step. With Lh <= 1/2, the first omitted term is below 1e-25 of the sum.
+/// Number of terms in the series for one step. With Lh <= 1/2, the first omitted term is less than 1e-25 of the sum.
 const TERMS: u32 = 18;
 
 /// Maximum number of squarings. No realistic question needs 2^64 steps.
 const MAX_SQUARINGS: u32 = 64;
 
-/// Maximum number of states in a chain. The matrix of such a chain has a few megabytes.
+/// Maximum number of states in a chain. A matrix of this size takes a few megabytes.
 pub const MAX_STATES: usize = 600;
 
-/// Transitions between numbered states and to loss, with their rates per hour.
+/// Transitions between numbered states and to loss, with rates per hour.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// Transitions to other states, by state: target and rate.
+    /// Transitions from each state to other states, as target and rate.
     moves: Vec<Vec<(usize, f64)>>,
-    /// Rate of loss, by state.
+    /// Rate of loss from each state.
     loss: Vec<f64>,
 }
 
-/// Probabilities at the end of a mission. Both are stored, because each is precise where the other is close to 1.
+/// Probabilities at the end of a mission. Both are stored because each is precise when the other is close to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
     /// Probability of loss.
@@ -45,7 +45,8 @@ pub struct Fate {
 }
 
 impl Fate {
-    /// Returns the probabilities that all of `count` independent sets survive, or that one of them loses data.
+    /// Returns the probabilities that all of `count` independent sets survive, and that at least one of them loses
+    /// data.
     ///
     /// 1 - (1 - F)^count is computed as -expm1(count ln(1 - F)). The logarithm is taken from the smaller of F and R.
     pub fn of_all(self, count: f64) -> Fate {
@@ -86,8 +87,8 @@ impl Chain {
         self.moves[state].iter().map(|&(_, rate)| rate).sum::<f64>() + self.loss[state]
     }
 
-    /// Returns the rate L, L times the first step, and the number of times that the step is doubled. Returns `None`
-    /// if nothing happens within `hours`.
+    /// Returns the rate L, the product of L and the first step, and how many times the step is doubled. Returns
+    /// `None` if nothing happens within `hours`.
     fn doubling(&self, hours: f64) -> Result<Option<(f64, f64, u32)>, Error> {
         let states = self.moves.len();
         let fastest = (0..states).map(|state| self.exit_rate(state)).fold(0.0, f64::max);
@@ -117,7 +118,7 @@ impl Chain {
         Ok(Fate { loss: start[states], survival: start[..states].iter().sum() })
     }
 
-    /// Returns the mean hours in each state until `hours` or until the loss.
+    /// Returns the mean number of hours spent in each state until `hours` have passed or data is lost.
     pub fn mean_times(&self, hours: f64) -> Result<Vec<f64>, Error> {
         let states = self.moves.len();
         let Some((rate, step, doublings)) = self.doubling(hours)? else {
@@ -159,7 +160,7 @@ impl Chain {
         for term in (1..=TERMS).rev() {
             sum = self.times_u(rate, step / f64::from(term), &sum, 1.0);
         }
-        // Normalizing replaces the factor e^(-step): it makes each row sum to one.
+        // Normalizing makes each row sum to one, which replaces the factor e^(-step).
         sum.normalize();
         sum
     }
@@ -182,7 +183,7 @@ impl Chain {
                 take(states, 1.0);
                 continue;
             }
-            // The chosen rate makes the result at least 1/2, so the subtraction does not cancel digits.
+            // The rate was chosen so that the result is at least 1/2, so the subtraction does not cancel digits.
             take(state, 1.0 - self.exit_rate(state) / rate);
             for &(to, speed) in &self.moves[state] {
                 take(to, speed / rate);
@@ -192,8 +193,8 @@ impl Chain {
         next
     }
 
-    /// Returns the mean time from state 0 to loss in hours. Returns `None` if the probability of ever reaching loss
-    /// is below 1.
+    /// Returns the mean time from state 0 to loss, in hours. Returns `None` if loss is not certain to be reached
+    /// eventually.
     pub fn mean_time_to_loss(&self) -> Option<f64> {
         let states = self.moves.len();
         let mut rates = vec![0.0; states * states];
@@ -203,7 +204,7 @@ impl Chain {
             }
         }
         let (mut loss, mut time) = (self.loss.clone(), vec![1.0; states]);
-        // A visit to `last` takes time/exit on average, and then continues to one of the remaining states or to loss.
+        // A visit to `last` takes time/exit on average and then continues to a remaining state or to loss.
         for last in (1..states).rev() {
             let exit = rates[last * states..][..last].iter().sum::<f64>() + loss[last];
             for from in 0..last {
@@ -226,7 +227,7 @@ impl Chain {
     }
 }
 
-/// A square matrix of non-negative numbers in row-major order.
+/// A square matrix of non-negative numbers, in row-major order.
 struct Matrix {
     width: usize,
     cells: Vec<f64>,
@@ -333,7 +334,7 @@ mod tests {
 
     #[test]
     fn stiff_chains_keep_their_digits() {
-        // Fast failures and repairs, and rare losses: 2e12 transitions in the mission.
+        // Failures and repairs are fast, and losses are rare: 2e12 transitions in a mission.
         let mut chain = Chain::new(2).unwrap();
         chain.add(0, 1, 1e6);
         chain.add(1, 0, 1e6);

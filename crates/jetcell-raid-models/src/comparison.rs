@@ -1,4 +1,4 @@
-//! Comparison of RAID types with the same usable capacity, and the smallest layout that meets a target.
+//! Compares RAID types at the same usable capacity, and finds the smallest layout that meets a target.
 
 use serde::Serialize;
 
@@ -13,40 +13,40 @@ pub struct Row {
     pub array: Array,
     /// Number of drives to buy.
     pub drives: u64,
-    /// Number of these drives that store copies or parity.
+    /// Number of these drives that hold copies or parity.
     pub overhead_drives: u64,
     /// Model, which determines the state diagram.
     pub model: Model,
-    /// Probability of loss of a group.
+    /// Probability that a group loses data.
     pub group_probability_of_loss: f64,
-    /// Probability of loss of the array.
+    /// Probability that the array loses data.
     pub probability_of_loss: f64,
-    /// Probability of loss as a multiple of that of the safest layout in the list.
+    /// Probability of loss, as a multiple of the safest listed layout's.
     pub relative_risk: f64,
     /// Number of disk operations per small write.
     pub write_cost: u32,
-    /// Mean time of a restore, including the wait for a spare.
+    /// Mean restore time, including the wait for a spare.
     pub restore: Option<Hours>,
 }
 
-/// Returns a layout for each RAID type with the usable capacity of the question. Parity groups have the number of
-/// data disks of the question.
+/// Returns a layout for each RAID type with the question's usable capacity. Parity groups have as many data disks as
+/// in the question.
 ///
-/// The model of the question is used for the types that it fits, and the default model for the others.
+/// The question's model is used for types that it fits, and the default model for all others.
 pub fn compare(question: &Question) -> Result<Vec<Row>, Error> {
     let array = question.case()?.array;
     let data = if array.raid().is_mirror() { default_data(array) } else { array.data_disks() };
     rows(question, RaidType::ALL.into_iter().map(|raid| (raid, if raid.is_mirror() { 1 } else { data })))
 }
 
-/// Returns seven data disks, or all data disks of the array if there are fewer.
+/// Returns seven data disks, or all of the array's data disks if there are fewer.
 fn default_data(array: Array) -> u32 {
     u32::try_from(array.usable_disks()).unwrap_or(u32::MAX).min(7)
 }
 
-/// Returns the layout with the fewest drives whose probability of loss is at most `target`. Among equal layouts, the
-/// one with the cheaper writes is chosen. All types with up to 24 data disks per group and at least the usable
-/// capacity of the question are considered. Returns `None` if no layout is safe enough.
+/// Returns the layout with the fewest drives whose probability of loss is at most `target`. If several have equally
+/// few drives, the one with the cheapest writes is chosen. All types are considered, with up to 24 data disks per
+/// group and at least the question's usable capacity. Returns `None` if no layout is safe enough.
 pub fn layout_for(question: &Question, target: f64) -> Result<Option<Row>, Error> {
     let usable = question.case()?.array.usable_disks();
     let mut layouts = vec![(RaidType::Raid10, 1), (RaidType::Mirror3, 1)];
@@ -121,8 +121,8 @@ mod tests {
         );
     }
 
-    /// Reference value: with equal usable capacity, the widest RAID-DP layout with 46 drives is 182 times safer than
-    /// RAID 10 with 84 drives.
+    /// Reference value: at the same usable capacity, the widest RAID-DP layout, with 46 drives, is 182 times safer
+    /// than RAID 10 with 84 drives.
     #[test]
     fn the_widest_double_parity_is_182_times_safer_than_mirrors() {
         let question = Question { data_disks: Some(21), groups: Some(2), ..Question::default() };

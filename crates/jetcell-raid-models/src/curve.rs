@@ -1,4 +1,4 @@
-//! Curves of the probability of loss as a function of one input.
+//! Curves that show the probability of loss as a function of one input.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,21 @@ use serde::Serialize;
 use crate::units::{Bytes, Hours};
 use crate::{Assessment, Case, Error, Question, Scrub};
 
-/// Input that varies along a curve.
+/// The input that varies along a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// Number of data disks per group, with constant usable capacity.
+    /// Number of data disks per group, at constant usable capacity.
     GroupSize,
-    /// Mean time to discovery of a defect, in hours.
+    /// Mean time until a defect is discovered, in hours.
     Scrub,
-    /// Mean time of a restore, in hours.
+    /// Mean restore time, in hours.
     Restore,
-    /// Capacity of a drive in terabytes, with constant bandwidth and load.
+    /// Drive capacity in terabytes, at constant bandwidth and load.
     DiskSize,
 }
 
 impl Axis {
-    /// Returns the name that is used on the command line.
+    /// Returns the name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Axis::GroupSize => "group-size",
@@ -32,7 +32,7 @@ impl Axis {
         }
     }
 
-    /// Returns the label of the axis in a chart.
+    /// Returns the label for a chart's axis.
     pub fn title(self) -> &'static str {
         match self {
             Axis::GroupSize => "data disks of a group, same usable capacity",
@@ -54,7 +54,7 @@ impl Axis {
         }
     }
 
-    /// Returns the value of this input in the question, if it has one.
+    /// Returns this input's value in the question, if it has one.
     pub fn own(self, question: &Question, case: &Case) -> Option<f64> {
         match self {
             Axis::GroupSize => Some(f64::from(case.array.data_disks())),
@@ -64,7 +64,7 @@ impl Axis {
         }
     }
 
-    /// Returns the question with another value of this input.
+    /// Returns the question with this input set to another value.
     fn at(self, question: &Question, value: f64) -> Result<Question, Error> {
         let mut question = question.clone();
         match self {
@@ -116,15 +116,15 @@ crate::text::in_serde!(Axis);
 pub struct Point {
     /// Position on the axis.
     pub at: f64,
-    /// Drives of the array at this point.
+    /// Number of drives in the array at this point.
     pub drives: u64,
-    /// Probability of loss of a group.
+    /// Probability that a group loses data.
     pub group_probability_of_loss: f64,
-    /// Probability of loss of the array.
+    /// Probability that the array loses data.
     pub probability_of_loss: f64,
 }
 
-/// Computes the curve of a question along an axis.
+/// Computes a question's curve along an axis.
 pub fn curve(question: &Question, axis: Axis) -> Result<Vec<Point>, Error> {
     let largest = match axis {
         Axis::GroupSize => question.case()?.array.usable_disks() as f64,

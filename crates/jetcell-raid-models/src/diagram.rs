@@ -1,9 +1,9 @@
-//! State diagrams: the events that lead from an intact set of drives to the loss of data.
+//! State diagrams: the events that lead from an intact set of drives to data loss.
 //!
-//! One rule is common to all diagrams: a defect that *exists* when the last redundancy is lost is a loss. A defect
-//! that arises afterwards is not a loss, except with [`General::late_defects`]. The diagrams of the paper (A, B) do
-//! not count the number of defective drives. The general diagram counts them: in state (f, k), f drives have failed
-//! and k other drives have a defect.
+//! All diagrams share one rule: a defect that *exists* when the last redundancy is lost is a loss. A defect that
+//! arises afterwards is not a loss, except with [`General::late_defects`]. The paper's diagrams (A, B) do not count
+//! defective drives. The general diagram does: in state (f, k), f drives have failed and k other drives have a
+//! defect.
 //!
 //! ```text
 //! A (n+1)                               B1, B2 (n+2)
@@ -19,7 +19,7 @@ use crate::chain::{Chain, Fate};
 use crate::model::{General, Model};
 use crate::{Error, Rates};
 
-/// One of the four rates, by its symbol in the formulas.
+/// One of the four rates, named by its symbol in the formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symbol {
     /// Operational failure.
@@ -33,7 +33,7 @@ pub enum Symbol {
 }
 
 impl Symbol {
-    /// Returns the symbol as it appears in the formulas.
+    /// Returns the symbol as written in the formulas.
     pub fn name(self) -> &'static str {
         match self {
             Symbol::Lo => "lo",
@@ -43,7 +43,7 @@ impl Symbol {
         }
     }
 
-    /// Returns the value of the rate per hour.
+    /// Returns the symbol's value per hour.
     pub fn of(self, rates: &Rates) -> f64 {
         match self {
             Symbol::Lo => rates.failure,
@@ -55,14 +55,14 @@ impl Symbol {
     }
 }
 
-/// A transition: one of `times` events, each of which occurs with the rate `symbol`.
+/// A transition caused by any of `times` events, each of which occurs at the rate `symbol`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrow {
     /// Number of the state before the transition.
     pub from: usize,
-    /// Number of the state after the transition; `None` for loss.
+    /// Number of the state after the transition. `None` if data is lost.
     pub to: Option<usize>,
-    /// Number of drives to which the event can happen.
+    /// Number of drives that the event can affect.
     pub times: f64,
     /// Rate of the event.
     pub symbol: Symbol,
@@ -78,7 +78,7 @@ pub struct Diagram {
 }
 
 impl Diagram {
-    /// Creates the diagram of a model for a set of drives.
+    /// Creates a model's diagram for a set of drives.
     pub fn new(model: Model, set: Set) -> Diagram {
         match model {
             Model::A => Diagram::one_parity(set),
@@ -87,7 +87,7 @@ impl Diagram {
         }
     }
 
-    /// Returns the Markov chain of the diagram with numeric rates.
+    /// Returns the diagram's Markov chain with numeric rates.
     pub fn chain(&self, rates: &Rates) -> Result<Chain, Error> {
         let mut chain = Chain::new(self.states.len())?;
         for arrow in &self.arrows {
@@ -176,7 +176,7 @@ impl Diagram {
                     let left = if options.rebuild_cleans { 0 } else { defective };
                     diagram.add(here, Some(state(failed - 1, left)), failed as f64, Symbol::Mo);
                 }
-                // The next failure hits a drive without a defect, or a defective drive, whose defect is then no
+                // The next failure hits either a drive without a defect or a defective drive, whose defect is then no
                 // longer counted.
                 for (hit, left) in [(clean, defective), (defective, defective.saturating_sub(1))] {
                     let lost = failed + 1 + usize::from(left > 0) > parities;

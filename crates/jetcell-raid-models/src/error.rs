@@ -1,6 +1,6 @@
-//! Errors in inputs.
+//! Errors for invalid inputs.
 
-/// An invalid input. The message contains a correction.
+/// An invalid input. The message says how to correct it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The text does not start with a number.
@@ -12,15 +12,15 @@ pub enum Error {
     /// The number is negative.
     #[error("\"{0}\" is negative; rates, times and sizes cannot be negative")]
     Negative(String),
-    /// The number is zero, but must be positive.
+    /// The number is zero where a positive number is required.
     #[error("{0} must be above zero")]
     Zero(&'static str),
     /// A unit is missing or unknown.
     #[error("\"{text}\" has no unit that fits; write {expected}")]
     Unit {
-        /// Text that was given.
+        /// The given text.
         text: String,
-        /// Valid forms.
+        /// Accepted forms.
         expected: &'static str,
     },
     /// The annual failure rate exceeds 100 %.
@@ -32,9 +32,9 @@ pub enum Error {
     /// A count is outside the limits of the models.
     #[error("{what}: {count} is not between {least} and {most}")]
     Count {
-        /// Name of the counted items.
+        /// What is counted.
         what: &'static str,
-        /// Count that was given.
+        /// The given count.
         count: u64,
         /// Minimum valid count.
         least: u64,
@@ -54,30 +54,30 @@ pub enum Error {
     /// A name is unknown.
     #[error("\"{name}\" is no {what}; choose one of {choices}")]
     Unknown {
-        /// Kind of name.
+        /// What the name refers to.
         what: &'static str,
-        /// Name that was given.
+        /// The given name.
         name: String,
         /// All valid names.
         choices: &'static str,
     },
-    /// The model is for another number of parities.
+    /// The model is for a different number of parities.
     #[error(
         "model {model} is for groups that survive {model_parities} lost drives, {raid} survives {raid_parities}; use {fitting}"
     )]
     ModelMismatch {
         /// Name of the model.
         model: &'static str,
-        /// Number of lost drives that the model survives.
+        /// Number of lost drives that the model's groups survive.
         model_parities: u32,
         /// Name of the RAID type.
         raid: &'static str,
-        /// Number of lost drives that the RAID type survives.
+        /// Number of lost drives that the RAID type's groups survive.
         raid_parities: u32,
         /// Names of the models that fit the RAID type.
         fitting: &'static str,
     },
-    /// Two inputs determine the same number, or an input lacks another input that it needs.
+    /// Two inputs determine the same number, or an input requires another input that is missing.
     #[error("{0}")]
     Combination(String),
 }

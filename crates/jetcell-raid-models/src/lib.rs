@@ -1,17 +1,17 @@
-//! Reliability of RAID: computes the probability that an array loses data.
+//! RAID reliability: computes the probability that an array loses data.
 //!
 //! The crate only computes: it does not read files or the clock, and does not print. Inputs have units ([`units`]).
-//! Results are plain values, which commands and reports print. `docs/models.md` contains the formulas, symbols, and
+//! Results are plain values that commands and reports print. `docs/models.md` contains the formulas, symbols, and
 //! sources.
 //!
-//! * [`question`] has the user's inputs and derives a case from them. [`mod@array`] is the layout of the drives.
-//!   [`rates`] has the rates at which drives fail and are restored. [`rebuild`], [`scrub`] and [`spares`] derive two
-//!   of these rates.
-//! * [`diagram`] defines the states, [`model`] chooses the diagram, [`chain`] solves it. [`approximation`] has closed
-//!   formulas for comparison.
+//! * [`question`] contains the user's inputs and derives a case from them. [`mod@array`] describes how drives are
+//!   arranged. [`rates`] contains the rates at which drives fail and are restored. [`rebuild`], [`scrub`] and
+//!   [`spares`] derive two of these rates.
+//! * [`diagram`] defines the states, [`model`] chooses the diagram, [`chain`] solves it. [`approximation`] contains
+//!   closed formulas for comparison.
 //! * [`sensitivity`], [`curve`] and [`comparison`] solve many variants of a question.
 //! * [`simulation`] is a Monte Carlo simulation that does not assume constant rates.
-//! * [`assessment`] is the result, with a [`step`] for each formula.
+//! * [`assessment`] contains the result, with a [`step`] for each formula.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,7 @@ pub use rates::Rates;
 pub use scrub::Scrub;
 pub use step::Step;
 
-/// Runs the example of the README as a test.
+/// Runs the README's example as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeExample;

@@ -1,4 +1,4 @@
-//! The models: the state diagrams that are available for each RAID type.
+//! The models: state diagrams available for each RAID type.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,45 +6,47 @@ use std::str::FromStr;
 use crate::Error;
 use crate::array::RaidType;
 
-/// State diagram for a set.
+/// State diagram of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// Diagram for n+1, with the states good, defect, and failed.
+    /// n+1 diagram with the states good, defect, and failed.
     A,
-    /// Diagram for n+2. A rebuild also repairs a defect that it encounters.
+    /// n+2 diagram in which a rebuild also repairs a defect that it encounters.
     B1,
-    /// Diagram for n+2. A rebuild leaves a defect to the scrub.
+    /// n+2 diagram in which a rebuild leaves a defect for the scrub to repair.
     B2,
-    /// Diagram for n+2. The scrub continues while the set is degraded. Figure 5 of the paper contradicts this.
+    /// n+2 diagram in which the scrub continues while the set is degraded. The paper's Figure 5 contradicts this.
     B3,
-    /// Diagram for n+2 with (n-1) ll and a doubled restore rate: a numerical fit to the ratios in the paper, without
-    /// physical meaning.
+    /// n+2 diagram with (n-1) ll and a doubled restore rate: a numerical fit to the paper's ratios, without physical
+    /// meaning.
     BFit,
-    /// General chain for any number of parities, with states (failed, defective) drives.
+    /// General chain for any number of parities. A state is a pair of drive counts (failed, defective).
     General(General),
 }
 
-/// Treatment of defects in the general chain while drives are missing.
+/// How the general chain treats defects while drives are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct General {
     /// True if a rebuild repairs all defects.
     pub rebuild_cleans: bool,
     /// True if the scrub continues while drives are missing.
     pub scrub_while_degraded: bool,
-    /// True if a defect that arises without any remaining redundancy is a loss.
+    /// True if a defect that arises when no redundancy remains is a loss.
     pub late_defects: bool,
 }
 
 impl General {
-    /// Returns the rules of the crate `jetcell-array`. A rebuild reads whole rows and repairs the defects that it
-    /// encounters. The scrub continues. A defect without redundancy is always a loss, regardless of when it arises.
+    /// Returns the rules that match the crate `jetcell-array`. A rebuild reads whole rows and repairs the defects
+    /// that it encounters. The scrub continues while drives are missing. A defect without redundancy is always a
+    /// loss, no matter when it arises.
     pub fn of_arrays() -> General {
         General { rebuild_cleans: true, scrub_while_degraded: true, late_defects: true }
     }
 }
 
 impl Default for General {
-    /// Returns the rules of the reference figures: the rebuild does not repair defects, and the scrub continues.
+    /// Returns the rules behind the reference figures: the rebuild does not repair defects, and the scrub continues
+    /// while drives are missing.
     fn default() -> General {
         General { rebuild_cleans: false, scrub_while_degraded: true, late_defects: false }
     }
@@ -58,7 +60,7 @@ impl Model {
         Model::General(General::default())
     }
 
-    /// Returns the default model of a RAID type.
+    /// Returns a RAID type's default model.
     pub fn default_for(raid: RaidType) -> Model {
         match raid.parities() {
             1 => Model::A,
@@ -67,7 +69,7 @@ impl Model {
         }
     }
 
-    /// Returns the name that is used on the command line and in results.
+    /// Returns the name used on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
             Model::A => "a",
@@ -79,8 +81,7 @@ impl Model {
         }
     }
 
-    /// Returns the number of lost drives that the diagram survives; `None` for the general chain, which supports any
-    /// number.
+    /// Returns how many lost drives the diagram survives, or `None` for the general chain, which supports any number.
     fn parities(self) -> Option<u32> {
         match self {
             Model::A => Some(1),
@@ -89,7 +90,7 @@ impl Model {
         }
     }
 
-    /// Checks that the diagram is for the number of parities of the RAID type, and returns the model.
+    /// Checks that the diagram is for the RAID type's number of parities, and returns the model.
     pub fn check(self, raid: RaidType) -> Result<Model, Error> {
         match self.parities() {
             Some(parities) if parities != raid.parities() => Err(Error::ModelMismatch {

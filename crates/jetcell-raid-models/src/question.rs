@@ -1,4 +1,4 @@
-//! Inputs of the user. Every field of a [`Question`] is optional; [`Question::case`] derives the missing values.
+//! The user's inputs. Every field of a [`Question`] is optional; [`Question::case`] derives the missing values.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::array::RaidType;
 use crate::scrub::Scrub;
 use crate::units::{AnnualFailure, Bytes, BytesPerSecond, ErrorsPerByte, Fraction, Hours, PerHour};
 
-/// Meaning of an annual failure rate such as 1.9 %.
+/// How to interpret an annual failure rate such as 1.9 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AfrReading {
@@ -18,7 +18,7 @@ pub enum AfrReading {
     Probability,
 }
 
-/// All inputs of a case. The command-line options have the same names.
+/// All inputs for a case. The command-line options have the same names.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Question {

@@ -1,31 +1,31 @@
-//! The four rates that every model uses, and their published values.
+//! The four rates used by every model, and their published values.
 
 use serde::Serialize;
 
 use crate::Error;
 use crate::units::{AnnualFailure, Hours, PerHour};
 
-/// Rates of one drive per hour. All times are exponentially distributed.
+/// Rates per hour for one drive. All times are exponentially distributed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rates {
     /// Operational failure: the whole drive is lost. Symbol lo.
     pub failure: PerHour,
-    /// Latent defect: a sector is unreadable, and this has not been detected yet. Symbol ll.
+    /// Latent defect: a sector has become unreadable, but this has not been detected yet. Symbol ll.
     pub latent: PerHour,
-    /// Restore of a failed drive: 1 / mean time until the group has full redundancy again. Symbol mo.
+    /// Restore of a failed drive: 1 / mean time until the group is fully redundant again. Symbol mo.
     pub restore: PerHour,
-    /// Discovery and repair of a latent defect: 1 / mean time. Zero without scrub. Symbol ms.
+    /// Discovery and repair of a latent defect: 1 / mean time until then. Zero without scrub. Symbol ms.
     pub scrub: PerHour,
 }
 
 impl Rates {
-    /// Annual failure rate in the published parameters.
+    /// Annual failure rate from the published parameters.
     pub const PUBLISHED_AFR: f64 = 0.019;
-    /// Latent defects per hour in the published parameters: 8e-14 errors per byte x 1.35e9 bytes per hour.
+    /// Latent defects per hour from the published parameters: 8e-14 errors per byte x 1.35e9 bytes per hour.
     pub const PUBLISHED_LATENT: f64 = 1.08e-4;
-    /// Mean time to restore in the published parameters, in hours.
+    /// Mean restore time from the published parameters, in hours.
     pub const PUBLISHED_RESTORE_HOURS: f64 = 12.0;
-    /// Mean time to discovery of a defect in the published parameters, in hours.
+    /// Mean time until a defect is discovered, in hours, from the published parameters.
     pub const PUBLISHED_SCRUB_HOURS: f64 = 168.0;
 
     /// Returns the published parameters (IBM NS3574, after Elerath and Pecht).
@@ -41,7 +41,7 @@ impl Rates {
         rates().expect("the published parameters are in range")
     }
 
-    /// Returns an error if drives are never restored. Every model would then predict a certain loss.
+    /// Returns an error if drives are never restored, because every model would then predict certain loss.
     pub fn check(self) -> Result<Rates, Error> {
         if self.restore.get() > 0.0 { Ok(self) } else { Err(Error::Zero("the restore rate")) }
     }

@@ -1,4 +1,4 @@
-//! Duration of a rebuild and of a scrub pass, computed from the drive and its load.
+//! Duration of a rebuild and of a scrub pass, derived from the drive and its load.
 
 use serde::Serialize;
 
@@ -8,46 +8,46 @@ use crate::units::{Bytes, BytesPerSecond, Fraction, Hours};
 /// A drive and its load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Drive {
-    /// Capacity, which is the amount of data that a rebuild writes and a scrub reads.
+    /// Capacity: how much data a rebuild writes and a scrub reads.
     pub capacity: Bytes,
     /// Sequential transfer rate.
     pub bandwidth: BytesPerSecond,
-    /// Fraction of the bandwidth that hosts use.
+    /// Fraction of the bandwidth used by hosts.
     pub load: Fraction,
     /// Fraction of the remaining bandwidth that a scrub may use.
     pub scrub_share: Fraction,
-    /// Total transfer rate of the drives of a group, if it is a limit.
+    /// Maximum total transfer rate for the drives in a group, if there is a limit.
     pub bus: Option<BytesPerSecond>,
 }
 
-/// Component that limits the rate of a rebuild.
+/// What limits the rate of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RebuildLimit {
-    /// Spare drive that is written.
+    /// The spare drive, which is being written.
     Write,
-    /// Drives that are read, which also serve hosts.
+    /// The drives being read, which also serve hosts.
     Read,
-    /// Bus that all drives share.
+    /// The bus shared by all drives.
     Bus,
 }
 
-/// Durations for a drive.
+/// Rebuild and scrub times for a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
     /// Duration of a rebuild.
     pub rebuild: Hours,
     /// Rate of the rebuild.
     pub rebuild_rate: BytesPerSecond,
-    /// Component that limits the rate.
+    /// What limits the rebuild rate.
     pub limit: RebuildLimit,
     /// Duration of one scrub pass over the drive.
     pub scrub_pass: Hours,
 }
 
 impl Drive {
-    /// Computes the durations in a set of `drives` drives: rebuild = capacity / min(write rate, read rate (1 - load),
-    /// bus / N), scrub pass = capacity / (bandwidth (1 - load) share).
+    /// Computes the durations for a set of `drives` drives: rebuild = capacity / min(write rate, read rate (1 -
+    /// load), bus / N), scrub pass = capacity / (bandwidth (1 - load) share).
     pub fn times(&self, drives: u32) -> Result<Times, Error> {
         let free = self.bandwidth.get() * (1.0 - self.load.get());
         let bus = self.bus.map_or(f64::INFINITY, |bus| bus.get() / f64::from(drives));
@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// Checks the rebuild that the paper measured: 144 GB in 5,432 s, 26.51 MB/s.
+    /// Checks the rebuild measured in the paper: 144 GB in 5,432 s, 26.51 MB/s.
     #[test]
     fn the_rebuild_of_the_paper() {
         let fixture: serde_json::Value =
@@ -95,7 +95,7 @@ mod tests {
         let rebuild = &fixture["rebuild"];
         let times = drive("26.51MB/s", "0%", None).times(16).unwrap();
         assert!((times.rebuild.get() * 3600.0 / rebuild["seconds"].as_f64().unwrap() - 1.0).abs() < 1e-4);
-        // A single 2 Gb/s loop with 200 MB/s for 16 drives would have needed 3.2 h.
+        // A single 2 Gb/s loop, with 200 MB/s for 16 drives, would have needed 3.2 h.
         let times = drive("100MB/s", "30%", Some("200MB/s")).times(16).unwrap();
         assert_eq!(
             (times.limit, format!("{:.1}", times.rebuild.get())),

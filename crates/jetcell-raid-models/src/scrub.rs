@@ -1,4 +1,4 @@
-//! Time until a scrub finds a defect.
+//! Time until a scrub finds and repairs a defect.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,17 +6,17 @@ use std::str::FromStr;
 use crate::Error;
 use crate::units::{Hours, PerHour};
 
-/// Scrubbing of the drives, which determines how long a latent defect exists.
+/// How drives are scrubbed, which determines how long a latent defect exists.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scrub {
     /// The drives are not scrubbed.
     Never,
-    /// Mean time until a scrub finds and repairs a defect.
+    /// Scrubs take this mean time to find and repair a defect.
     Mean(Hours),
 }
 
 impl Scrub {
-    /// Returns the scrub rate for the models.
+    /// Returns the scrub rate used by the models.
     pub fn rate(self) -> Result<PerHour, Error> {
         match self {
             Scrub::Never => Ok(PerHour::NEVER),

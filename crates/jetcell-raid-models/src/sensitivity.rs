@@ -1,4 +1,4 @@
-//! Effect of each input on the result, and whether scrubs or restores dominate it.
+//! How much each input affects the result, and whether scrubs or restores dominate it.
 
 use serde::Serialize;
 
@@ -10,9 +10,9 @@ use crate::{Error, Rates};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lever {
-    /// Failure rate of the drives.
+    /// The drives' failure rate.
     FailureRate,
-    /// Rate of latent defects.
+    /// The rate of latent defects.
     LatentRate,
     /// Time to restore a failed drive.
     RestoreTime,
@@ -27,7 +27,7 @@ impl Lever {
     pub const ALL: [Lever; 5] =
         [Lever::FailureRate, Lever::LatentRate, Lever::RestoreTime, Lever::ScrubInterval, Lever::Mission];
 
-    /// Returns the name for use in a sentence.
+    /// Returns the lever's name for use in a sentence.
     pub fn name(self) -> &'static str {
         match self {
             Lever::FailureRate => "failure rate",
@@ -38,8 +38,8 @@ impl Lever {
         }
     }
 
-    /// Returns rates and hours with this input multiplied by `factor`. Returns `None` if the case does not have the
-    /// input, for example without scrub.
+    /// Returns the rates and hours with this input multiplied by `factor`. Returns `None` if the case lacks the
+    /// input, such as the scrub interval when there is no scrub.
     fn times(self, rates: &Rates, hours: f64, factor: f64) -> Result<Option<(Rates, f64)>, Error> {
         let rate = |rate: PerHour, factor: f64| PerHour::new(rate.get() * factor);
         let mut changed = *rates;
@@ -66,18 +66,18 @@ impl Lever {
     }
 }
 
-/// Effect of one input on the probability of loss of a set.
+/// How one input affects a set's probability of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// Input whose effect is described.
     pub lever: Lever,
     /// Percentage change of the result per percent of change in the input: d ln F / d ln x.
     pub elasticity: f64,
-    /// Result with half of the input, as a fraction of the unchanged result.
+    /// Result with this input halved, as a fraction of the unchanged result.
     pub halved: f64,
 }
 
-/// Repair process that dominates the probability of loss.
+/// Which repair process dominates the probability of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Governor {
@@ -87,11 +87,11 @@ pub enum Governor {
     Restore,
     /// Both scrub and restore.
     Both,
-    /// Neither. Only the failure and defect rates of the drives have an effect.
+    /// Neither. Only the drives' failure and defect rates have an effect.
     Neither,
 }
 
-/// Returns the effects of all inputs, the strongest first.
+/// Returns the effects of all inputs, strongest first.
 pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
     const STEP: f64 = 1.01;
     let loss = |lever: Lever, factor: f64| -> Result<Option<f64>, Error> {
@@ -114,7 +114,7 @@ pub fn effects(case: &Case) -> Result<Vec<Effect>, Error> {
     Ok(effects)
 }
 
-/// Returns the dominant repair process. A process is dominant if halving its time reduces the result by at least one
+/// Returns the dominant repair process. A process dominates if halving its time reduces the result by at least a
 /// tenth.
 pub fn governor(effects: &[Effect]) -> Governor {
     let counts = |lever| effects.iter().any(|effect| effect.lever == lever && effect.halved < 0.9);

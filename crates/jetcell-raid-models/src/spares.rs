@@ -9,19 +9,19 @@ pub const MAX_SPARES: u32 = 1000;
 /// Spare drives. A replacement is ordered for each spare that is used.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Spares {
-    /// Number of spares when no drive has failed.
+    /// Number of spares available when no drive has failed.
     pub count: u32,
-    /// Delivery time of an ordered drive.
+    /// Time until an ordered drive is delivered.
     pub delivery: Hours,
 }
 
 impl Spares {
-    /// Returns the mean wait of a failed drive for a spare. `rate` is the total failure rate of all drives in the
-    /// array.
+    /// Returns the mean time that a failed drive waits for a spare. `rate` is the total failure rate of all drives in
+    /// the array.
     ///
     /// With one order per failure, the number of drives on order is Poisson with mean x = rate * delivery (Palm).
-    /// Orders beyond the number of spares correspond to failed drives that wait: E = sum over k > s of (k - s) P(k).
-    /// By Little's law, each of them waits E / rate. Without spares, this is the delivery time.
+    /// Each order in excess of the number of spares corresponds to a failed drive that waits: E = sum over k > s of
+    /// (k - s) P(k). By Little's law, each of them waits E / rate. Without spares, this is the delivery time.
     pub fn mean_wait(self, rate: PerHour) -> Result<Hours, Error> {
         if self.count > MAX_SPARES {
             return Err(Error::Count {
@@ -40,7 +40,7 @@ impl Spares {
                 "{ordered:.0} drives would be on order at any time; look at the failure rate and the delivery time"
             )));
         }
-        // The probabilities increase up to k = x, so the sum must not stop at a negligible term before that.
+        // The probabilities increase up to k = x, so the sum must not stop at a negligible term before that point.
         let spares = f64::from(self.count);
         let mut log = -ordered;
         let mut waiting = 0.0;
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn with_one_spare_only_failures_during_a_delivery_wait() {
-        // x = 0.072: E = x - 1 + e^-x, which is 0.00253; wait = E / rate.
+        // With x = 0.072, E = x - 1 + e^-x = 0.00253, and the wait is E / rate.
         let x: f64 = 0.072;
         assert!((wait(1, 1e-3) / ((x - 1.0 + (-x).exp()) / 1e-3) - 1.0).abs() < 1e-10);
     }

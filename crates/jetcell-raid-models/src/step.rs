@@ -1,17 +1,17 @@
-//! One step of a calculation that a reviewer can check by hand.
+//! One step in a calculation, which a reviewer can check by hand.
 
 use serde::Serialize;
 
 /// A step: symbol, formula, formula with numbers, and result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// Symbol of the result.
+    /// Symbol for the result.
     pub symbol: String,
-    /// Description of the result.
+    /// What the result is.
     pub what: String,
     /// Formula with symbols.
     pub formula: String,
-    /// Formula with its numbers.
+    /// The same formula with numbers.
     pub numbers: String,
     /// Value of the result.
     pub value: f64,
@@ -40,7 +40,7 @@ impl Step {
     }
 }
 
-/// Formats seven digits, as a plain number, or with a power of ten for very large and very small values.
+/// Formats a value with seven digits, with a power of ten if it is very large or very small.
 pub fn show(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || !value.is_finite() {

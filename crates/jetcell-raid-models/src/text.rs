@@ -1,4 +1,4 @@
-//! Serialization in TOML and JSON, in the text form that the command line accepts.
+//! Serialization for TOML and JSON, in the text form that the command line accepts.
 
 /// Implements serialization with `Display` and deserialization with `FromStr`.
 macro_rules! in_serde {

@@ -1,15 +1,15 @@
 //! Quantities as text with units: `12h`, `1.9%`, `1.08e-4/h`, `1e-14/bit`, `144GB`, `27MB/s`.
 //!
-//! A number without a unit is an error if the quantity has more than one common unit, because a wrong guess would not
-//! be noticed: `1e-14` per bit and per byte differ by a factor of 8. Every value is finite and non-negative. Decimal
-//! prefixes are powers of 1000, binary prefixes (`GiB`) are powers of 1024. A year has 8760 hours.
+//! A number without a unit is an error if the quantity has more than one common unit, because a wrong guess would go
+//! unnoticed: `1e-14` per bit and per byte differ by a factor of 8. Every value is finite and non-negative. Decimal
+//! prefixes are powers of 1000, binary prefixes (`GiB`) powers of 1024. A year has 8760 hours.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// Hours in the year to which all annual rates refer.
+/// Number of hours in a year, for all annual rates.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
 /// Time span in hours.
@@ -40,11 +40,11 @@ pub struct BytesPerSecond(f64);
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Fraction(f64);
 
-/// Splits `text` into the number at its start and the unit after it.
+/// Splits `text` into the number at its start and the unit that follows.
 fn split(text: &str) -> Result<(f64, &str), Error> {
     let text = text.trim();
     let digits = text.bytes().take_while(|b| b.is_ascii_digit() || b"+-.eE".contains(b)).count();
-    // The "e" in "2e" could start a unit or an exponent, so the longest prefix that is a number is used.
+    // The "e" in "2e" could belong to the unit or to an exponent, so the longest prefix that is a number is taken.
     let number = (1..=digits).rev().find_map(|end| {
         let number = text.get(..end)?.parse::<f64>().ok()?;
         Some((number, text.get(end..)?.trim()))
@@ -110,12 +110,12 @@ impl PerHour {
         checked(rate).map(PerHour)
     }
 
-    /// Creates the rate of one event per `mean`, which must not be zero.
+    /// Creates the rate of an event that occurs once per `mean`, which must not be zero.
     pub fn once_per(mean: Hours) -> Result<PerHour, Error> {
         if mean.0 == 0.0 { Err(Error::Zero("a mean time")) } else { checked(1.0 / mean.0).map(PerHour) }
     }
 
-    /// Returns the mean time between events; `None` if the event never happens.
+    /// Returns the mean time between events, or `None` if the event never happens.
     pub fn mean(self) -> Option<Hours> {
         (self.0 > 0.0).then(|| Hours(1.0 / self.0))
     }
@@ -123,7 +123,7 @@ impl PerHour {
     /// Rate of an event that never happens.
     pub const NEVER: PerHour = PerHour(0.0);
 
-    /// Returns the events per hour.
+    /// Returns the number of events per hour.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -139,7 +139,7 @@ impl AnnualFailure {
         }
     }
 
-    /// Returns the failures per year.
+    /// Returns the number of failures per year.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -162,17 +162,17 @@ impl ErrorsPerByte {
         checked(errors).map(ErrorsPerByte)
     }
 
-    /// Returns the errors per byte read.
+    /// Returns the number of errors per byte read.
     pub fn get(self) -> f64 {
         self.0
     }
 
-    /// Returns the errors per bit read.
+    /// Returns the number of errors per bit read.
     pub fn per_bit(self) -> f64 {
         self.0 / 8.0
     }
 
-    /// Returns the latent defects per hour for a drive that reads at `rate`.
+    /// Returns the rate of latent defects for a drive that reads at `rate`.
     pub fn at(self, rate: BytesPerSecond) -> Result<PerHour, Error> {
         PerHour::new(self.0 * rate.0 * 3600.0)
     }
@@ -196,7 +196,7 @@ impl BytesPerSecond {
         checked(rate).map(BytesPerSecond)
     }
 
-    /// Returns the bytes per second.
+    /// Returns the number of bytes per second.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -337,7 +337,7 @@ mod tests {
         let bit: ErrorsPerByte = "1e-14/bit".parse().unwrap();
         let byte: ErrorsPerByte = "1e-14 per byte".parse().unwrap();
         assert_eq!(bit.get() / byte.get(), 8.0);
-        // Product in the paper: 8e-14 errors per byte x 1.35e9 bytes per hour.
+        // The paper's product: 8e-14 errors per byte x 1.35e9 bytes per hour.
         let rate = bit.at("1.35GB/h".parse().unwrap()).unwrap();
         assert!((rate.get() / 1.08e-4 - 1.0).abs() < 1e-12, "{rate}");
     }

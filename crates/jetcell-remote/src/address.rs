@@ -38,13 +38,13 @@ pub struct HostAddress {
 }
 
 impl HostAddress {
-    /// Parses the host from an address. Returns `None` if the path is a path of this host.
+    /// Parses the host from an address. Returns `None` if the path refers to this host.
     ///
     /// # Errors
     ///
     /// Returns an error if the path is an address without a host, a port or a name.
     pub fn of(path: &Path) -> Option<Result<HostAddress, RemoteError>> {
-        // A path that is not valid UTF-8 is a path of this host.
+        // An address is always valid UTF-8, so any other path refers to this host.
         let text = path.to_str()?;
         let scheme =
             [Scheme::Tls, Scheme::Tcp].into_iter().find(|scheme| text.starts_with(scheme.prefix()))?;
@@ -89,7 +89,7 @@ impl HostAddress {
         }
     }
 
-    /// Returns the common prefix of all paths of the host.
+    /// Returns the common prefix of all paths on the host.
     pub fn root(&self) -> PathBuf {
         PathBuf::from(format!("{}{}", self.scheme.prefix(), self.authority()))
     }
@@ -106,7 +106,7 @@ pub fn is_address(path: &Path) -> bool {
     HostAddress::of(path).is_some()
 }
 
-/// Returns the components of a path below the root of a host. Returns `None` if the path is not below the root, or
+/// Returns the path components below the root of a host. Returns `None` if the path is not below the root, or
 /// contains components other than plain names.
 pub(crate) fn parts<'p>(root: &Path, path: &'p Path) -> Option<Vec<&'p str>> {
     let below = path.strip_prefix(root).ok()?;

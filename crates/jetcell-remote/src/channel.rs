@@ -50,7 +50,7 @@ impl TimedStream {
     }
 }
 
-/// Replaces the time-out error of the kernel.
+/// Replaces the kernel's time-out error with a clearer one.
 fn named(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => late(),

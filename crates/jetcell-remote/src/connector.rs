@@ -9,10 +9,10 @@ use crate::channel::{Channel, Deadline, TimedStream};
 use crate::error::RemoteError;
 use crate::tls::{ClientFiles, ClientTls, explained};
 
-/// Time-outs of a client.
+/// Client time-outs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientLimits {
-    /// Time-out for a connection, including its handshake.
+    /// Time-out for opening a connection, including the handshake.
     pub connect: Duration,
     /// Time-out for a reply.
     pub answer: Duration,
@@ -32,13 +32,13 @@ impl Default for ClientLimits {
 
 /// Opens streams to one server.
 pub trait Connector: Send + Sync {
-    /// Opens a new stream that is secured but has not exchanged a greeting.
+    /// Opens a new stream that is already secured but on which no greeting has been exchanged.
     ///
     /// `within` is the time limit for opening the stream. Afterwards the client sets a time limit for each reply.
     ///
     /// # Errors
     ///
-    /// Returns an error if the server does not respond, or cannot be authenticated.
+    /// Returns an error if the server does not respond or cannot be authenticated.
     fn connect(&self, within: Duration) -> Result<Stream, RemoteError>;
 
     /// Returns a more specific error for a stream that failed during its greeting, if the transport can determine
@@ -53,12 +53,12 @@ pub trait Connector: Send + Sync {
 pub struct Stream {
     /// The byte stream.
     pub channel: Box<dyn Channel>,
-    /// Deadline for transfers; `None` if transfers never wait.
+    /// Deadline for transfers; `None` if transfers never block.
     pub(crate) deadline: Option<Deadline>,
 }
 
 impl Stream {
-    /// Creates a stream whose transfers never wait.
+    /// Creates a stream whose transfers never block.
     pub fn immediate(channel: Box<dyn Channel>) -> Stream {
         Stream { channel, deadline: None }
     }
@@ -82,7 +82,7 @@ impl NetworkConnector {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file of the client is missing or invalid.
+    /// Returns an error if one of the client's files is missing or invalid.
     pub fn new(address: &HostAddress, files: &ClientFiles) -> Result<NetworkConnector, RemoteError> {
         let tls = match address.scheme {
             Scheme::Tls => Some(ClientTls::new(files)?),

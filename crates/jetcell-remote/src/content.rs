@@ -1,4 +1,4 @@
-//! Recognizes files by their content if their names are not sufficient.
+//! Recognizes files by their content where the name alone is not sufficient.
 
 use std::io;
 use std::path::Path;
@@ -17,12 +17,12 @@ fn start_of(vfs: &dyn Vfs, path: &Path, max: usize) -> io::Result<IoBuffer> {
     Ok(start)
 }
 
-/// Returns true if a file starts with a database header or with the copy of a database header.
+/// Returns true if a file starts with a database header or the header's copy.
 pub fn is_database(vfs: &dyn Vfs, path: &Path) -> io::Result<bool> {
     Ok(DatabaseHeader::read_from_start(&start_of(vfs, path, START_LEN)?).is_ok())
 }
 
-/// Returns true if a file contains the registration of the copy `id`, in the format that a copy stores.
+/// Returns true if a file contains a registration for the copy `id`, in the format that copies write.
 pub fn is_registration(vfs: &dyn Vfs, path: &Path, id: &str) -> io::Result<bool> {
     let registration = CopyRegistration::parse(id, &start_of(vfs, path, CopyRegistration::BYTES)?);
     // Only the side that keeps the logs sets this field, so a registration from a copy does not contain it.

@@ -1,13 +1,13 @@
-//! Errors of starting a server and of connecting to one.
+//! Errors returned when starting a server or connecting to one.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Reason why a server cannot start. Nothing was changed.
+/// Reason why a server cannot start. Nothing has been changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The name of an export cannot be part of an address.
+    /// The export name cannot be part of an address.
     #[error("`{0}` is no name for a directory; write NAME=DIR, where NAME is one word without `/`")]
     Name(String),
     /// Two directories have the same name.
@@ -20,7 +20,7 @@ pub enum ServeError {
         /// Second directory.
         other: PathBuf,
     },
-    /// Links could lead clients out of a directory.
+    /// Symbolic links could lead clients out of a directory.
     #[error("{}: links in it would be followed, so clients could leave it; serve a directory of a local file system", .0.display())]
     Unconfined(PathBuf),
     /// Other hosts could read the databases in transit.
@@ -39,7 +39,7 @@ pub enum ServeError {
         /// Reason for the failure.
         error: io::Error,
     },
-    /// A file with a certificate or a key is missing or invalid.
+    /// A certificate or key file is missing or invalid.
     #[error("{}: {what}", path.display())]
     File {
         /// Path of the file.
@@ -49,25 +49,26 @@ pub enum ServeError {
     },
 }
 
-/// Reason why a client has no connection. The client has changed nothing on the other host and holds no locks there.
+/// Reason why a client has no connection. The client has not changed anything on the other host and holds no locks
+/// there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// The host does not respond, or the connection was lost. The same call may succeed later.
+    /// The host does not respond, or the connection was lost. Retrying the call later may succeed.
     #[error("{0}")]
     Unreachable(String),
     /// The program was built without the feature `tls`.
     #[error("this build has no TLS; build it with `--features tls` or `--features full`")]
     NoTls,
-    /// The certificate of the server was not signed by a known authority, or has expired.
+    /// The server's certificate was not signed by a known authority, or has expired.
     #[error(
         "the certificate of the server is not trusted: {0}; give the file of the authority that signed it with --tls-ca"
     )]
     Certificate(String),
-    /// The certificate of the server was issued for another name.
+    /// The server's certificate was issued for another name.
     #[error("the certificate of the server is not for the name {0}; use a name that is in the certificate")]
     HostName(String),
-    /// The server requires a certificate from the client, or does not accept the one it received.
+    /// The server requires a client certificate, or does not accept the one it received.
     #[error("the server demands a certificate of this client; give --tls-client-cert and --tls-client-key")]
     ClientCertificate,
     /// The server does not accept the token.
@@ -75,7 +76,7 @@ pub enum RemoteError {
         "the server does not know the token; give the file with the token of the server with --token-file"
     )]
     Token,
-    /// The server uses another version of the protocol.
+    /// The server uses a different version of the protocol.
     #[error(
         "the server has version {theirs} of the protocol, this program {ours}; use the same version of jetcell on both hosts"
     )]
@@ -88,21 +89,21 @@ pub enum RemoteError {
     /// The server does not use this protocol.
     #[error("there is no jetcell serve at this address, or one with other security: {0}")]
     Protocol(String),
-    /// The connection was lost, and its locks were released. Another process may have acquired them.
+    /// The connection was lost, and the locks held through it were released. Another process may have acquired them.
     #[error("the connection was lost, and with it a lock there: {0}; repeat the command")]
     LockLost(String),
-    /// An address or a file of the client is invalid.
+    /// An address or one of the client's files is invalid.
     #[error("{0}")]
     Usage(String),
 }
 
 impl RemoteError {
-    /// Returns true if the same call may succeed later without a change of the settings.
+    /// Returns true if retrying the call later may succeed without any change to the settings.
     pub fn is_passing(&self) -> bool {
         matches!(self, RemoteError::Unreachable(_) | RemoteError::LockLost(_))
     }
 
-    /// Converts the error for callers that only use file operations.
+    /// Converts the error for callers that use only file operations.
     pub(crate) fn into_io(self) -> io::Error {
         io::Error::new(io::ErrorKind::NotConnected, self)
     }

@@ -1,4 +1,4 @@
-//! Exports of a server: directories by name, the permissions of clients, and the token that clients must send.
+//! A server's exports: named directories, the clients' permissions, and the token that clients must send.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::error::ServeError;
 use crate::open_writes::OpenWrites;
 use crate::rights::is_name;
 
-/// Minimum length of a token. A shorter token could be guessed.
+/// Minimum length of a token. A shorter one could be guessed.
 const MIN_TOKEN: usize = 16;
 /// Maximum length of a token. It must fit into a greeting.
 const MAX_TOKEN: usize = 1024;
@@ -20,7 +20,7 @@ const MAX_TOKEN: usize = 1024;
 /// Maximum number of open files per client, unless the system allows fewer.
 pub const MAX_FILES: usize = 256;
 
-/// Maximum number of cached paths of known databases.
+/// Maximum number of cached database paths.
 const MAX_KNOWN: usize = 1024;
 
 /// A secret shared by server and client. Its `Debug` output does not show it.
@@ -28,7 +28,7 @@ const MAX_KNOWN: usize = 1024;
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// Creates a token from the content of a file, without surrounding white space.
+    /// Creates a token from a file's content, without surrounding white space.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Token {
         &self.0
     }
 
-    /// Returns true if a client has sent this token. The comparison runs in constant time.
+    /// Returns true if the token that a client sent is this token. The comparison runs in constant time.
     pub(crate) fn is(&self, sent: &[u8]) -> bool {
         self.0.ct_eq(sent).into()
     }
@@ -68,25 +68,25 @@ pub struct Exports {
     pub token: Token,
     /// Whether clients may take over the role of the active side from a stopped instance.
     pub allow_handover: bool,
-    /// Maximum number of open files and maximum number of locks per client. At most [`MAX_FILES`].
+    /// Maximum number of open files per client, and also of locks. At most [`MAX_FILES`].
     pub max_files: usize,
     /// Host name for messages.
     pub host: String,
     directories: BTreeMap<String, PathBuf>,
     /// Files that clients are currently writing.
     pub(crate) writes: OpenWrites,
-    /// Databases that were recognized by their content. With this cache a directory listing need not read each of
-    /// them again.
+    /// Databases that have been recognized by their content. This cache avoids reading each of them again for every
+    /// directory listing.
     databases: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Exports {
-    /// Exports directories by name. Clients may only read files and exchange messages of copies. The file system must
+    /// Exports directories by name. Clients may only read files and exchange copy messages. The file system must
     /// confine paths to the directories ([`Vfs::confines`]).
     ///
     /// # Errors
     ///
-    /// Returns an error if a name is invalid or identifies two directories, or if the file system would follow links
+    /// Returns an error if a name is invalid or is used for two directories, or if the file system would follow links
     /// out of a directory.
     pub fn new(
         vfs: Arc<dyn Vfs>,
@@ -121,13 +121,12 @@ impl Exports {
         })
     }
 
-    /// Returns true if the file was recognized as a database earlier, or is a database according to its current
-    /// content.
+    /// Returns true if the file was recognized as a database earlier, or if its current content is a database.
     pub(crate) fn is_known_database(&self, path: &Path) -> bool {
         self.databases.lock().contains(path) || self.is_database(path)
     }
 
-    /// Returns true if the current content of the file is a database. A file that cannot be read is not.
+    /// Returns true if the file's current content is a database. Returns false if the file cannot be read.
     pub(crate) fn is_database(&self, path: &Path) -> bool {
         let is = content::is_database(&*self.vfs, path).unwrap_or(false);
         let mut known = self.databases.lock();

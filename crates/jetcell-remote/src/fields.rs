@@ -1,4 +1,4 @@
-//! Fields of messages: numbers, texts and bytes. A message is read from start to end, and no bytes may remain.
+//! Message fields: numbers, texts and bytes. A message is read from start to end, and no bytes may be left over.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use std::io;
 pub struct FieldWriter(Vec<u8>);
 
 impl FieldWriter {
-    /// Starts a message of this kind.
+    /// Starts a message of the given kind.
     pub fn new(kind: u8) -> FieldWriter {
         FieldWriter(vec![kind])
     }
@@ -31,7 +31,7 @@ impl FieldWriter {
         self
     }
 
-    /// Appends a short text. Text after the first 65,535 bytes is dropped.
+    /// Appends a short text, truncated to 65,535 bytes.
     pub fn text(self, text: &str) -> FieldWriter {
         let mut len = text.len().min(usize::from(u16::MAX));
         while !text.is_char_boundary(len) {
@@ -115,7 +115,7 @@ impl<'m> FieldReader<'m> {
         self.0.is_empty()
     }
 
-    /// Returns the message. Fails if bytes remain.
+    /// Returns `message`. Fails if any bytes remain.
     pub fn end<T>(self, message: T) -> io::Result<T> {
         if self.0.is_empty() { Ok(message) } else { Err(garbled()) }
     }

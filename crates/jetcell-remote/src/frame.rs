@@ -4,16 +4,16 @@
 //! length of what follows: u32 | number of the request: u32 | message
 //! ```
 //!
-//! Numbers are little-endian. A reply has the number of its request. Memory is allocated as bytes arrive, so a false
-//! length does not cause a large allocation.
+//! Numbers are little-endian. A reply has the same number as its request. Memory is allocated only as bytes arrive,
+//! so a false length does not cause a large allocation.
 
 use std::io::{self, Read, Write};
 
 /// Maximum number of file bytes in one message.
 pub const CHUNK: usize = 1 << 20;
-/// Maximum length of a frame: a chunk and its surrounding fields.
+/// Maximum frame length: a chunk and the fields around it.
 pub const LONGEST: usize = CHUNK + 4096;
-/// Maximum length of a frame from a client that has not sent the token.
+/// Maximum length of a frame from a client that has not yet sent the token.
 pub const MAX_GREETING: usize = 2048;
 
 /// Size of a request number in bytes.
@@ -23,8 +23,8 @@ const NUMBER: usize = 4;
 ///
 /// # Errors
 ///
-/// Returns errors of the stream. In addition, returns `InvalidData` if the frame is too long or too short for its
-/// number, and `UnexpectedEof` if the stream ends within the frame.
+/// Returns errors from the stream. In addition, returns `InvalidData` if the frame is longer than `longest` or too
+/// short to contain a request number, and `UnexpectedEof` if the stream ends within the frame.
 pub fn read_frame(stream: &mut dyn Read, longest: usize) -> io::Result<Option<(u32, Vec<u8>)>> {
     let mut length = [0; 4];
     let mut have = 0;

@@ -1,9 +1,9 @@
-//! A remote host as seen by a client: one connection that is reopened after it was lost, and the state that depends
-//! on it.
+//! A remote host as seen by a client: one connection that is reopened after it is lost, and the state that depends on
+//! it.
 //!
-//! Locks belong to a connection. When it is lost, the server releases them, and another process may acquire them. All
-//! requests of this client then fail until it has dropped its locks. The client therefore cannot continue work that a
-//! lost lock was protecting.
+//! Locks belong to a connection. When the connection is lost, the server releases its locks, and another process may
+//! acquire them. All of this client's requests then fail until it has dropped its locks, so it cannot continue work
+//! that a lost lock was protecting.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -23,25 +23,25 @@ use crate::frame::CHUNK;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// Maximum number of reads in flight on one connection. More reads would only wait in buffers.
+/// Maximum number of reads in flight on one connection. Additional reads would only wait in buffers.
 const WINDOW: usize = 4;
-/// Maximum delay before a lost connection is reopened.
+/// Maximum delay before reconnecting after a connection is lost.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// A job for the background transfer thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// Options of a client.
+/// Client options.
 pub struct RemoteOptions {
-    /// Token of the server.
+    /// The server's token.
     pub token: Token,
-    /// Time-outs of the client.
+    /// Client time-outs.
     pub limits: ClientLimits,
-    /// Delay after a failed connection attempt. It doubles with each failure, up to five seconds.
+    /// Delay after a failed connection attempt. It doubles after each further failure, up to five seconds.
     pub retry: Duration,
     /// Maximum number of file bytes received per second.
     pub rate: Option<u64>,
-    /// Whether threads keep the connection alive and transfer in the background. Without threads, runs are
+    /// Whether threads keep the connection alive and run transfers in the background. Without threads, runs are
     /// deterministic.
     pub threads: bool,
 }
@@ -55,7 +55,7 @@ impl RemoteOptions {
 }
 
 pub(crate) struct Host {
-    /// Common prefix of all paths of the host.
+    /// Common prefix of all paths on the host.
     pub root: PathBuf,
     connector: Box<dyn Connector>,
     options: RemoteOptions,
@@ -69,13 +69,13 @@ pub(crate) struct Host {
 #[derive(Default)]
 struct State {
     connection: Option<Connection>,
-    /// Number of the connection. Files and locks of earlier connections are no longer valid.
+    /// Connection number. Files and locks from earlier connections are no longer valid.
     epoch: u64,
-    /// Time of the last use of the connection.
+    /// Time when the connection was last used.
     used: Option<Instant>,
-    /// Number of locks held by the client, even if the server has released them.
+    /// Number of locks that the client holds, including locks that the server has already released.
     locks: usize,
-    /// Reason why the connection of these locks was lost.
+    /// Reason why the connection to which these locks belonged was lost.
     lost: Option<String>,
     /// Error of the last connection attempt, the earliest time of the next attempt, and the current delay.
     failed: Option<(RemoteError, Instant, Duration)>,
@@ -89,7 +89,7 @@ impl Host {
         Host { root, connector, options, pacer, clock, state: Mutex::default(), jobs: Mutex::default() }
     }
 
-    /// Returns the state with an open connection.
+    /// Locks the state and returns it, with an open connection.
     fn connected(self: &Arc<Host>) -> Result<MutexGuard<'_, State>, RemoteError> {
         let mut state = self.state.lock();
         if let Some(why) = &state.lost {
@@ -129,8 +129,8 @@ impl Host {
         Ok(state.welcome.clone().unwrap_or_else(|| Welcome { allows_handover: false, host: String::new() }))
     }
 
-    /// Sends a request and receives its reply. `epoch` is the connection that the request requires. Also returns the
-    /// connection that was used.
+    /// Sends a request and receives its reply. `epoch` is the connection that the request requires, if any. Also
+    /// returns the connection that was used.
     pub fn ask(self: &Arc<Host>, request: &Request, epoch: Option<u64>) -> io::Result<(Reply, u64)> {
         let mut state = self.connected().map_err(RemoteError::into_io)?;
         state.require(epoch)?;
@@ -143,7 +143,7 @@ impl Host {
         Ok((done(reply)?, used))
     }
 
-    /// Acquires a lock. Returns its number and the number of the connection.
+    /// Acquires a lock. Returns the lock's number and the connection's number.
     pub fn lock(self: &Arc<Host>, request: &Request) -> io::Result<(u32, u64)> {
         let mut state = self.connected().map_err(RemoteError::into_io)?;
         let reply = state.transfer(|connection| {
@@ -164,7 +164,7 @@ impl Host {
         let mut state = self.state.lock();
         state.locks -= 1;
         if state.epoch == epoch && state.connection.is_some() {
-            // If the request fails, the connection is lost, and the server releases the lock.
+            // If the request fails, the connection is lost, so the server releases the lock anyway.
             let _ = state.transfer(|connection| {
                 let number = connection.send(&Request::Unlock { lock })?;
                 connection.receive(number)
@@ -175,7 +175,7 @@ impl Host {
         }
     }
 
-    /// Notifies the server that a file is no longer used.
+    /// Tells the server that a file is no longer used.
     pub fn close(&self, file: u32, epoch: u64) {
         let mut state = self.state.lock();
         if state.epoch == epoch && state.connection.is_some() {
@@ -186,7 +186,7 @@ impl Host {
         }
     }
 
-    /// Reads a part of a file with several requests in flight.
+    /// Reads part of a file with several requests in flight.
     pub fn read(self: &Arc<Host>, file: u32, epoch: u64, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let piece = self.piece();
         let mut state = self.connected().map_err(RemoteError::into_io)?;
@@ -204,8 +204,8 @@ impl Host {
                     at += u64::from(len);
                     asked.push_back((number, place));
                 }
-                // The remaining replies are received even after an error. Otherwise the next request would receive
-                // one of them.
+                // Receive the remaining replies even after an error. Otherwise the next request would receive one of
+                // them.
                 let Some((number, place)) = asked.pop_front() else { return Ok(()) };
                 match connection.receive(number)? {
                     Reply::Bytes(bytes) if bytes.len() == place.len() => place.copy_from_slice(&bytes),
@@ -217,7 +217,7 @@ impl Host {
         failed.map_or(Ok(()), |(kind, what)| Err(io::Error::new(kind, what)))
     }
 
-    /// Returns the number of bytes per request. At a low rate the requests are small and therefore frequent.
+    /// Returns the number of bytes per request. At a low rate limit, requests are small and therefore frequent.
     fn piece(&self) -> usize {
         let rate = self.options.rate.map_or(CHUNK, |rate| usize::try_from(rate / 4).unwrap_or(CHUNK));
         (rate / 4096 * 4096).clamp(4096, CHUNK)
@@ -229,7 +229,7 @@ impl Host {
         }
     }
 
-    /// Runs a transfer in the background, or immediately without threads.
+    /// Runs a transfer in the background, or immediately if there are no threads.
     pub fn transfer(&self, job: Job) {
         if !self.options.threads {
             return job();
@@ -242,13 +242,13 @@ impl Host {
         });
         let sent = sender.send(job);
         drop(jobs);
-        // A panic in a job has ended the thread. If panics abort the process, this point is not reached.
+        // An earlier job panicked and ended the thread. If panics abort the process, this point is never reached.
         if let Err(job) = sent {
             job.0();
         }
     }
 
-    /// Starts a thread that sends keepalive requests as long as the client exists.
+    /// Starts a thread that sends keepalive requests for as long as the client exists.
     fn keep_alive(self: &Arc<Host>) {
         let Some(every) = self.options.limits.keep_alive else { return };
         let host: Weak<Host> = Arc::downgrade(self);
@@ -271,7 +271,7 @@ impl Host {
 }
 
 impl State {
-    /// Fails unless the current connection is the one that a request requires.
+    /// Fails unless the current connection is the one that the request requires.
     fn require(&self, epoch: Option<u64>) -> io::Result<()> {
         match epoch {
             Some(epoch) if epoch != self.epoch => {
@@ -282,7 +282,7 @@ impl State {
         }
     }
 
-    /// Uses the connection. After an error, drops the connection and its state.
+    /// Runs `work` on the connection. After an error, drops the connection and its state.
     fn transfer<T>(&mut self, work: impl FnOnce(&mut Connection) -> io::Result<T>) -> io::Result<T> {
         let Some(connection) = &mut self.connection else {
             return Err(RemoteError::Unreachable("there is no connection".into()).into_io());
@@ -304,7 +304,7 @@ impl State {
     }
 }
 
-/// Returns the reply, or the error that it contains.
+/// Returns the reply, or the error if the request failed.
 fn done(reply: Reply) -> io::Result<Reply> {
     match reply {
         Reply::Failed { kind, what } => Err(io::Error::new(kind, what)),

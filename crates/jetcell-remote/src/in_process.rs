@@ -1,4 +1,5 @@
-//! Connections to a server in the same process, without threads. Simulations can cut such a connection at any byte.
+//! Connections to a server in the same process, without threads. A simulation can cut such a connection after any
+//! byte.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,18 +17,18 @@ use crate::session::Session;
 pub trait Wire: Send + Sync {
     /// Returns true if a connection can be opened now.
     fn connects(&self) -> bool;
-    /// Returns how many of `bytes` are delivered. If this number is smaller, the connection is cut after it.
+    /// Returns how many of the next `bytes` bytes are delivered. If not all are, the connection is cut after them.
     fn carries(&self, bytes: usize) -> usize;
 }
 
-/// Opens streams to a server that processes requests during each write.
+/// Opens streams to a server that processes requests during each write call.
 pub struct InProcess {
     exports: Arc<Exports>,
     wire: Arc<dyn Wire>,
 }
 
 impl InProcess {
-    /// Creates a connector to a server with these exports.
+    /// Creates a connector to a server that has these exports.
     pub fn new(exports: &Arc<Exports>, wire: Arc<dyn Wire>) -> InProcess {
         InProcess { exports: exports.clone(), wire }
     }
@@ -63,7 +64,7 @@ impl Line {
         ErrorKind::ConnectionReset.into()
     }
 
-    /// Processes the requests that have arrived completely.
+    /// Processes the requests that have arrived in full.
     fn answer(&mut self) {
         while let Some(session) = &mut self.session {
             let Some(length) = self.requests.first_chunk::<4>() else { return };

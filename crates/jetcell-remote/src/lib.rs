@@ -1,4 +1,5 @@
-//! Directories of another host as a file system. Copies of databases use it to follow an active side on that host.
+//! Provides directories on another host as a file system. Database copies use it to follow an active side on that
+//! host.
 //!
 //! ```text
 //!  host of the copy                                        host of the active side
@@ -7,13 +8,14 @@
 //! ```
 //!
 //! A [`Server`] exports named directories. A [`RemoteVfs`] provides them below `tls://HOST:PORT`. The client requests
-//! each chunk, so a slow client is never flooded, and an interrupted transfer continues with the next request.
-//! `docs/copies.md` describes the permissions of clients.
+//! each chunk separately, so a slow client is never flooded, and an interrupted transfer continues with the next
+//! request. `docs/copies.md` describes the clients' permissions.
 //!
 //! Invariants:
-//! - Bytes from the network never cause a panic, and never cause an allocation for bytes that did not arrive.
-//! - A client accesses only regular files of the kinds in `rights`, and never through a link.
-//! - Locks end with their connection.
+//! - Bytes from the network never cause a panic, and never cause memory to be allocated for bytes that have not
+//!   arrived.
+//! - A client can access only regular files of the kinds listed in `rights`, and never through a link.
+//! - A lock is released when its connection ends.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,7 +1,8 @@
 //! Files that clients are writing.
 //!
-//! Invariant: a file has no writer when it is renamed to its final name, and gets no writer afterwards. Its content
-//! therefore cannot change after it was checked. A connection that still has the file open can no longer write it.
+//! Invariant: a file has no writer at the time it is renamed to its final name, and never gets one afterwards. Its
+//! content therefore cannot change after it has been checked. A connection that still has the file open can no longer
+//! write to it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +11,7 @@ use jetcell_sync::Mutex;
 
 use crate::request::Place;
 
-/// Files that were created and not yet renamed to their final names, each with the number of its writer.
+/// Files that have been created but not yet renamed to their final names, each with its writer number.
 #[derive(Default)]
 pub(crate) struct OpenWrites(Mutex<State>);
 
@@ -25,7 +26,7 @@ fn key(place: &Place) -> (String, String) {
 }
 
 impl OpenWrites {
-    /// Creates a file. Returns the number of its writer.
+    /// Creates a file. Returns its writer number.
     pub fn create<T>(&self, place: &Place, create: impl FnOnce() -> io::Result<T>) -> io::Result<(T, u64)> {
         let mut state = self.0.lock();
         let created = create()?;
@@ -35,20 +36,20 @@ impl OpenWrites {
         Ok((created, writer))
     }
 
-    /// Writes a file if `writer` is still its writer. Otherwise returns `None`.
+    /// Writes to a file if `writer` is still its writer. Otherwise returns `None`.
     pub fn write<T>(&self, place: &Place, writer: u64, write: impl FnOnce() -> T) -> Option<T> {
         let state = self.0.lock();
         (state.writers.get(&key(place)) == Some(&writer)).then(write)
     }
 
-    /// Renames a file to its final name, or removes it. Afterwards no client can write it.
+    /// Renames a file to its final name, or removes it. Afterwards no client can write to it.
     pub fn end<T>(&self, place: &Place, finish: impl FnOnce() -> T) -> T {
         let mut state = self.0.lock();
         state.writers.remove(&key(place));
         finish()
     }
 
-    /// Removes the writer of a file that was closed.
+    /// Removes the writer of a closed file.
     pub fn close(&self, place: &Place, writer: u64) {
         let mut state = self.0.lock();
         if state.writers.get(&key(place)) == Some(&writer) {

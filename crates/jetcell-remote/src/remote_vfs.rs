@@ -1,4 +1,4 @@
-//! The directories of another host as a file system.
+//! The directories on another host as a file system.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -16,20 +16,19 @@ use crate::reply::Reply;
 use crate::request::{Place, Request};
 use crate::tls::ClientFiles;
 
-/// The directories that a server exports, below the address of the host. Only operations that copies need are
-/// supported; other operations return `Unsupported`.
+/// The directories that a server exports, below the host's address. Only the operations that copies need are
+/// supported; others return `Unsupported`.
 ///
-/// An error of the kind `NotConnected` does not describe the state of the files: see
-/// [`jetcell_vfs::is_out_of_reach`].
+/// An error of kind `NotConnected` says nothing about the state of the files: see [`jetcell_vfs::is_out_of_reach`].
 #[derive(Clone)]
 pub struct RemoteVfs(Arc<Host>);
 
 impl RemoteVfs {
-    /// Creates a client of a host. The client connects on its first use.
+    /// Creates a client for a host. The client connects when it is first used.
     ///
     /// # Errors
     ///
-    /// Returns an error if a file of the client is missing or invalid.
+    /// Returns an error if one of the client's files is missing or invalid.
     pub fn new(
         address: &HostAddress,
         files: &ClientFiles,
@@ -116,7 +115,7 @@ impl Vfs for RemoteVfs {
             let request = Request::List { directory: place.clone(), after: after.clone() };
             let Reply::Names { names, more } = self.ask(&request)? else { return Err(unexpected()) };
             let last = names.last().cloned().unwrap_or_default();
-            // The names must be in ascending order. This guarantees that the listing ends.
+            // The server must send the names in ascending order. This check guarantees that the listing ends.
             if names.iter().any(|name| !crate::rights::is_name(name) || **name <= *after) {
                 return Err(unexpected());
             }
@@ -159,7 +158,7 @@ impl Drop for RemoteLock {
     }
 }
 
-/// An open file of the other host. It becomes invalid when its connection is lost.
+/// An open file on the other host. It becomes invalid when its connection is lost.
 struct Opened {
     host: Arc<Host>,
     path: PathBuf,

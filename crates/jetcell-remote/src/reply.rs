@@ -1,4 +1,4 @@
-//! Replies of a server.
+//! Replies from a server.
 
 use std::io::{self, ErrorKind};
 
@@ -9,8 +9,8 @@ use crate::fields::{FieldReader, FieldWriter, garbled};
 pub enum Reply {
     /// The request succeeded.
     Done,
-    /// The server accepted the token. The reply contains the host name of the server, and whether the client may take
-    /// over the role of the active side.
+    /// The server accepted the token. The reply contains the server's host name, and whether the client may take over
+    /// the role of the active side.
     Welcome { allows_handover: bool, host: String },
     /// A file or a lock, as a number that is valid on this connection.
     Handle(u32),
@@ -18,13 +18,13 @@ pub enum Reply {
     Number(u64),
     /// A Boolean result.
     Flag(bool),
-    /// Bytes of a file.
+    /// File content.
     Bytes(Vec<u8>),
-    /// Names of files, and whether there are more.
+    /// File names, and whether there are more.
     Names { names: Vec<String>, more: bool },
     /// The reply is delayed, for example by a rate limit. Another reply to the same request follows.
     Working,
-    /// The request failed. Apart from the error kind, its effect is unknown.
+    /// The request failed. Apart from what the error kind implies, its effect is unknown.
     Failed { kind: ErrorKind, what: String },
 }
 

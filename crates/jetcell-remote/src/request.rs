@@ -1,4 +1,4 @@
-//! Requests of a client.
+//! Requests from a client.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use crate::fields::{FieldReader, FieldWriter, garbled};
 
 /// Magic number at the start of a connection.
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcellR");
-/// Version of the protocol. Client and server must have the same version.
+/// Protocol version. Client and server must have the same version.
 pub const VERSION: u16 = 1;
 
-/// A file in an exported directory, as the name of the export and the name of the file.
+/// A file in an exported directory, identified by export name and file name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// Name of the export.
@@ -20,10 +20,10 @@ pub struct Place {
     pub file: String,
 }
 
-/// A request of a client.
+/// A request from a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// Sends the protocol version and the token of the client.
+    /// Sends the client's protocol version and token.
     Hello {
         version: u16,
         token: Vec<u8>,
@@ -120,7 +120,7 @@ impl Request {
                 if fields.u64()? != MAGIC {
                     return Err(garbled());
                 }
-                // Other versions may append other fields.
+                // Other versions may send additional fields.
                 Request::Hello { version: fields.u16()?, token: fields.rest() }
             }
             1 => Request::Ping,

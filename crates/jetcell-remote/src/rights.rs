@@ -21,17 +21,17 @@ pub const INCOMING: &str = "incoming";
 /// Number of letters before the generation number in a log name.
 const BASE: usize = 3;
 
-/// Suffix of a log that recovery has set aside.
+/// Suffix of logs that recovery has set aside.
 const SET_ASIDE: &str = ".lost";
 
 /// Kind of a file, determined by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A message of a copy.
+    /// A message from a copy.
     Message,
     /// A message that has not been renamed to its final name yet.
     MessageAside,
-    /// An image of a page of the active side that a copy has requested.
+    /// A page image from the active side, requested by a copy.
     PageImage,
     /// The log that is being written, or the prepared log.
     OpenLog,
@@ -39,17 +39,17 @@ pub enum Kind {
     ClosedLog,
     /// A log that recovery has set aside.
     LostLog,
-    /// The part of a log that a copy has received, in `incoming`.
+    /// The part of a log that a copy has received, located in `incoming`.
     ReceivedLog,
-    /// The checkpoint of a stream, or the flush map of a database.
+    /// The checkpoint of a log stream, or the flush map of a database.
     Companion,
     /// The state of a copy.
     CopyState,
     /// A state of a copy that has not been renamed to its final name yet.
     CopyStateAside,
-    /// Progress of the scan of a copy, or the results of its page comparisons.
+    /// Scan progress of a copy, or the results of its page comparisons.
     CopyReport,
-    /// The lock file that is locked while an instance uses the logs.
+    /// The file that is locked while an instance uses the logs.
     LogLock,
     /// Any other file. Its content determines whether it is a database, because databases can have any name.
     Other,
@@ -113,7 +113,7 @@ impl Kind {
         }
     }
 
-    /// Returns the maximum length of a file of this kind that a client creates. Returns `None` if clients cannot
+    /// Returns the maximum length of a file of this kind when a client creates it. Returns `None` if clients cannot
     /// create such files.
     pub fn max_created(self) -> Option<u64> {
         match self {
@@ -140,7 +140,7 @@ pub enum Change<'n> {
     CreateLock(&'n str),
 }
 
-/// Returns the base name of the log stream to which a file belongs. The file must be a log or the lock of a stream.
+/// Returns the base name of the log stream to which a file belongs. The file must be a log or a stream's lock file.
 pub fn stream_of(name: &str) -> Option<&str> {
     match Kind::of(name) {
         Kind::OpenLog | Kind::ClosedLog | Kind::LogLock => name.get(..BASE),
@@ -153,15 +153,15 @@ pub fn stream_of(name: &str) -> Option<&str> {
 pub enum Verdict {
     /// The change is allowed.
     Allowed,
-    /// The change is allowed if the client holds the lock of the logs.
+    /// The change is allowed only while the client holds the log lock.
     UnderLock,
     /// The change is not allowed.
     Never,
 }
 
 impl Change<'_> {
-    /// Returns the log stream that the change affects. `None` means all streams of the directory, for example for the
-    /// state of a copy.
+    /// Returns the log stream that the change affects. `None` means all streams in the directory, for example when
+    /// the state of a copy changes.
     pub fn stream(&self) -> Option<&str> {
         match self {
             Change::Create(name)
@@ -172,7 +172,7 @@ impl Change<'_> {
         }
     }
 
-    /// Decides whether a client may make the change, provided that handovers are allowed.
+    /// Decides whether a client may make the change, assuming that handovers are allowed.
     pub fn verdict(self) -> Verdict {
         use Kind::{ClosedLog, CopyState, CopyStateAside, LogLock, Message, MessageAside, OpenLog};
         match self {
@@ -197,7 +197,8 @@ impl Change<'_> {
                 _ => Verdict::Never,
             },
             Change::CreateLock(name) => match Kind::of(name) {
-                // While the lock is not held, no other change is allowed.
+                // Creating the lock file requires only that handovers are allowed, not that the client already holds
+                // a lock.
                 LogLock => Verdict::UnderLock,
                 _ => Verdict::Never,
             },
@@ -205,8 +206,8 @@ impl Change<'_> {
     }
 }
 
-/// Returns true if a rename gives a message its own final name. A client must not turn a message into one of another
-/// kind.
+/// Returns true if a rename gives a message its own final name. A client must not turn one kind of message into
+/// another.
 fn same_message(from: &str, to: &str) -> bool {
     let parts =
         |name: &'_ str| name.rsplit_once('.').map(|(stem, ending)| (stem.to_string(), ending.to_string()));
@@ -222,7 +223,7 @@ pub fn registered_id(name: &str) -> Option<&str> {
     (ending == "copy" && Kind::of(name) == Kind::Message).then_some(id)
 }
 
-/// Returns true if the name is a plain file name without control characters for a terminal.
+/// Returns true if the name is a plain file name without terminal control characters.
 pub fn is_name(name: &str) -> bool {
     FileName::new(name).is_ok() && !name.chars().any(char::is_control)
 }

@@ -1,4 +1,4 @@
-//! The listener, the connection threads, and the shutdown of a server.
+//! A server's listener, connection threads and shutdown.
 
 mod connections;
 
@@ -22,11 +22,11 @@ use crate::reply::Reply;
 use crate::session::{End, Session};
 use crate::tls::{ServerFiles, ServerTls};
 
-/// Pause after a connection could not be accepted, for example because there are no free file descriptors.
+/// Pause after a connection could not be accepted, for example because no file descriptors are available.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Interval between `Working` replies to a client whose reply waits for the rate limit.
+/// Interval between `Working` replies to a client whose reply is delayed by the rate limit.
 const WORKING: Duration = Duration::from_secs(5);
-/// Maximum time for connection threads to exit after the server was stopped.
+/// Maximum time for connection threads to exit after the server is stopped.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Limits on the resources that clients can use.
@@ -34,17 +34,17 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct ServerLimits {
     /// Maximum number of connections from clients with a valid token. Further connections are closed.
     pub connections: usize,
-    /// Maximum number of connections whose clients have not sent the token yet. If the maximum is exceeded, an older
+    /// Maximum number of connections whose clients have not yet sent the token. If it is exceeded, an older
     /// connection is closed.
     pub unknown: usize,
-    /// Maximum number of these connections from one network. A network is an IPv4 address or the first 64 bits of an
-    /// IPv6 address.
+    /// Maximum number of connections without the token from one network. A network is an IPv4 address or the first 64
+    /// bits of an IPv6 address.
     pub unknown_per_network: usize,
     /// Time-out for the handshake and the greeting.
     pub handshake: Duration,
-    /// Time-out for the next request. Idle clients send keepalive requests more often.
+    /// Time-out for the next request. Idle clients send keepalive requests more often than this.
     pub idle: Duration,
-    /// Maximum number of file bytes per second for all clients together.
+    /// Maximum number of file bytes per second, for all clients together.
     pub rate: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Default for ServerLimits {
 pub struct Counts {
     /// Number of clients with a valid token.
     pub clients: u64,
-    /// Number of connections that were closed because there were too many.
+    /// Number of connections closed because there were too many.
     pub too_many: u64,
     /// Number of handshakes that failed or timed out.
     pub handshakes: u64,
@@ -68,7 +68,7 @@ pub struct Counts {
     pub garbage: u64,
     /// Number of clients with a wrong token.
     pub wrong_token: u64,
-    /// Number of clients with another protocol version.
+    /// Number of clients with a different protocol version.
     pub wrong_version: u64,
 }
 
@@ -85,7 +85,7 @@ struct Shared {
     counts: Mutex<Counts>,
 }
 
-/// A server that listens.
+/// A listening server.
 pub struct Server(Arc<Shared>);
 
 /// Stops a server from another thread.
@@ -95,12 +95,12 @@ pub struct Stopper(Arc<Shared>);
 impl Server {
     /// Listens on an address. [`Server::run`] then serves the clients.
     ///
-    /// Without TLS, only a loopback address is allowed. `note` receives one line for each event that the operator of
-    /// the server should see.
+    /// Without TLS, only a loopback address is allowed. `note` receives one line for each event that the server
+    /// operator should see.
     ///
     /// # Errors
     ///
-    /// Returns an error if the address cannot be used or requires TLS, or if a file of the server is missing or
+    /// Returns an error if the address cannot be used or requires TLS, or if one of the server's files is missing or
     /// invalid.
     pub fn bind(
         address: SocketAddr,
@@ -168,7 +168,7 @@ impl Stopper {
         let shared = &self.0;
         shared.is_stopped.store(true, Ordering::SeqCst);
         shared.connections.lock().end_all();
-        // The accepting thread checks the flag after the next connection, so a connection is opened here.
+        // The accepting thread checks the flag only after the next connection, so open one here.
         let ip = match shared.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -196,7 +196,7 @@ impl Shared {
         }
         let shared = self.clone();
         let started = thread::Builder::new().name(format!("client {peer}")).spawn(move || {
-            // The session is dropped, and its locks are released, before the connection is removed.
+            // Drop the session, which releases its locks, before removing the connection.
             shared.talk(id, stream, peer);
             shared.connections.lock().remove(id);
         });
@@ -205,8 +205,8 @@ impl Shared {
         }
     }
 
-    /// Counts a rejected connection. A message is logged only when the count has doubled, so a flood of connections
-    /// cannot fill the log.
+    /// Counts a rejected connection. A message is logged only each time the count has doubled, so a flood of
+    /// connections cannot fill the log.
     fn count(&self, peer: SocketAddr, what: &str, of: impl Fn(&mut Counts) -> &mut u64) {
         let number = {
             let mut counts = self.counts.lock();

@@ -1,11 +1,12 @@
-//! The session of one client on a server. Its requests are processed in order, and its locks end with it.
+//! A server's session with one client. Requests are processed in order, and the client's locks are released when the
+//! session ends.
 //!
 //! Invariants:
 //! - No request is served before the client has sent the token.
-//! - Every path refers to a regular file of a kind in `rights`, in an exported directory or its `incoming`
+//! - Every path refers to a regular file of a kind listed in `rights`, in an exported directory or its `incoming`
 //!   subdirectory. The file system confines the path, so no link is followed.
-//! - Files that an activation changes are changed only while this client holds the lock of these logs. A client that
-//!   has lost its lock therefore cannot continue, even if it has not detected the loss yet.
+//! - Files that an activation changes can be changed only while this client holds the corresponding log lock. A
+//!   client that has lost its lock therefore cannot continue, even if it has not yet detected the loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -27,7 +28,7 @@ const MAX_PAGE_MESSAGES: usize = 4096;
 const MAX_REGISTRATIONS: usize = 1024;
 /// Maximum number of copies that one connection can register for the first time.
 const MAX_NEW_COPIES: usize = 64;
-/// Maximum number of bytes of names in one reply.
+/// Maximum total length of the names in one reply, in bytes.
 const NAMES: usize = 256 << 10;
 
 /// A reply, and whether the connection ends after it.
@@ -43,7 +44,7 @@ pub(crate) enum End {
     Garbage,
     /// The client sent a wrong token.
     Token,
-    /// The client has another protocol version.
+    /// The client has a different protocol version.
     Version,
     /// The server has reached its maximum number of clients.
     Full,
@@ -191,7 +192,7 @@ impl Session {
         self.exports.directory(name).ok_or_else(|| {
             let known: Vec<&str> = self.exports.directories().keys().map(String::as_str).collect();
             let what = format!("the server has no directory `{name}`; it has {}", known.join(", "));
-            // `NotFound` would wrongly mean that a file does not exist.
+            // `NotFound` would wrongly tell the client that a file does not exist.
             io::Error::other(what)
         })
     }
@@ -206,7 +207,7 @@ impl Session {
         Ok(directory.join(&place.file))
     }
 
-    /// Returns true if copies need the file, by its name or because its content is a database.
+    /// Returns true if copies need the file, judging by its name or, if its content is a database, by its content.
     fn is_given(&self, place: &Place, path: &Path) -> bool {
         Kind::at(&place.file) != Some(Kind::Other) || self.exports.is_database(path)
     }
@@ -237,7 +238,7 @@ impl Session {
         })
     }
 
-    /// Returns the log streams with logs in a directory.
+    /// Returns the log streams that have logs in a directory.
     fn streams(&self, directory: &str) -> io::Result<BTreeSet<String>> {
         let files = self.exports.vfs.list(self.directory(directory)?)?;
         let logs = files.iter().filter_map(|path| path.file_name()?.to_str());
@@ -256,7 +257,7 @@ impl Session {
         })
     }
 
-    /// Fails unless the client may make a change in a directory now.
+    /// Fails unless the client may currently make this change in the directory.
     fn check(&self, place: &Place, change: Change<'_>) -> io::Result<()> {
         self.directory(&place.directory)?;
         match change.verdict() {
@@ -334,7 +335,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the number of files in a directory whose names are of a kind.
+    /// Returns the number of files in a directory whose names match `is_kind`.
     fn count(&self, directory: &Path, is_kind: fn(&str) -> bool) -> io::Result<usize> {
         let files = self.exports.vfs.list(directory)?;
         let names = files.iter().filter_map(|path| path.file_name()?.to_str());
@@ -405,8 +406,7 @@ impl Session {
             return Err(ErrorKind::AlreadyExists.into());
         }
         self.exports.writes.end(from, || {
-            // A registration makes the instance keep logs, so an invalid file must not get the name of a
-            // registration.
+            // A registration makes the instance keep logs, so an invalid file must not be renamed to a registration.
             if let Some(id) = registered_id(to)
                 && !is_registration(vfs, &source, id)?
             {
@@ -416,7 +416,7 @@ impl Session {
             }
             vfs.rename(&source, &target_path)
         })?;
-        // A log that is closed now must not be written through a file that was opened earlier.
+        // Prevent writes to the log, which is now closed, through a file that was opened earlier.
         for open in self.files.values_mut().filter(|open| open.place == *from) {
             open.mode = OpenMode::Read;
         }
@@ -477,7 +477,7 @@ impl Session {
     }
 }
 
-/// Returns the stem of a registration that has not been renamed to its final name yet.
+/// Returns the stem of a registration that has not yet been renamed to its final name.
 fn registration_aside(name: &str) -> Option<&str> {
     name.strip_suffix(".copy-new").filter(|_| Kind::of(name) == Kind::MessageAside)
 }

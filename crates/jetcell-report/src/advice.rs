@@ -8,17 +8,17 @@ use crate::number::{plain, three};
 
 /// Average CPU utilization in percent above which the CPUs are the likely cause of slow I/O.
 const BUSY_CPU_PERCENT: f64 = 80.0;
-/// Average queue length above which a device is the likely cause. A busy percentage above [`BUSY_DISK_PERCENT`] has
-/// the same meaning.
+/// Average queue length above which a device is the likely cause. A busy percentage above [`BUSY_DISK_PERCENT`]
+/// indicates the same.
 const LONG_QUEUE: f64 = 2.0;
 const BUSY_DISK_PERCENT: f64 = 80.0;
-/// Factor over the average above which a slow interval is treated as an isolated incident.
+/// Multiple of the average above which a slow interval is treated as an isolated incident.
 const INCIDENT: f64 = 3.0;
 
-/// Start of the name of the rule that checks the measurement itself.
+/// Prefix that identifies the rule that checks the measurement itself.
 const MEASURED_ENOUGH: &str = "Measured enough";
 
-/// Returns one sentence per cause, each with all broken rules that share the cause.
+/// Returns one sentence per cause, naming all broken rules that share the cause.
 pub(crate) fn advice(result: &RunResult, samples: &[Sample]) -> Vec<String> {
     let mut said: Vec<(Vec<&str>, String)> = Vec::new();
     let mut doubted = None;
@@ -107,7 +107,7 @@ impl Evidence<'_> {
         self.mean(|row| row.log_writes_average_latency_ms)
     }
 
-    /// Explains why one kind of transfer was slow.
+    /// Explains why transfers of one kind were slow.
     fn slow(&self, what: &str, of_one: bool, value: fn(&InstanceSample) -> f64, average: f64) -> String {
         let slowest = self.samples.iter().flat_map(|sample| {
             sample.instances.iter().map(move |instance| (value(instance), sample.at_seconds))
@@ -127,7 +127,7 @@ impl Evidence<'_> {
         self.cause(what)
     }
 
-    /// Finds the cause of slow transfers: the CPUs, a device, or a layer between them.
+    /// Determines why transfers were slow: the CPUs, a device, or a layer between them.
     fn cause(&self, what: &str) -> String {
         let host = &self.result.analysis.host;
         if host.seconds <= 0.0 {

@@ -1,10 +1,10 @@
-//! Charts of the arrays that store the databases of a run, and marks for events on these arrays.
+//! Charts for the arrays that store a run's databases, and marks for array events.
 
 use jetcell_workload::measurement::ArraySample;
 
 use crate::chart::{Chart, Series};
 
-/// Returns charts of the samples, or none if the run does not use an array.
+/// Returns charts for the samples, or none if the run does not use an array.
 pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
     if samples.is_empty() {
         return vec![];
@@ -42,8 +42,8 @@ pub(crate) fn charts(samples: &[ArraySample]) -> Vec<Chart> {
     charts
 }
 
-/// Returns a mark for each failure of a member and for each start and completion of a rebuild. The time of an event
-/// is the end of its interval.
+/// Returns a mark for each member failure and for each start or completion of a rebuild. An event is placed at the
+/// end of the interval in which it occurred.
 pub(crate) fn marks(samples: &[ArraySample]) -> Vec<(f64, String)> {
     let mut marks = vec![];
     for pair in samples.windows(2) {

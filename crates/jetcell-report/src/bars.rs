@@ -1,4 +1,4 @@
-//! Horizontal bars, each with its value at its end.
+//! Horizontal bars, each followed by its value.
 
 use maud::{Markup, html};
 
@@ -8,9 +8,9 @@ use crate::standalone::standalone;
 
 const WIDTH: f64 = 480.0;
 const ROW: f64 = 38.0;
-/// Left edge of the bars. Names are printed above the bars and use the whole width.
+/// Left edge of the bars. Names are printed above the bars and may use the whole width.
 const LEFT: f64 = 4.0;
-/// Right limit of the bars, which leaves space for the values.
+/// Right limit for the bars, which leaves space for the values.
 const ENDS: f64 = 374.0;
 const BELOW: f64 = 22.0;
 
@@ -19,31 +19,31 @@ const BELOW: f64 = 22.0;
 pub struct Bar {
     /// Name of the bar, printed above it.
     pub name: String,
-    /// Value that determines the length of the bar.
+    /// Value that determines the bar's length.
     pub value: f64,
     /// Value with its unit, printed at the end of the bar.
     pub label: String,
-    /// Series of the bar. Bars of one series have the same colour.
+    /// Series to which the bar belongs. Bars in the same series have the same colour.
     pub series: usize,
 }
 
-/// Bars of one quantity.
+/// Bars that show one quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
     /// Caption: the quantity, and the most important observation.
     pub title: String,
     /// Unit of the axis.
     pub unit: String,
-    /// Scale of the axis: linear from zero, or logarithmic in whole powers of ten.
+    /// Scale of the axis: linear from zero, or logarithmic over whole powers of ten.
     pub scale: Scale,
-    /// Series with their names, if the names of the bars do not identify them.
+    /// Series with their names, if the bars' names do not identify them.
     pub legend: Vec<(usize, String)>,
-    /// The bars from top to bottom.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 impl Bars {
-    /// Returns the bars with their caption.
+    /// Returns the bars as a figure with a caption.
     pub fn figure(&self) -> Markup {
         html! {
             figure {
@@ -71,7 +71,7 @@ impl Bars {
         standalone(&self.svg().into_string(), &self.title, &format!("{}{legend}", self.unit))
     }
 
-    /// Returns the lowest and the highest value of the axis, and the positions of its labels.
+    /// Returns the lowest and highest values on the axis, and the positions of its labels.
     fn axis(&self) -> (f64, f64, Vec<f64>) {
         let values = || self.bars.iter().map(|bar| bar.value).filter(|value| value.is_finite());
         let high = values().fold(0.0, f64::max);
@@ -82,7 +82,7 @@ impl Bars {
             }
             Scale::Logarithmic => {
                 let low = values().filter(|value| *value > 0.0).fold(high, f64::min);
-                // The axis starts below the lowest value, so its bar has a length, too.
+                // The axis starts below the lowest value, so that even the lowest bar is visible.
                 let decade = |value: f64| value.clamp(1e-30, 1e30).log10();
                 let (low, high) = ((decade(low) - 0.2).floor(), decade(high).ceil());
                 let high = high.max(low + 1.0);
@@ -93,7 +93,7 @@ impl Bars {
         }
     }
 
-    /// Returns the drawing for a page that contains the style sheet of the reports.
+    /// Returns the drawing for a page that contains the reports' style sheet.
     pub fn svg(&self) -> Markup {
         let (low, high, labels) = self.axis();
         let share = |value: f64| match self.scale {
@@ -124,7 +124,7 @@ impl Bars {
     }
 }
 
-/// Formats a label of the axis.
+/// Formats an axis label.
 fn tick(value: f64) -> String {
     match value {
         value if value != 0.0 && value < 0.001 => format!("{value:.0e}"),

@@ -1,10 +1,10 @@
 //! Line charts. A chart has a caption with the most important observation, a drawing that scales with the page, and a
 //! legend. Values appear when the reader points at the drawing or uses the arrow keys.
 //!
-//! The colours of a drawing are custom properties of `report.css`, so they follow the colour scheme of the page. A
-//! drawing contains no external text. A value that is not a number leaves a gap, and so does zero on a logarithmic
-//! scale. For a long series, a drawing shows the lowest and the highest value of each interval, which keeps peaks
-//! visible.
+//! A drawing's colours are custom properties from `report.css`, so they follow the page's colour scheme. A drawing
+//! contains no text from outside this program. A value that is not a number leaves a gap, as does zero on a
+//! logarithmic scale. For a long series, the drawing shows the lowest and highest value in each interval, which keeps
+//! peaks visible.
 
 mod axis;
 mod drawing;
@@ -19,23 +19,24 @@ use self::drawing::{MAX_SERIES, swatch};
 use crate::number::significant;
 use crate::standalone::standalone;
 
-/// Factor over the values above which a limit is named but not drawn, because the values would become a flat line.
+/// A limit that exceeds the values by more than this factor is named but not drawn, because it would flatten the
+/// values into a line.
 const LIMIT_IN_SIGHT: f64 = 5.0;
 
-/// A limit of the values, drawn as a horizontal line.
+/// A limit on the values, drawn as a horizontal line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitLine {
     /// Value of the limit.
     pub value: f64,
     /// Side of the limit on which the values should be.
     pub bound: Bound,
-    /// Name of the limited quantity for the legend.
+    /// Name of the limited quantity, for the legend.
     pub name: String,
     /// Index of the series to which the limit applies.
     pub series: usize,
 }
 
-/// One line.
+/// One line in a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Name in the legend.
@@ -50,20 +51,20 @@ impl Series {
         Series { name: name.into(), points: points.into_iter().collect() }
     }
 
-    /// Returns the values that are finite numbers.
+    /// Returns the values that are finite.
     fn values(&self) -> impl Iterator<Item = f64> {
         self.points.iter().map(|(_, value)| *value).filter(|value| value.is_finite())
     }
 }
 
-/// Dots of another quantity, drawn over the lines of a chart with a separate axis on the right.
+/// Dots for another quantity, drawn over a chart's lines with an axis of their own on the right.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cloud {
-    /// Unit of the values: its name, and details after a comma.
+    /// Unit of the values: its name, with details after a comma.
     pub unit: String,
-    /// Scale of the axis on the right.
+    /// Scale of the right axis.
     pub scale: Scale,
-    /// Dots, with names for the legend.
+    /// The dots, as series with names for the legend.
     pub series: Vec<Series>,
 }
 
@@ -72,16 +73,16 @@ pub struct Cloud {
 pub struct Chart {
     /// Name of the charted quantity.
     pub title: String,
-    /// Most important observation, for the caption. The default is the range of the first series and how often it
-    /// exceeds its limit.
+    /// Most important observation, for the caption. By default, the first series' range and how often it exceeds its
+    /// limit.
     pub finding: Option<String>,
-    /// Unit of the values: its name, and details after a comma.
+    /// Unit of the values: its name, with details after a comma.
     pub unit: String,
-    /// Quantity of the horizontal axis.
+    /// Quantity on the horizontal axis.
     pub along: Along,
     /// Scale of the vertical axis.
     pub scale: Scale,
-    /// True if a value applies from its point to the next point, as in a histogram. The lines are then steps.
+    /// True if each value applies until the next point, as in a histogram. The lines are then drawn as steps.
     pub steps: bool,
     /// True if the values are drawn as dots without connecting lines.
     pub dots: bool,
@@ -89,14 +90,14 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Dots drawn over the lines.
     pub cloud: Option<Cloud>,
-    /// Marked positions on the horizontal axis, each with a name for the legend.
+    /// Positions marked on the horizontal axis, each with a name for the legend.
     pub marks: Vec<(f64, String)>,
-    /// Limits of the values.
+    /// Limits on the values.
     pub limits: Vec<LimitLine>,
 }
 
 impl Chart {
-    /// Creates a chart of values along a quantity.
+    /// Creates a chart that shows values along a quantity.
     pub fn new(
         title: impl Into<String>,
         unit: impl Into<String>,
@@ -119,12 +120,12 @@ impl Chart {
         }
     }
 
-    /// Creates a chart of values over time.
+    /// Creates a chart that shows values over time.
     pub fn over_time(title: impl Into<String>, unit: impl Into<String>, series: Vec<Series>) -> Chart {
         Chart::new(title, unit, Along::Time, series)
     }
 
-    /// Returns the chart with a logarithmic scale of the values.
+    /// Returns the chart with a logarithmic scale for the values.
     #[must_use]
     pub fn logarithmic(self) -> Chart {
         Chart { scale: Scale::Logarithmic, ..self }
@@ -136,7 +137,7 @@ impl Chart {
         Chart { finding: Some(finding.into()), ..self }
     }
 
-    /// Returns the chart with a limit for series number `series`.
+    /// Returns the chart with a limit on series number `series`.
     pub(crate) fn limited(
         mut self,
         bound: Bound,
@@ -209,14 +210,14 @@ impl Chart {
         }
     }
 
-    /// Returns the chart as a standalone SVG file. Its note contains the names of the lines and marks.
+    /// Returns the chart as a standalone SVG file. The names of lines and marks are listed in its note.
     pub fn standalone(&self) -> String {
         let caption = self.seen().map_or(self.title.clone(), |seen| format!("{}: {seen}", self.title));
         let marks = self.marks.iter().map(|(_, name)| format!("; vertical line: {name}"));
         standalone(&self.svg(), &caption, &format!("{}{}", self.unit, marks.collect::<String>()))
     }
 
-    /// Returns the series of dots that are drawn, each with its colour number.
+    /// Returns the dot series to draw, each with its colour number.
     fn dotted<'c>(&self, cloud: &'c Cloud) -> impl Iterator<Item = (usize, &'c Series)> {
         (self.series.len().min(MAX_SERIES)..MAX_SERIES).zip(&cloud.series)
     }

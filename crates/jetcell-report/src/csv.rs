@@ -1,4 +1,4 @@
-//! Renders the report as CSV with one value per line. One file can therefore contain all tables of several runs.
+//! Renders the report as CSV with one value per line, so that one file can contain all tables for several runs.
 
 use jetcell_input::printable_lines;
 use jetcell_workload::measurement::Sample;
@@ -7,12 +7,12 @@ use jetcell_workload::result::RunResult;
 use crate::table::Table;
 use crate::tables;
 
-/// Returns the report with the columns `run,table,row,column,value`.
+/// Returns the reports as CSV with the columns `run,table,row,column,value`.
 pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Sample])>) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let mut add =
         |record: [&str; 5]| writer.write_record(record.map(|field| printable_lines(field).into_owned()));
-    // A write to memory cannot fail, and every record has five fields.
+    // Writing to memory cannot fail, and every record has five fields.
     let _ = add(["run", "table", "row", "column", "value"]);
     for (run, result, samples) in runs {
         let all = tables::all(result, samples);
@@ -30,10 +30,10 @@ pub fn csv<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult, &'a [Samp
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Returns one table with one line per row, for programs.
+/// Returns one table as CSV with one line per row, for use by programs.
 pub fn table_csv(table: &Table) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
-    // A write to memory cannot fail, and all rows have as many cells as the heading.
+    // Writing to memory cannot fail, and all rows have as many cells as the heading.
     let _ =
         writer.write_record(table.columns.iter().map(|column| printable_lines(&column.name).into_owned()));
     for row in &table.rows {

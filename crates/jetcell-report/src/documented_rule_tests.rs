@@ -1,5 +1,5 @@
-//! Checks that `docs/report.md` and `docs/tests.md` define every name that a report shows: rules, tables, rows,
-//! columns, charts, and their lines.
+//! Checks that `docs/report.md` and `docs/tests.md` define every name shown in a report: rules, tables, rows,
+//! columns, charts, and chart lines.
 
 use jetcell_workload::Phase;
 use jetcell_workload::fragmentation::{FileMap, Fragmentation, FragmentationChange};
@@ -22,7 +22,7 @@ const DOCS: [&str; 2] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tests.md"),
 ];
 
-/// Headings of columns whose names depend on the run, such as files.
+/// Headings of columns that contain names specific to the run, such as file names.
 const NAMED_BY_THE_RUN: [&str; 10] = [
     "Database Instance",
     "Part",
@@ -49,7 +49,7 @@ fn replicated() -> Replication {
     }
 }
 
-/// Adds results of defragmentation and of the alternating maintenance tasks.
+/// Adds results for defragmentation and for the alternating maintenance tasks.
 fn maintained(result: &mut RunResult) {
     let configuration = &mut result.configuration;
     (configuration.defrag, configuration.layout, configuration.maintenance_impact) = (true, true, true);
@@ -169,7 +169,7 @@ pub(crate) fn everything() -> RunResult {
     result
 }
 
-/// Joins the text with single spaces, so a name matches even if it is split across two lines.
+/// Joins the text's words with single spaces, so that a name matches even if it is split across two lines.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

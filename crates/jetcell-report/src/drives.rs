@@ -1,4 +1,4 @@
-//! Renders the summary of drives for a terminal, as Markdown, as CSV, and as a page with charts.
+//! Renders a comparison of drives for a terminal, as Markdown, as CSV, and as a page with charts.
 
 use jetcell_lab::drives::{Claim, Drive, Finding, Relation, Row, Summary};
 use jetcell_workload::measurement::Better;
@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// Renders tables and remarks, in lines of at most `width` characters.
+/// Renders tables and remarks with at most `width` characters per line.
 pub fn drives_text(summary: &Summary, width: usize) -> String {
     let mut out = String::new();
     for table in tables(summary) {
@@ -32,7 +32,7 @@ pub fn drives_csv(summary: &Summary) -> String {
     tables(summary).iter().map(table_csv).collect::<Vec<_>>().join("\n")
 }
 
-/// Renders a page, with the figures as bars.
+/// Renders a page that shows the figures as bars.
 pub fn drives_html(summary: &Summary) -> String {
     let page = notes(summary).iter().fold(Page::new("Drives"), |page, line| page.text(line));
     let page = page.bars(&bars(summary));
@@ -52,7 +52,7 @@ fn tables(summary: &Summary) -> Vec<Table> {
     [drives(summary), rows(summary)].into_iter().chain(claims).collect()
 }
 
-/// Returns a table of the percentages that the source prints, next to the percentages computed from its figures.
+/// Returns a table with the percentages printed by the source, next to the percentages computed from its figures.
 fn claims(summary: &Summary) -> Table {
     let row = |claim: &Claim| {
         let Claim { drive, than, .. } = claim;
@@ -87,7 +87,7 @@ fn claims(summary: &Summary) -> Table {
 
 fn drives(summary: &Summary) -> Table {
     let currency = summary.currency.as_deref().unwrap_or("money");
-    // The name of the base must be part of each file, because a file may be read without its remarks.
+    // Each file must contain the base's name, because it may be read without the remarks.
     let first = summary.drives.first().map_or("", |drive| drive.name.as_str());
     let columns = [
         format!("Mean advantage (% of {first})"),

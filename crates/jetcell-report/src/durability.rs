@@ -19,8 +19,8 @@ fn count(number: u64) -> String {
     grouped(number as f64)
 }
 
-/// Renders the verdict, the promises by kind of operation, the findings, and remarks, in lines of at most `width`
-/// characters.
+/// Renders the verdict, the promises by operation kind, the findings, and remarks, with at most `width` characters
+/// per line.
 pub fn durability_text(found: &Verification, width: usize) -> String {
     let mut out = wrapped("", &verdict(found), width);
     for table in tables(found) {
@@ -40,7 +40,7 @@ pub fn durability_markdown(found: &Verification) -> String {
     out
 }
 
-/// Renders a page with the damaged operations of each kind as bars.
+/// Renders a page that shows the damaged operations of each kind as bars.
 pub fn durability_html(found: &Verification) -> String {
     let page = Page::new(TITLE).text(&verdict(found));
     let page = if found.is_kept() { page } else { page.bars(&[damages(found)]) };
@@ -53,7 +53,7 @@ fn tables(found: &Verification) -> Vec<Table> {
     [Some(kinds(found)), findings(found)].into_iter().flatten().collect()
 }
 
-/// Returns bars with the number of damaged operations by kind.
+/// Returns bars with the number of damaged operations of each kind.
 fn damages(found: &Verification) -> Bars {
     let bar = |tally: &KindTally| {
         let bad = tally.lost + tally.torn + tally.reordered + tally.unreadable;

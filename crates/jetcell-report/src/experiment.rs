@@ -1,4 +1,4 @@
-//! Renders the cost of fragmentation on a drive for a terminal, as Markdown, and as a page with charts.
+//! Renders what fragmentation costs on a drive, for a terminal, as Markdown, and as a page with charts.
 
 use jetcell_lab::fragmentation::Experiment;
 use jetcell_workload::units::human_bytes;
@@ -11,7 +11,7 @@ use crate::text_table::wrapped;
 
 const QUESTION: &str = "Should one defragment a database on this drive?";
 
-/// Renders the answer, the fragments of both files, and the comparison, in lines of at most `width` characters.
+/// Renders the answer, both files' fragments, and the comparison, with at most `width` characters per line.
 pub fn experiment_text(found: &Experiment, width: usize) -> String {
     let answer = wrapped("", &format!("{QUESTION} {}", found.answer), width);
     let files = fragmentation_text(&found.files, &[], width);
@@ -39,7 +39,7 @@ pub fn experiment_html(found: &Experiment) -> String {
     page.finish()
 }
 
-/// Describes the fragmentation of both files.
+/// Describes how the two files are fragmented.
 fn pieces(found: &Experiment) -> String {
     let counts: Vec<String> = found.files.iter().map(|file| file.pieces.to_string()).collect();
     format!(

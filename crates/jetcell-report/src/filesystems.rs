@@ -1,4 +1,4 @@
-//! Renders the comparison of file systems for a terminal, as Markdown, and as a page with charts.
+//! Renders a file system comparison for a terminal, as Markdown, and as a page with charts.
 
 use jetcell_lab::filesystems::{FilesystemTest, RowResult, Signs, Specification, TestedDirectory};
 use jetcell_workload::measurement::Better;
@@ -13,7 +13,7 @@ use crate::page::Page;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// Names of the rows that are drawn as bars.
+/// Names of the rows shown as bars.
 const DRAWN: [&str; 6] = [
     "scan_mib_per_sec",
     "backup_mib_per_sec",
@@ -23,7 +23,7 @@ const DRAWN: [&str; 6] = [
     "avg_processor_time_pct",
 ];
 
-/// Renders figures, differences, directories, and remarks, in lines of at most `width` characters.
+/// Renders figures, differences, directories, and remarks, with at most `width` characters per line.
 pub fn filesystems_text(test: &FilesystemTest, width: usize) -> String {
     let mut out = String::new();
     for table in tables(test) {
@@ -41,7 +41,7 @@ pub fn filesystems_markdown(test: &FilesystemTest) -> String {
     out
 }
 
-/// Renders a page with charts of the turns and of the most important rows.
+/// Renders a page with charts that show the turns and the most important rows.
 pub fn filesystems_html(test: &FilesystemTest) -> String {
     comparison(Page::new(test.title), test).finish()
 }

@@ -1,4 +1,4 @@
-//! Renders the fragmentation of files on their device for a terminal, as Markdown, and as a page.
+//! Renders how files are fragmented on their device, for a terminal, as Markdown, and as a page.
 
 use jetcell_lab::drive::ExpectedCost;
 use jetcell_lab::fragmentation::Fragmentation;
@@ -10,8 +10,8 @@ use crate::page::tables_html;
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// Renders two tables and remarks, in lines of at most `width` characters. The remarks cover holes and unwritten
-/// ranges of the files, and the expected cost of the fragmentation. `costs` has one entry per file, or is empty.
+/// Renders two tables and remarks with at most `width` characters per line. The remarks mention holes and unwritten
+/// ranges in the files, and what the fragmentation is expected to cost. `costs` has one entry per file, or is empty.
 pub fn fragmentation_text(files: &[Fragmentation], costs: &[ExpectedCost], width: usize) -> String {
     let mut out = String::new();
     for (number, table) in fragmentation_tables(files).iter().enumerate() {
@@ -42,7 +42,7 @@ pub fn fragmentation_html(files: &[Fragmentation], costs: &[ExpectedCost]) -> St
     tables_html("Fragmentation of files", &fragmentation_tables(files), &fragmentation_remarks(files, costs))
 }
 
-/// Returns tables of the extents and distances of files.
+/// Returns tables with the files' extents and the distances between them.
 pub(crate) fn fragmentation_tables(files: &[Fragmentation]) -> [Table; 2] {
     [extents(files), reads(files)]
 }
@@ -51,7 +51,7 @@ fn fragmentation_remarks(files: &[Fragmentation], costs: &[ExpectedCost]) -> Vec
     files.iter().flat_map(remarks).chain(expected(files, costs)).collect()
 }
 
-/// Describes the expected cost of the fragmentation on a drive, one line per file.
+/// Describes what the fragmentation is expected to cost on a drive, one line per file.
 fn expected(files: &[Fragmentation], costs: &[ExpectedCost]) -> Vec<String> {
     let line = |(file, cost): (&Fragmentation, &ExpectedCost)| {
         let slower = match cost.contiguous_scan_seconds {

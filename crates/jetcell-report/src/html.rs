@@ -1,6 +1,6 @@
-//! Renders `report.html`, the page of one run. Verdict, rules, and advice come first, then charts, then tables.
-//! Scripts for Jetstress reports search for the cells `td.success` and `th.grid_row_header`, so this page contains
-//! them, too.
+//! Renders `report.html`, the page for one run. Verdict, rules, and advice come first, then charts, then tables.
+//! Scripts that process Jetstress reports look for the cells `td.success` and `th.grid_row_header`, so this page
+//! contains them, too.
 
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::RunResult;
@@ -53,7 +53,7 @@ pub fn html(result: &RunResult, samples: &[Sample]) -> String {
     )
 }
 
-/// Renders the most important figures, for the first screen.
+/// Renders the most important figures for the first screen.
 fn figures(table: &Table) -> Markup {
     html! {
         @if !table.rows.is_empty() {

@@ -1,9 +1,9 @@
 //! Renders the results of storage tests. [`html`], [`markdown`], [`csv`] and [`text`] render one run, [`comparison`]
 //! compares several runs, [`esrp`] creates the document that vendors publish, and [`Stored`] reads a run from its
-//! directory. Commands that do not render a run build a [`Page`] from [`Table`]s, [`chart::Chart`]s and [`Bars`] in
-//! the same design. This crate does not measure or judge storage.
+//! directory. Commands whose result is not a run build a [`Page`] from [`Table`]s, [`chart::Chart`]s and [`Bars`] in
+//! the same design. This crate neither measures nor judges storage.
 //!
-//! The private modules `tables`, `advice` and `series` contain the content; every format shows the same tables.
+//! The private modules `tables`, `advice` and `series` provide the content; every format shows the same tables.
 
 #![forbid(unsafe_code)]
 

@@ -45,7 +45,7 @@ pub fn tables_markdown(title: &str, tables: &[Table], remarks: &[String]) -> Str
     out
 }
 
-/// Renders a code block. It is indented rather than fenced, so its content cannot end it.
+/// Renders a code block. It is indented instead of fenced, so that its content cannot close the block.
 fn indented(code: &str, out: &mut String) {
     for line in code.lines() {
         // Writing to a String cannot fail.
@@ -58,7 +58,7 @@ pub(crate) fn table(table: &Table) -> String {
     table_below(2, table)
 }
 
-/// Renders a table with a heading of this level.
+/// Renders a table below a heading of the given level.
 pub(crate) fn table_below(level: usize, table: &Table) -> String {
     let mut out = format!("{} {}\n\n", "#".repeat(level), escaped(&table.title));
     if !table.rows.is_empty() {

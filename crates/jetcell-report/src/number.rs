@@ -5,25 +5,25 @@ use jetcell_workload::units::human_bytes;
 
 use crate::table::Cell;
 
-/// Formats three decimals, as Jetstress prints its tables.
+/// Formats a number with three decimals, as in Jetstress's tables.
 pub(crate) fn three(value: f64) -> String {
     format!("{:.3}", three_decimals(value))
 }
 
-/// Formats three decimals with thousands separators, for a document of results. The value for programs has no
-/// separators.
+/// Formats a number with three decimals and thousands separators, for results documents. The value for programs has
+/// no separators.
 pub(crate) fn three_grouped(value: f64) -> Cell {
     Cell::number(decimal(three_decimals(value), 3), three(value))
 }
 
-/// Rounds to a number of decimals, with ties away from zero. A decimal tie that has no exact binary representation is
-/// still treated as a tie.
+/// Rounds to a number of decimals, with ties away from zero. A decimal tie without an exact binary representation
+/// still counts as a tie.
 pub(crate) fn rounded(value: f64, decimals: usize) -> f64 {
     let scale = 10_f64.powi(decimals.min(15) as i32);
     (value * scale * (1.0 + 1e-12)).round() / scale
 }
 
-/// Formats a value with as few decimals as necessary, at most three.
+/// Formats a value with as few decimals as needed, at most three.
 pub(crate) fn plain(value: f64) -> String {
     let text = three(value);
     text.trim_end_matches('0').trim_end_matches('.').to_string()
@@ -35,8 +35,8 @@ pub(crate) fn plain_grouped(value: f64) -> String {
     decimal(value, text.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
 }
 
-/// Formats three significant digits, or all integer digits with thousands separators: `0.123`, `1.23`, `12.3`, `123`,
-/// `12,345`.
+/// Formats a value with three significant digits, or with all its integer digits and thousands separators: `0.123`,
+/// `1.23`, `12.3`, `123`, `12,345`.
 pub fn significant(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => return grouped(value),
@@ -48,8 +48,8 @@ pub fn significant(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// Formats four significant digits, for figures of any magnitude such as probabilities: `0.002071`, `2.071e-6`,
-/// `461,100`, `2.95e9`.
+/// Formats a value with four significant digits, for figures of any magnitude such as probabilities: `0.002071`,
+/// `2.071e-6`, `461,100`, `2.95e9`.
 pub fn four_digits(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 || !value.is_finite() {
@@ -76,8 +76,8 @@ fn without_zeros(digits: &str) -> String {
     }
 }
 
-/// Formats a figure with the precision of its unit. All figures of a unit, and their intervals, have the same number
-/// of decimals.
+/// Formats a figure with the precision used for its unit. All figures with the same unit, and their intervals, have
+/// the same number of decimals.
 pub(crate) fn of_unit(unit: &str, value: f64) -> String {
     let decimals = match unit {
         "B" | "bytes" | "count" => 0,
@@ -92,7 +92,7 @@ pub fn grouped(value: f64) -> String {
     decimal(value, 0)
 }
 
-/// Formats a number with this many decimals and thousands separators: `12,345.6`.
+/// Formats a number with the given number of decimals and with thousands separators: `12,345.6`.
 pub fn decimal(value: f64, decimals: usize) -> String {
     let value = rounded(value, decimals);
     let text = format!("{:.decimals$}", value.abs());
@@ -106,13 +106,13 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     out + rest
 }
 
-/// Formats a figure with the precision of its unit, which is part of `name`. The value for programs has three
+/// Formats a figure with the precision used for its unit, which is part of `name`. The value for programs has three
 /// decimals.
 pub(crate) fn figure(name: &str, value: f64) -> Cell {
     Cell::number(figure_text(name, value), three(value))
 }
 
-/// Formats a figure like [`figure`], but returns only the text for people.
+/// Formats a figure like [`figure`], but returns only the text for readers.
 pub(crate) fn figure_text(name: &str, value: f64) -> String {
     let has = |unit: &str| name.contains(unit);
     match () {
@@ -123,7 +123,7 @@ pub(crate) fn figure_text(name: &str, value: f64) -> String {
         () if has("/sec") || has("per second") || has("per Second") || has('%'.to_string().as_str()) => {
             decimal(value, 1)
         }
-        // A limit that is a fraction of a count.
+        // A limit on a count may be fractional.
         () if value.abs() >= 100.0 => grouped(value),
         () => plain_grouped(value),
     }
@@ -135,7 +135,7 @@ pub(crate) fn count(value: impl Into<u64>) -> Cell {
     Cell::number(grouped(value as f64), value.to_string())
 }
 
-/// Converts microseconds to milliseconds and formats them.
+/// Formats microseconds as milliseconds.
 pub(crate) fn latency_ms(us: f64) -> Cell {
     figure("(msec)", us / 1_000.0)
 }
@@ -149,7 +149,7 @@ pub(crate) fn span(seconds: f64) -> String {
     format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
 }
 
-/// Formats an exact number of bytes, with a rounded size as remark.
+/// Formats an exact number of bytes, with a rounded size as a remark.
 pub(crate) fn bytes(bytes: u64) -> Cell {
     let remark = if bytes < 1024 { String::new() } else { human_bytes(bytes) };
     count(bytes).remarked(remark)

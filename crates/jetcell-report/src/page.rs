@@ -1,5 +1,5 @@
-//! Common design of all pages: style sheet, script, tables, charts. A page is one file without external resources.
-//! Its script only shows the values of charts.
+//! Design shared by all pages: style sheet, script, tables, charts. A page is one self-contained file. Its script is
+//! only needed to show chart values.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -10,32 +10,31 @@ use jetcell_input::printable_lines;
 
 /// Style sheet: colours for light and dark pages, and the layout.
 pub(crate) const STYLE: &str = concat!(include_str!("colours.css"), include_str!("report.css"));
-/// Script that shows the values of charts. A page is complete without scripts, because the tables contain the
-/// figures.
+/// Script that shows chart values. A page is complete without it, because the tables contain the figures.
 pub(crate) const SCRIPT: &str = include_str!("report.js");
 
-/// Number of columns above which a table of numbers has a smaller font.
+/// A table of numbers with more columns than this is shown in a smaller font.
 const MANY_COLUMNS: usize = 8;
 
-/// Width of a printed A4 or US Letter page in characters, including gaps, in the normal font. [`PRINTED_SMALL`] is
-/// the width in the small font. Wider tables are folded in print.
+/// Width of a printed A4 or US Letter page in characters of the normal font, including gaps. [`PRINTED_SMALL`] is the
+/// width in the small font. Wider tables are folded in print.
 const PRINTED: usize = 80;
 const PRINTED_SMALL: usize = 105;
 
-/// Number of characters between two columns.
+/// Gap between two columns, in characters.
 const GAP: usize = 2;
 
-/// Length of a word in characters above which it may be broken across lines.
+/// Words longer than this number of characters may be broken across lines.
 const LONG_WORD: usize = 16;
 
-/// Maximum length in characters of an unbreakable part of a word. A longer part is broken; this length fits into the
-/// narrowest cell of a page.
+/// Maximum length, in characters, of an unbreakable part of a word. Longer parts are broken. A part of this length
+/// fits into the narrowest cell on a page.
 const MAX_PART: usize = 24;
 
-/// Number of rows above which a table may continue on the next printed page.
+/// Tables with more rows than this may continue on the next printed page.
 pub(crate) const MANY_ROWS: usize = 20;
 
-/// A page of a command that does not render a run.
+/// A page for a command whose result is not a run.
 #[derive(Debug)]
 pub struct Page {
     title: String,
@@ -84,20 +83,20 @@ impl Page {
         self.with(html! { div class="charts" { @for one in bars { (one.figure()) } } })
     }
 
-    /// Returns the HTML text of the page.
+    /// Returns the page as HTML text.
     pub fn finish(self) -> String {
         page(&format!("Jetcell: {}", self.title), &html! { @for part in &self.body { (part) } })
     }
 }
 
-/// Renders a page of tables with remarks above them.
+/// Renders a page that contains tables, with remarks above them.
 pub fn tables_html(title: &str, tables: &[Table], remarks: &[String]) -> String {
     let page = remarks.iter().fold(Page::new(title), |page, line| page.text(line));
     tables.iter().fold(page, Page::table).finish()
 }
 
-/// Renders a complete page with its style sheet. Every page is created here, so text from files is sanitized here for
-/// all pages.
+/// Renders a complete page with its style sheet. Every page is created here, so this is where text from files is
+/// sanitized for all pages.
 pub(crate) fn page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -130,13 +129,13 @@ pub(crate) fn table(table: &Table) -> Markup {
     section(table, &html! { h2 { (table.title) } })
 }
 
-/// Renders a table with a lower heading level, for a document.
+/// Renders a table with a lower-level heading, for use in a document.
 pub(crate) fn captioned(table: &Table) -> Markup {
     section(table, &html! { h4 { (table.title) } })
 }
 
 fn section(table: &Table, heading: &Markup) -> Markup {
-    // This is computed once, because it depends on all rows and each row needs it.
+    // This is computed once per table because it depends on all rows and each row needs it.
     let has_labels = folds(table) || folds_in_print(table);
     html! {
         section class=[(table.rows.len() > MANY_ROWS).then_some("long")] {
@@ -154,25 +153,25 @@ fn section(table: &Table, heading: &Markup) -> Markup {
     }
 }
 
-/// Returns true if a table is folded on narrow screens. Tables of text are: each cell is then on a separate line,
-/// labelled with its column name.
+/// Returns true if a table is folded on narrow screens, with each cell on a line of its own, labelled with its column
+/// name. This applies to tables of text.
 fn folds(table: &Table) -> bool {
     !table.facts && table.columns.iter().skip(1).any(|column| !column.number)
 }
 
-/// Returns true if a table has a smaller font. Tables with many columns of numbers have.
+/// Returns true if a table is shown in a smaller font. This applies to tables with many columns of numbers.
 fn is_wide(table: &Table) -> bool {
     table.columns.len() > MANY_COLUMNS && !folds(table)
 }
 
-/// Returns true if a table is folded in print because it is wider than a printed page. The cells of a row are then
-/// below its name, each labelled with its column name.
+/// Returns true if a table is wider than a printed page and therefore folded in print, with a row's cells below its
+/// name, each labelled with its column name.
 fn folds_in_print(table: &Table) -> bool {
     let room = if is_wide(table) { PRINTED_SMALL } else { PRINTED };
     !table.facts && narrowest(table) > room
 }
 
-/// Returns the minimum width of a table in characters, with line breaks at all permitted positions.
+/// Returns a table's minimum width in characters, if lines are broken wherever permitted.
 fn narrowest(table: &Table) -> usize {
     let longest = |text: &str| words(text).flatten().map(|part| part.chars().count()).max().unwrap_or(0);
     let column = |(at, column): (usize, &Column)| {
@@ -208,8 +207,8 @@ fn row(row: &[Cell], table: &Table, has_labels: bool) -> Markup {
     }
 }
 
-/// Renders text with controlled line breaks. A line is not broken within `--option` or between a number and its
-/// percent sign. A long list or path may be broken after a comma, a slash, an equals sign, or an underscore.
+/// Renders text with controlled line breaks. A line is never broken within `--option` or between a number and its
+/// percent sign. A long list or path may be broken after a comma, slash, equals sign, or underscore.
 pub(crate) fn breakable(text: &str) -> Markup {
     let text = text.replace(" %", "\u{a0}%");
     html! {
@@ -224,7 +223,7 @@ pub(crate) fn breakable(text: &str) -> Markup {
     }
 }
 
-/// Returns the words of a text, each split at the positions where a line may end.
+/// Returns a text's words, each split at the positions where a line may be broken.
 fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.split(' ').map(|word| match word.chars().count() > LONG_WORD && !word.starts_with("--") {
         true => word.split_inclusive([',', '/', ';', '=', '_']).flat_map(pieces).collect(),
@@ -232,7 +231,7 @@ fn words(text: &str) -> impl Iterator<Item = Vec<&str>> {
     })
 }
 
-/// Splits a part of a word into pieces of at most [`MAX_PART`] characters.
+/// Splits part of a word into pieces of at most [`MAX_PART`] characters.
 fn pieces(part: &str) -> Vec<&str> {
     let mut ends: Vec<usize> = part.char_indices().step_by(MAX_PART).map(|(at, _)| at).collect();
     ends.push(part.len());

@@ -1,9 +1,10 @@
-//! Tests that the colours of series differ for every kind of colour vision, and contrast with the page.
+//! Tests that series colours can be told apart with every kind of colour vision, and that they contrast with the
+//! page.
 
-/// Rows of a matrix for linear red, green, and blue.
+/// A 3 × 3 matrix that is applied to linear red, green, and blue.
 type Matrix = [[f64; 3]; 3];
 
-/// Matrices that simulate the absence of one kind of cones: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A
+/// Matrices that simulate the absence of one cone type: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A
 /// Physiologically-based Model for Simulation of Color Vision Deficiency, IEEE Transactions on Visualization and
 /// Computer Graphics 15 (6), 2009, severity 1.0.
 const VISIONS: [(&str, Matrix); 4] = [
@@ -27,10 +28,10 @@ const XYZ: Matrix =
     [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]];
 const WHITE: [f64; 3] = [0.95047, 1.0, 1.08883];
 
-/// Minimum distance of two colours in CIE L*a*b* of 1976. A distance is visible from about 2; thin lines need ten
-/// times as much.
+/// Minimum distance between two colours in CIE L*a*b* (1976). Differences become visible at a distance of about 2;
+/// thin lines need ten times as much.
 const DISTANCE: f64 = 20.0;
-/// Minimum contrast of graphical objects with the page (WCAG 2.2, 1.4.11).
+/// Minimum contrast between graphical objects and the page (WCAG 2.2, 1.4.11).
 const CONTRAST: f64 = 3.0;
 
 fn times(matrix: &Matrix, v: [f64; 3]) -> [f64; 3] {
@@ -59,7 +60,7 @@ fn luminance(colour: &str) -> f64 {
     times(&XYZ, linear(colour))[1]
 }
 
-/// Returns the values of a property for the light page and for the dark page.
+/// Returns a property's values for the light page and the dark page.
 fn property(name: &str) -> [String; 2] {
     let style = include_str!("colours.css");
     let found: Vec<&str> =
@@ -112,7 +113,7 @@ fn the_simulation_agrees_with_what_is_known() {
     let apart = |matrix: &Matrix, a: &str, b: &str| {
         distance(lab(times(matrix, linear(a))), lab(times(matrix, linear(b))))
     };
-    // Greys stay grey, and colours on the same confusion line become similar.
+    // Greys remain grey, and colours on the same confusion line become similar.
     for (_, matrix) in &VISIONS {
         assert!(apart(matrix, "#808080", "#808080") < 1e-9);
         let [_, a, b] = lab(times(matrix, linear("#808080")));

@@ -1,4 +1,4 @@
-//! Checks the arithmetic and the rules of this program with published Jetstress reports.
+//! Checks this program's arithmetic and rules against published Jetstress reports.
 
 use jetcell_workload::measurement::{IoRates, Measurement};
 use jetcell_workload::result::{
@@ -53,7 +53,7 @@ fn achieved_io_is_the_printed_one() {
         tests(of).map(|(test, _)| {
             let printed = number(&test["sizing"], "achieved_transactional_iops");
             let ours = achieved_iops(&rows(&test["transactional_io"]));
-            // Printed rows are rounded, but the printed sum is computed from unrounded rows.
+            // The printed rows are rounded, but the printed sum is computed from unrounded rows.
             assert!((ours - printed).abs() <= 0.0015, "{ours} {printed}");
             (printed, ours)
         })

@@ -1,5 +1,5 @@
 //! Tests pages in a browser: nothing is clipped on a phone or on paper, no word in a cell is broken, and charts show
-//! their values by keyboard and mouse. Without a browser, these tests print a message and pass.
+//! their values by keyboard and by mouse. If there is no browser, these tests print a message and pass.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,12 +13,12 @@ use crate::documented_rule_tests::everything;
 use crate::example::{repetitions, samples};
 use crate::{Comparison, Stored};
 
-/// Script that examines the page in a frame and sends the result to the enclosing page.
+/// Script that examines the page inside a frame and sends its findings to the enclosing page.
 const PROBE_SCRIPT: &str = include_str!("rendered.js");
 
 /// Width of a phone screen in CSS pixels.
 const TELEPHONE: u32 = 390;
-/// Width in CSS pixels of a printed A4 page between Chromium's margins, which is less than that of US Letter.
+/// Width of a printed A4 page between Chromium's margins, in CSS pixels. US Letter is wider.
 const PAPER: u32 = 717;
 const SCREEN: u32 = 1400;
 
@@ -37,7 +37,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// Opens each page in a frame of its width, and returns the messages that the pages send.
+/// Opens each page in a frame of the given width and returns the messages sent by the pages.
 fn looks(browser: &Path, pages: &[(&str, u32, String)]) -> Vec<Value> {
     let dir = tempfile::tempdir().unwrap();
     let mut outside = String::from(
@@ -90,7 +90,7 @@ fn printed(page: &str) -> String {
     page.replace("@media print {", "@media all {")
 }
 
-/// Returns a run with every table and chart, large figures, long names, and intervals.
+/// Returns a run with every table and chart, and with large figures, long names, and intervals.
 fn full() -> RunResult {
     let mut result = everything();
     result.analysis.repetitions = Some(repetitions());

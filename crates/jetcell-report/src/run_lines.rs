@@ -1,4 +1,4 @@
-//! Renders a list of runs, one line each.
+//! Renders a list of runs with one line per run.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{RunResult, SideIo};
@@ -9,7 +9,7 @@ use crate::table::{Cell, Column, Table};
 use crate::tables::verdict_with_doubts;
 use crate::text_table::table_text;
 
-/// Renders a table of named runs, in lines of at most `width` characters.
+/// Renders a table of named runs with at most `width` characters per line.
 pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
     let column = |(name, number): (&str, bool)| Column { name: name.into(), number };
     let columns = [
@@ -45,7 +45,7 @@ pub fn run_lines(runs: &[(String, RunResult)], width: usize) -> String {
     table_text(&table, width)
 }
 
-/// Returns the most important figure of the test.
+/// Returns the most important figure for the run's test kind.
 fn headline(run: &RunResult) -> String {
     match run.test {
         TestKind::Performance | TestKind::Stress => {

@@ -1,4 +1,4 @@
-//! Time series of a run, and the curve of a search, as charts.
+//! Charts for a run's time series and for the curve of a search.
 
 use jetcell_workload::measurement::{InstanceSample, Latencies, Sample, SamplePercentiles, Saturation, Step};
 use jetcell_workload::result::{
@@ -13,7 +13,7 @@ use crate::number::significant;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Returns the charts of the samples. Charts of the machine are included only if the machine was sampled.
+/// Returns the charts of the samples. Machine charts are included only if the machine was sampled.
 pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
     let over = |name: &str, value: &dyn Fn(&Sample) -> f64| {
         Series::new(name, samples.iter().map(|sample| (sample.at_seconds, value(sample))))
@@ -82,7 +82,7 @@ pub(crate) fn charts(result: &RunResult, samples: &[Sample]) -> Vec<Chart> {
             vec![over("cache", &|sample| sample.cache_used_bytes as f64 / MIB)],
         ),
     ];
-    // Samples of older builds contain no percentiles.
+    // Samples from older builds contain no percentiles.
     let some = |chart: &Chart| chart.along != Along::Time || chart.series.iter().any(has_values);
     let mut charts: Vec<Chart> = charts.into_iter().filter(some).collect();
     if samples.iter().any(|sample| sample.page_fault_stalls > 0) {
@@ -111,18 +111,19 @@ fn has_values(series: &Series) -> bool {
     series.points.is_empty() || series.points.iter().any(|(_, value)| value.is_finite())
 }
 
-/// Returns a chart of the percentiles of one kind of transfer over time. An interval without transfers is a gap.
+/// Returns a chart of latency percentiles over time for one kind of transfer. An interval without transfers becomes a
+/// gap.
 fn percentiles(title: &str, samples: &[Sample], kind: fn(&Sample) -> SamplePercentiles) -> Chart {
     let line = |name: &str, value: fn(SamplePercentiles) -> f64| {
         let of = |sample: &Sample| Some(value(kind(sample))).filter(|ms| *ms > 0.0).unwrap_or(f64::NAN);
         Series::new(name, samples.iter().map(|sample| (sample.at_seconds, of(sample))))
     };
-    // The most informative line comes first, because the caption describes the first line.
+    // The most informative line comes first, because the caption describes it.
     let lines = vec![line("p99", |all| all.p99), line("p95", |all| all.p95), line("p50", |all| all.p50)];
     Chart::over_time(title, "milliseconds, all instances", lines).logarithmic()
 }
 
-/// Returns the charts that are specific to one kind of test, with their heading.
+/// Returns the charts specific to one test kind, with their heading.
 pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart>)> {
     if let Some(replication) = &result.replication {
         return Some(("Replication over time", replication_charts(replication)));
@@ -131,7 +132,7 @@ pub(crate) fn test_charts(result: &RunResult) -> Option<(&'static str, Vec<Chart
     recovery.or_else(|| Some(("Backup over time", vec![backup_rate(result.backup.as_ref()?)])))
 }
 
-/// Returns the heading of the charts of the load.
+/// Returns the heading for the load charts.
 pub(crate) fn load_heading(result: &RunResult) -> &'static str {
     match result.test {
         TestKind::Performance | TestKind::Stress => "Over time",
@@ -175,8 +176,8 @@ fn replay_charts(recovery: &Recovery) -> Vec<Chart> {
     ]
 }
 
-/// Returns charts of both sides over time: the load with copies that follow, the time in which the copies are
-/// suspended, and the catch-up.
+/// Returns charts of both sides over time: while copies follow the load, while they are suspended, and while they
+/// catch up.
 fn replication_charts(replication: &Replication) -> Vec<Chart> {
     let name = |at: usize| {
         let copy = &replication.copies[at];
@@ -234,7 +235,7 @@ fn replication_charts(replication: &Replication) -> Vec<Chart> {
     charts
 }
 
-/// Returns a counter of one side as a rate between samples.
+/// Returns one side's counter as a rate between samples.
 pub(crate) fn side_over_time(
     replication: &Replication,
     total: impl Fn(&ReplicationSample) -> f64,
@@ -242,18 +243,18 @@ pub(crate) fn side_over_time(
     rate_of(replication.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
-/// Returns a counter of a backup as a rate between its samples.
+/// Returns a backup counter as a rate between samples.
 pub(crate) fn backup_over_time(backup: &Backup, total: impl Fn(&BackupSample) -> f64) -> Vec<(f64, f64)> {
     rate_of(backup.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
-/// Returns a counter of a replay as a rate between its samples.
+/// Returns a replay counter as a rate between samples.
 pub(crate) fn replay_over_time(recovery: &Recovery, total: impl Fn(&ReplaySample) -> f64) -> Vec<(f64, f64)> {
     rate_of(recovery.samples.iter().map(|sample| (sample.at_seconds, total(sample))).collect())
 }
 
-/// Returns the rate per second of an increasing total, at the end of each interval. A short remainder at the end is
-/// merged into the last interval, because its separate rate would be noise.
+/// Returns the rate per second at which a total increases, at the end of each interval. A short remainder is merged
+/// into the last interval, because its own rate would be noise.
 fn rate_of(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if let [.., (before, _), (from, _), (to, _)] = totals.as_slice()
         && (to - from) * 2.0 < from - before
@@ -267,14 +268,14 @@ fn rate_of(mut totals: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     totals.windows(2).map(rate).collect()
 }
 
-/// Kinds of I/O whose distribution is drawn: name of the line, and name in a result.
+/// I/O kinds whose latency distribution is drawn, each with the name of its line and its name in a result.
 const KINDS: [(&str, &str); 3] =
     [("database reads", "database_read"), ("database writes", "database_write"), ("log writes", "log_write")];
 
 /// Position and value.
 pub(crate) type Point = (f64, f64);
 
-/// Number of steps per decade in the histogram and the cumulative curve.
+/// Number of steps per decade in the histogram and in the cumulative curve.
 pub(crate) const PER_DECADE: u32 = 10;
 
 /// Returns the charts of the latency distribution: histogram, cumulative curve, and latency by percentile.
@@ -314,7 +315,7 @@ pub(crate) fn distributions(result: &RunResult) -> Vec<Chart> {
     all.filter(|chart| !chart.series.is_empty()).collect()
 }
 
-/// Describes the highest bar of a histogram, given the fraction of transfers by microseconds.
+/// Describes a histogram's highest bar, given the fraction of transfers for each latency in microseconds.
 pub(crate) fn commonest(name: &str, shares: &[Point]) -> Option<String> {
     let (us, share) = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let from = us / 1_000.0;
@@ -327,7 +328,7 @@ pub(crate) fn commonest(name: &str, shares: &[Point]) -> Option<String> {
 fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
     let line = |(name, kind): (&str, &str)| {
         let all = result.latency.get(kind).filter(|all| all.count > 0)?;
-        // A percentile is shown only if there are enough transfers for at least one transfer above it.
+        // A percentile is shown only if the number of transfers is large enough for at least one to lie above it.
         let shares = [
             (2, all.p50),
             (10, all.p90),
@@ -345,13 +346,13 @@ fn latency_by_percentile(result: &RunResult) -> Option<Chart> {
         .then(|| Chart::new("Latency by percentile", unit, Along::Percentile, series).logarithmic())
 }
 
-/// Returns the average latency; `None` if the interval has no transfers.
+/// Returns the average latency, or `None` if the interval has no transfers.
 fn some_io(rates: jetcell_workload::measurement::IoRates) -> Option<f64> {
     (rates.per_second > 0.0).then_some(rates.average_ms)
 }
 
 /// Returns the curve of latency over rate. Each rate is shown with its last measurement, which is the confirmation if
-/// there was one.
+/// the rate was confirmed.
 pub(crate) fn latency_over_rate(saturation: &Saturation) -> Chart {
     let mut steps = saturation.curve();
     steps.reverse();
@@ -395,7 +396,7 @@ mod tests {
             chart.figure().into_string()
         };
         let lines = |page: &str| page.matches("style=\"stroke:var(--bad);stroke-dasharray").count();
-        // The samples have 100 reads and writes per second, and latencies of 2 ms.
+        // The samples contain 100 reads and 100 writes per second, with latencies of 2 ms.
         let transfers = page("Database I/O");
         assert!(transfers.contains("limit of reads and writes, at least: 257</li>"), "{transfers}");
         assert_eq!(lines(&transfers), 1);
@@ -423,7 +424,7 @@ mod tests {
         let chart = latency_by_percentile(&result()).expect("there are latencies");
         let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
         assert_eq!(names, ["database reads", "database writes", "log writes"]);
-        // Of 1000 transfers, one is slower than the 99.9th percentile, and none is slower than the 99.99th.
+        // One of 1000 transfers is slower than the 99.9th percentile, and none is slower than the 99.99th.
         assert_eq!(chart.series[0].points.last(), Some(&(3.0, 30.0)));
         let svg = chart.svg();
         for label in ["0", "90", "99", "99.9"] {
@@ -478,7 +479,7 @@ mod tests {
         assert_eq!(*line("operations p99.9"), [(600.0, 12.34), (1200.0, 12.34)]);
         assert_eq!(*line("database reads, mean"), [(600.0, 0.5), (1200.0, 0.5)]);
         assert_eq!(chart.marks, [(600.0, "highest sustained rate: 600".into())]);
-        // Two points on each of the lines above, and none on lines without latencies.
+        // Each of the lines above has two points, and lines without latencies have none.
         assert_eq!(chart.svg().matches("<circle").count(), 6);
 
         let none = latency_over_rate(&Saturation::default());

@@ -5,7 +5,7 @@ use maud::{PreEscaped, html};
 
 const COLOURS: &str = include_str!("colours.css");
 
-/// Returns a drawing as a standalone file, with the colours of the reports, below its caption.
+/// Returns a drawing as a standalone file, below its caption and in the reports' colours.
 pub(crate) fn standalone(drawing: &str, caption: &str, note: &str) -> String {
     const LINE: f64 = 17.0;
     let lines: Vec<(String, bool)> = [(caption, true), (note, false)]
@@ -16,7 +16,7 @@ pub(crate) fn standalone(drawing: &str, caption: &str, note: &str) -> String {
         })
         .collect();
     let top = lines.len() as f64 * LINE + 12.0;
-    // The size of a drawing is in its view box: x, y, width, height.
+    // The drawing's size is in its view box: x, y, width, height.
     let height: f64 = drawing
         .split_once("viewBox=\"")
         .and_then(|(_, rest)| rest.split('"').next()?.split(' ').nth(3)?.parse().ok())

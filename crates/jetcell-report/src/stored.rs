@@ -1,4 +1,4 @@
-//! Reads a stored run, `result.json` and `samples.csv`, from a directory without modifying the directory.
+//! Reads a stored run (`result.json` and `samples.csv`) from a directory. The directory is not modified.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use jetcell_workload::measurement::{Sample, read_samples};
 use jetcell_workload::result::{RunResult, SCHEMA_VERSION};
 use serde::Deserialize;
 
-/// Maximum size of a stored result in bytes. A result with a thousand databases has a few megabytes.
+/// Maximum size of a stored result in bytes. A result for a thousand databases has a few megabytes.
 pub const MAX_RESULT_BYTES: u64 = 32 << 20;
 
 /// Reason why a run cannot be read.
@@ -26,23 +26,23 @@ pub enum Unreadable {
     /// The result has an unsupported version.
     #[error("{}: schema version {found}, but this program reads version {SCHEMA_VERSION}; use the jetcell that wrote it", path.display())]
     Version {
-        /// The file.
+        /// File that contains the result.
         path: PathBuf,
         /// Version in the file.
         found: u64,
     },
-    /// The result belongs to a command that does not run the load.
+    /// The result is from a command that does not run the load.
     #[error("{}: not a run of jetcell test, but the result of another command; its report.html and report.md show it", path.display())]
     OtherCommand {
-        /// The file.
+        /// File that contains the result.
         path: PathBuf,
     },
-    /// The result is damaged.
+    /// The result is corrupt.
     #[error("{}: truncated or damaged: {what}; restore it from a copy", path.display())]
     Damaged {
-        /// The file.
+        /// File that contains the result.
         path: PathBuf,
-        /// Description of the damage.
+        /// Description of what is wrong.
         what: String,
     },
     /// The samples cannot be read.
@@ -50,7 +50,7 @@ pub enum Unreadable {
     Samples {
         /// The file.
         path: PathBuf,
-        /// Error of the read.
+        /// Error that occurred while reading.
         error: io::Error,
     },
 }
@@ -58,14 +58,14 @@ pub enum Unreadable {
 #[derive(Deserialize)]
 struct Version {
     schema_version: Option<u64>,
-    /// Version; only present in results of tests of disks, file systems, and durability.
+    /// Version. Only results of disk, file system, and durability tests have this field.
     schema: Option<u64>,
 }
 
 /// A stored run with its samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Content of `result.json`. If the run was killed, the figures are computed from the samples.
+    /// Content of `result.json`. If the run was killed, its figures are computed from the samples.
     pub result: RunResult,
     /// Content of `samples.csv`.
     pub samples: Vec<Sample>,
@@ -77,7 +77,7 @@ impl Stored {
         let path = directory.join("result.json");
         let damaged = |what: String| Unreadable::Damaged { path: path.clone(), what };
         let text = result_text(&path)?;
-        // The version is checked first. Otherwise an error about a field of another version would be misleading.
+        // The version is checked first, because an error about a field from another version would be misleading.
         let version: Version = serde_json::from_str(&text).map_err(|error| damaged(error_line(&error)))?;
         match (version.schema_version, version.schema) {
             (Some(found), _) if found != u64::from(SCHEMA_VERSION) => {
@@ -97,7 +97,7 @@ impl Stored {
     }
 }
 
-/// Reads the text of a stored result.
+/// Reads a stored result's text.
 pub(crate) fn result_text(path: &Path) -> Result<String, Unreadable> {
     read_input(path, MAX_RESULT_BYTES).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => {

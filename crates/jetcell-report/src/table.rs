@@ -1,9 +1,9 @@
-//! A table of a report, independent of the format: HTML, Markdown, CSV, and text show the same tables.
+//! A table in a report, independent of the output format: HTML, Markdown, CSV, and text show the same tables.
 
-/// Judgement of a cell.
+/// How a cell's value is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// No judgement.
+    /// It is not judged.
     #[default]
     Neutral,
     /// The value is good.
@@ -12,53 +12,53 @@ pub enum Tone {
     Bad,
 }
 
-/// A value as text.
+/// A table cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Value for people.
+    /// Text for readers.
     pub text: String,
-    /// Value for programs, if its text differs: a number without separators, with three decimals.
+    /// Text for programs, if it differs: a number with three decimals and no separators.
     pub exact: String,
-    /// Value in another form, such as `1.00 GiB` for bytes. CSV omits the remark.
+    /// The value in another form, such as `1.00 GiB` for a number of bytes. CSV omits remarks.
     pub remark: String,
-    /// Judgement of the value.
+    /// How the value is judged.
     pub(crate) tone: Tone,
 }
 
 impl Cell {
-    /// Creates a value with a remark.
+    /// Creates a cell with a remark.
     pub fn with_remark(text: impl Into<String>, remark: impl Into<String>) -> Cell {
         Cell { text: text.into(), remark: remark.into(), ..Cell::default() }
     }
 
-    /// Creates a value with a judgement.
+    /// Creates a cell that is judged as good or bad.
     pub fn judged(text: impl Into<String>, good: bool) -> Cell {
         Cell { text: text.into(), tone: if good { Tone::Good } else { Tone::Bad }, ..Cell::default() }
     }
 
-    /// Creates a number from its text for people and its text for programs.
+    /// Creates a number, given its text for readers and its text for programs.
     pub fn number(text: impl Into<String>, exact: impl Into<String>) -> Cell {
         Cell { text: text.into(), exact: exact.into(), ..Cell::default() }
     }
 
-    /// Returns the cell with a remark.
+    /// Returns the cell with a remark added.
     #[must_use]
     pub fn remarked(self, remark: impl Into<String>) -> Cell {
         Cell { remark: remark.into(), ..self }
     }
 
-    /// Returns the cell, marked as bad if `bad` is true.
+    /// Returns the cell, judged as bad if `bad` is true.
     #[must_use]
     pub fn bad_if(self, bad: bool) -> Cell {
         Cell { tone: if bad { Tone::Bad } else { self.tone }, ..self }
     }
 
-    /// Returns the value for programs.
+    /// Returns the text for programs.
     pub fn for_programs(&self) -> &str {
         if self.exact.is_empty() { &self.text } else { &self.exact }
     }
 
-    /// Returns value and remark on one line.
+    /// Returns text and remark on one line.
     pub fn line(&self) -> String {
         let line = match self.remark.as_str() {
             "" => self.text.clone(),
@@ -77,13 +77,13 @@ impl<T: Into<String>> From<T> for Cell {
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Heading, with the unit.
+    /// Heading, including the unit.
     pub name: String,
     /// True if the column contains numbers, which are right-aligned.
     pub number: bool,
 }
 
-/// A table. The first cell of a row names the row.
+/// A table. The first cell in each row is the row's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// Heading of the table.
@@ -92,9 +92,9 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Rows, each with as many cells as there are columns.
     pub rows: Vec<Vec<Cell>>,
-    /// Notes on the table, or the reason why it has no rows.
+    /// Notes about the table, or the reason why it has no rows.
     pub notes: Vec<String>,
-    /// True if the table contains only names and values, without column headings.
+    /// True if the table lists names with their values and has no column headings.
     pub facts: bool,
 }
 
@@ -113,7 +113,7 @@ impl Table {
         Table { title: title.into(), columns, ..Table::default() }
     }
 
-    /// Creates a table of names and values.
+    /// Creates a table of names with their values.
     pub fn facts(title: &str) -> Table {
         Table { facts: true, ..Table::words(title, &["Name", "Value"]) }
     }
@@ -125,12 +125,12 @@ impl Table {
         self
     }
 
-    /// Adds a name with its value.
+    /// Adds a name and its value.
     pub fn fact(self, name: &str, value: impl Into<Cell>) -> Table {
         self.row(vec![name.into(), value.into()])
     }
 
-    /// Adds a name with its value, if there is a value.
+    /// Adds a name and its value if there is one.
     pub fn fact_if(self, name: &str, value: Option<impl Into<Cell>>) -> Table {
         match value {
             Some(value) => self.fact(name, value),

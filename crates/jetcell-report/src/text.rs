@@ -1,4 +1,4 @@
-//! Renders the summary of a run for a terminal.
+//! Renders a run's summary for a terminal.
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use crate::number::{figure_text, plain, span};
 use crate::tables;
 use crate::text_table::{table_text, wrapped};
 
-/// Renders verdict, rules, advice, throughput, and latencies on one screen, in lines of at most `width` characters.
+/// Renders verdict, rules, advice, throughput, and latencies on one screen, with at most `width` characters per line.
 pub fn text(result: &RunResult, samples: &[Sample], width: usize) -> String {
     let mut out = String::new();
-    // A write to a String cannot fail.
+    // Writing to a String cannot fail.
     let _ = write_summary(&mut out, result, samples, width);
     out
 }
@@ -25,7 +25,7 @@ fn write_summary(out: &mut String, result: &RunResult, samples: &[Sample], width
     }
     writeln!(out)?;
     let mut rules = tables::rules(result);
-    // There is no space for remarks.
+    // There is no room for remarks.
     rules.columns.truncate(4);
     rules.rows.iter_mut().for_each(|row| row.truncate(4));
     *out += &table_text(&rules, width);
@@ -77,7 +77,7 @@ fn databases(count: usize) -> String {
     if count == 1 { "1 database".into() } else { format!("{count} databases") }
 }
 
-/// Describes the results of the test, other than the load.
+/// Describes the test's results other than those of the load.
 fn result_lines(result: &RunResult) -> Vec<String> {
     let recovery = result.recovery.as_ref().map(|recovery| {
         format!(

@@ -10,8 +10,8 @@ const NARROWEST: usize = 12;
 /// Additional indentation of continuation lines.
 const HANGING: usize = 4;
 
-/// Renders a table in aligned columns, in lines of at most `width` characters. Columns that do not fit are printed
-/// below the others, with the names of the rows repeated. Notes are shown if there are no rows.
+/// Renders a table in aligned columns, with at most `width` characters per line. Columns that do not fit are printed
+/// below the others, with the row names repeated. Notes are shown only if there are no rows.
 pub fn table_text(table: &Table, width: usize) -> String {
     if table.rows.is_empty() {
         return table.notes.iter().map(|note| wrapped("  ", note, width)).collect();
@@ -38,8 +38,8 @@ pub fn table_text(table: &Table, width: usize) -> String {
     }
 }
 
-/// Computes the widths of the columns: the width of the widest text, limited such that the first column and one other
-/// column fit.
+/// Computes the column widths: that of the widest text, but limited so that the first column and at least one other
+/// fit.
 fn widths(table: &Table, width: usize) -> Vec<usize> {
     let natural = |(at, name): (usize, &str)| {
         let cells = table.rows.iter().filter_map(|row| row.get(at));
@@ -89,7 +89,7 @@ fn block(table: &Table, columns: &[usize], widths: &[usize]) -> String {
     out
 }
 
-/// Formats a cell with its confidence interval. There is no space for other remarks.
+/// Formats a cell with its confidence interval. There is no room for other remarks.
 fn shown(cell: &Cell) -> String {
     let text = match cell.remark.starts_with('±') {
         true => format!("{} {}", cell.text, cell.remark),
@@ -99,8 +99,8 @@ fn shown(cell: &Cell) -> String {
     if cell.tone == Tone::Bad { text.to_uppercase() } else { text.into_owned() }
 }
 
-/// Wraps a paragraph in lines of at most `width` characters. The first line begins with `mark`, and the other lines
-/// with spaces.
+/// Wraps a paragraph into lines of at most `width` characters. The first line begins with `mark`; the others are
+/// indented to match.
 pub fn wrapped(mark: &str, text: &str, width: usize) -> String {
     let indent = mark.chars().count();
     let mut out = String::new();
@@ -113,8 +113,8 @@ pub fn wrapped(mark: &str, text: &str, width: usize) -> String {
     out
 }
 
-/// Wraps the long lines of a text between words, with indented continuation lines. Lines that fit are unchanged,
-/// which preserves their columns.
+/// Wraps a text's long lines between words, indenting continuation lines. Lines that fit are unchanged, which
+/// preserves their columns.
 pub fn folded(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for whole in text.split_inclusive('\n') {
@@ -137,7 +137,7 @@ pub fn folded(text: &str, width: usize) -> String {
     out
 }
 
-/// Splits a text between words. A word that is longer than a line is split, too.
+/// Splits a text into lines between words. A word that is longer than a line is split as well.
 fn lines(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;

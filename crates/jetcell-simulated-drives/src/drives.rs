@@ -1,4 +1,4 @@
-//! Simulated drives, their accesses in progress, and the completion times. All times are those of the model.
+//! Simulated drives, their accesses in progress, and completion times. All times are model times.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,16 +8,16 @@ use std::time::Duration;
 use jetcell_disk_simulation::disk::{Disk, DiskCounters, OperationId, Started};
 use jetcell_disk_simulation::drive::{Access, Drive};
 
-/// Minimum size of a drive in bytes. An empty file would have no room for the drive's cylinders.
+/// Minimum size of a drive in bytes. An empty file would leave no room for the drive's cylinders.
 const MIN_DRIVE_BYTES: u64 = 1 << 20;
 
 /// Number of a drive.
 pub(crate) type DriveId = usize;
 
-/// Function that is called when the time of an access has elapsed.
+/// Function that is called once an access has taken its time.
 pub(crate) type Completion = Box<dyn FnOnce() + Send>;
 
-/// A drive of the size of its file.
+/// A drive that has the size of its file.
 struct SimulatedDrive {
     model: Drive,
     disk: Disk,
@@ -49,7 +49,7 @@ impl Drives {
         }
     }
 
-    /// Returns the drive of a file, which currently has this many bytes.
+    /// Returns a file's drive. The file currently has this many bytes.
     pub fn of(&mut self, path: &Path, bytes: u64) -> DriveId {
         let new = self.drives.len();
         let id = *self.by_path.entry(path.to_path_buf()).or_insert(new);
@@ -60,17 +60,17 @@ impl Drives {
         id
     }
 
-    /// Adjusts a drive to a new length of its file.
+    /// Adjusts a drive to a new file length.
     pub fn resize(&mut self, id: DriveId, bytes: u64) {
         self.drives[id].model = self.model.with_capacity(bytes.max(MIN_DRIVE_BYTES));
     }
 
-    /// Returns true if writes may remain in the cache of a drive.
+    /// Returns true if writes may complete while they are only in a drive's cache.
     pub fn hold_writes_back(&self) -> bool {
         self.model.cache().is_some_and(|cache| cache.writes)
     }
 
-    /// Starts accesses. [`Drives::advance`] must have been called for the same time before.
+    /// Starts accesses. [`Drives::advance`] must have been called for the same time first.
     pub fn begin(&mut self, id: DriveId, now: Duration, accesses: Vec<(Access, Completion)>) {
         for (access, completion) in accesses {
             let operation = self.operation(completion);
@@ -101,7 +101,7 @@ impl Drives {
         }
     }
 
-    /// Returns true if a caller waits for an access or a flush. Background activity of drives does not count.
+    /// Returns true if a caller is waiting for an access or a flush. Background activity of drives does not count.
     pub fn is_awaited(&self) -> bool {
         !self.completions.is_empty()
     }
@@ -111,9 +111,9 @@ impl Drives {
         self.ends.peek().map(|Reverse((end, ..))| *end)
     }
 
-    /// Completes the accesses that have ended by now. Each drive starts its next access at the time at which the
-    /// previous one ended, even if this function is called later. Returns the completions, which must be called
-    /// without holding a lock.
+    /// Completes the accesses that have ended by now. Each drive starts its next access at the moment the previous
+    /// one ended, even if this function is called later. Returns the completions, which must be called without
+    /// holding a lock.
     pub fn advance(&mut self, now: Duration) -> Vec<Completion> {
         let mut ended = vec![];
         while let Some(end) = self.next_end().filter(|end| *end <= now) {

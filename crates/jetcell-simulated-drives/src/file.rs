@@ -1,4 +1,4 @@
-//! A file whose accesses take the time of a drive.
+//! A file whose accesses take as long as those of a drive.
 
 use std::io;
 
@@ -21,7 +21,7 @@ impl DriveFile {
         DriveFile { inner, machine, id }
     }
 
-    /// Starts an access. The returned receiver gets a message when the access completes.
+    /// Starts an access. Returns a receiver that gets a message when the access completes.
     fn begin(&self, position: u64, bytes: usize, is_write: bool) -> Receiver<()> {
         let (completion, ended) = told();
         let access = Access { position, bytes: bytes as u64, is_write };
@@ -35,7 +35,7 @@ impl DriveFile {
     }
 }
 
-/// Returns a completion, and a receiver that gets a message when it is called.
+/// Returns a completion, and a receiver that gets a message when the completion is called.
 fn told() -> (Completion, Receiver<()>) {
     let (sender, ended) = channel();
     let tell = move || {
@@ -106,7 +106,7 @@ impl FileLayer for DriveFile {
 
 type Done = Box<dyn FnOnce(io::Result<()>, IoBuffer) + Send>;
 
-/// A transfer, which completes when its content has been transferred and its time has elapsed.
+/// A transfer that completes once its content has been transferred and its model time has elapsed.
 struct Both(Mutex<Half>);
 
 enum Half {

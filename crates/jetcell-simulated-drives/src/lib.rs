@@ -7,8 +7,8 @@
 //! | `file` | a file whose accesses are those of a drive |
 //! | `vfs` | the layer over a file system |
 //!
-//! The model of a drive, with its queue and its cache, is that of `jetcell-disk-simulation`. The content is stored in
-//! the underlying file: the layer only adds time.
+//! The drive model, with its queue and cache, is that of `jetcell-disk-simulation`. Content is stored in the
+//! underlying files, and this layer only adds time.
 
 #![forbid(unsafe_code)]
 

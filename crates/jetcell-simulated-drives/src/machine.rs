@@ -13,7 +13,7 @@ use jetcell_vfs::{Clock, RealClock, SimClock, abort_on_panic};
 
 use crate::drives::{Completion, DriveId, Drives};
 
-/// Clock of the drives.
+/// Source of the drives' time.
 enum Time {
     Real { clock: RealClock, scale: f64 },
     Simulated(Arc<SimClock>),
@@ -21,25 +21,25 @@ enum Time {
 
 struct State {
     drives: Drives,
-    /// Whether no further accesses are started.
+    /// Whether the drives were closed. No further accesses are started then.
     is_closed: bool,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// Signalled when the next completion becomes earlier, or when no further accesses are started.
+    /// Signalled when the next completion moves to an earlier time, or when the drives are closed.
     changed: Condvar,
     time: Time,
 }
 
-/// All drives and their thread. When it is dropped, it waits for the accesses in progress.
+/// All drives and their thread. Dropping it waits for the accesses in progress.
 pub(crate) struct Machine {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Machine {
-    /// Creates drives in real time. Their time passes `scale` times as fast as real time.
+    /// Creates drives in real time. Model time passes `scale` times as fast as real time.
     pub fn in_real_time(drive: Drive, scale: f64) -> io::Result<Machine> {
         let time = Time::Real { clock: RealClock::new(), scale: scale.max(1e-3) };
         let shared = Arc::new(Shared::new(drive, time));
@@ -49,13 +49,13 @@ impl Machine {
         Ok(Machine { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Creates drives whose time is that of a simulated clock, which they advance.
+    /// Creates drives that follow a simulated clock and advance it.
     pub fn in_simulated_time(drive: Drive, clock: Arc<SimClock>) -> Machine {
         let shared = Arc::new(Shared::new(drive, Time::Simulated(clock)));
         Machine { shared, thread: Mutex::new(None) }
     }
 
-    /// Returns the drive of a file, which currently has this many bytes.
+    /// Returns a file's drive. The file currently has this many bytes.
     pub fn drive_of(&self, path: &Path, bytes: u64) -> DriveId {
         self.shared.state.lock().drives.of(path, bytes)
     }
@@ -75,12 +75,12 @@ impl Machine {
         self.shared.begin(|drives, now| drives.flush(id, now, completion));
     }
 
-    /// Returns true if a sync must wait for a drive.
+    /// Returns true if a sync must wait for a drive flush.
     pub fn has_flushes(&self) -> bool {
         self.shared.state.lock().drives.hold_writes_back()
     }
 
-    /// Adjusts a drive to a new length of its file.
+    /// Adjusts a drive to a new file length.
     pub fn resize(&self, id: DriveId, bytes: u64) {
         self.shared.state.lock().drives.resize(id, bytes);
     }
@@ -92,7 +92,8 @@ impl Drop for Machine {
         self.shared.changed.notify_all();
         let thread = self.thread.lock().take();
         let myself = jetcell_sync::thread::current().id();
-        // A completion may drop the last file. The thread that runs this completion cannot join itself.
+        // A completion may drop the last file. In that case, this code runs on the drives' own thread, which cannot
+        // join itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != myself) {
             let _ = thread.join();
         }
@@ -105,7 +106,7 @@ impl Shared {
         Shared { state: Mutex::new(state), changed: Condvar::new(), time }
     }
 
-    /// Returns the time of the model.
+    /// Returns the model time.
     fn now(&self) -> Duration {
         match &self.time {
             Time::Real { clock, scale } => clock.monotonic().mul_f64(*scale),
@@ -121,7 +122,7 @@ impl Shared {
         begin(&mut state.drives, now);
         match &self.time {
             Time::Real { .. } => {
-                // Some accesses take no time.
+                // Accesses that take no time have completed already.
                 ended.extend(state.drives.advance(now));
                 let next = state.drives.next_end();
                 if next.is_some_and(|next| before.is_none_or(|before| next < before)) {
@@ -142,7 +143,7 @@ impl Shared {
         ended.into_iter().for_each(|completion| completion());
     }
 
-    /// Completes accesses in the thread of the drives.
+    /// Completes accesses on the drives' thread.
     fn end_accesses(&self) {
         let Time::Real { scale, .. } = &self.time else { return };
         let mut state = self.state.lock();
@@ -156,7 +157,7 @@ impl Shared {
                 continue;
             }
             match state.drives.next_end() {
-                // A timer may fire slightly too early, so the time is compared again.
+                // A timer may fire slightly too early, so the time is checked again.
                 Some(end) => {
                     self.changed.wait_for(&mut state, end.saturating_sub(now).div_f64(*scale));
                 }

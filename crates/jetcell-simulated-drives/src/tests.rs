@@ -1,5 +1,5 @@
-//! Tests drives in simulated time against the model, drives in real time, for which only lower bounds are certain,
-//! and faults and power cuts in the underlying file system.
+//! Tests of drives in simulated time against the model, of drives in real time, for which only lower bounds are
+//! certain, and of faults and power cuts in the underlying file system.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,12 +24,12 @@ fn drive(name: &str) -> Drive {
     drives().remove(name).unwrap()
 }
 
-/// Returns offsets of blocks that are scattered over a file.
+/// Returns block offsets that are scattered over a file.
 fn offsets(count: u64) -> Vec<u64> {
     (0..count).map(|number| number * 7919 % (SIZE / 8192) * 8192).collect()
 }
 
-/// Starts transfers at the same time. Returns their numbers and completion times.
+/// Starts transfers at the same time. Returns their indices and completion times.
 fn submitted(
     file: &dyn File,
     clock: &Arc<impl Clock + 'static>,
@@ -51,7 +51,7 @@ fn submitted(
     done.into_iter().collect()
 }
 
-/// Returns the numbers and completion times according to the model.
+/// Returns the indices and completion times predicted by the model.
 fn modelled(drive: &Drive, is_write: bool, offsets: &[u64]) -> Vec<(usize, Duration)> {
     let model = drive.with_capacity(SIZE);
     let (mut disk, mut now, mut done) = (Disk::default(), Duration::ZERO, vec![]);
@@ -84,7 +84,7 @@ fn accesses_take_the_time_of_the_model_in_its_order() {
         let offsets = offsets(64);
         let found = submitted(&*file, &clock, TransferKind::Read, &offsets);
         assert_eq!(found, modelled(&drive(name), false, &offsets), "{name}");
-        // With elevator scheduling, an access takes less than an average seek and half a rotation.
+        // With elevator scheduling, an access takes less time than an average seek and half a rotation.
         assert!(clock.monotonic() < Duration::from_millis(64 * 10), "{:?}", clock.monotonic());
         let before = clock.monotonic();
         file.sync(IoReason::Other).unwrap();

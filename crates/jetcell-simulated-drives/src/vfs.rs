@@ -1,4 +1,4 @@
-//! A layer over a file system that adds the time of simulated drives.
+//! A file system layer that adds the access times of simulated drives.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use crate::machine::Machine;
 
 /// A file system in which every open file is a separate simulated drive.
 ///
-/// Operations on lock files and directories of the underlying file system take no time.
+/// Operations on lock files and directories take no simulated time.
 pub struct SimulatedDrives {
     inner: Arc<dyn Vfs>,
     machine: Arc<Machine>,
@@ -31,7 +31,7 @@ impl SimulatedDrives {
     }
 
     /// Creates drives in simulated time, without a thread. Each call completes its own accesses, and advances the
-    /// clock by the time that they take.
+    /// clock by the time they take.
     pub fn in_simulated_time(inner: Arc<dyn Vfs>, drive: Drive, clock: Arc<SimClock>) -> SimulatedDrives {
         SimulatedDrives { inner, machine: Arc::new(Machine::in_simulated_time(drive, clock)) }
     }

@@ -1,8 +1,8 @@
-//! Calculates the number of disks that an array needs for each state and for capacity, and determines the largest
-//! requirement.
+//! Calculates the number of disks that an array needs for capacity and for the load in each state, and determines the
+//! largest requirement.
 //!
-//! The load of a disk is the share of time in which it is busy. A random operation takes `1 / iops` of a second, and
-//! a long transfer takes `MB / sequential`. An array has enough groups if no disk is busier than the required latency
+//! A disk's load is the fraction of time in which it is busy. A random operation takes `1 / iops` seconds, and a long
+//! transfer takes `MB / sequential`. An array has enough groups if no disk is busier than the required latency
 //! allows.
 
 use std::fmt;
@@ -38,9 +38,9 @@ pub struct Array {
     pub disks_for_capacity: f64,
     /// Number of disks required for the load of each state.
     pub disks_for_load: Vec<StateDisks>,
-    /// The largest requirement.
+    /// The requirement that determines the number of disks.
     pub constraint: Constraint,
-    /// State with the largest requirement, or `None` if it is capacity.
+    /// State that determines the number of disks, or `None` if capacity does.
     pub state: Option<State>,
     /// Time to rebuild one drive, hours.
     pub rebuild_hours: f64,
@@ -75,9 +75,9 @@ pub struct StateDisks {
     pub state: State,
     /// Number of disks.
     pub disks: f64,
-    /// Random disk operations per second that are caused by the host's operations.
+    /// Random disk operations per second caused by the host's operations.
     pub disk_iops: f64,
-    /// Larger part of the disk load: random operations or long transfers.
+    /// What keeps the disks busier: random operations or long transfers.
     pub busier_with: Constraint,
 }
 
@@ -116,7 +116,7 @@ impl Array {
         formula!(sheet, rebuild_hours = disk_mb / (sequential_mb_s * rebuild_share) / 3600.0, "h");
 
         let counted = disks_for_load.iter().filter(|need| storage.states.contains(&need.state));
-        // If several states have the same requirement, the first state is reported, because it is the simplest.
+        // If several states have the same requirement, the first one is reported, because it is the simplest.
         let worst = counted.fold(None::<&StateDisks>, |worst, need| match worst {
             Some(worst) if need.disks <= worst.disks => Some(worst),
             _ => Some(need),

@@ -12,7 +12,7 @@ pub const DEFAULT_DISKS: &str = include_str!("disks.toml");
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disk {
-    /// Name that is used in configurations.
+    /// Name used in configurations.
     pub name: String,
     /// Storage technology: rotating disk or flash.
     pub kind: Kind,
@@ -64,13 +64,13 @@ impl Catalogue {
         catalogue
     }
 
-    /// Adds the disks of a file. A disk with a known name replaces the entry of that name.
+    /// Adds the disks in a file. A disk with an existing name replaces that entry.
     pub fn add_file(&mut self, file: &str, text: &str) -> Result<(), Mistake> {
         let File { disk } = parse(file, text)?;
         self.add(disk)
     }
 
-    /// Adds disks. A disk with a known name replaces the entry of that name.
+    /// Adds disks. A disk with an existing name replaces that entry.
     pub fn add(&mut self, disks: Vec<Disk>) -> Result<(), Mistake> {
         for disk in disks {
             disk.check()?;
@@ -116,9 +116,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Returns the random I/O per second at another average latency. In a queue with one server and random arrivals,
-    /// the mean response time is `1 / (1/service - rate)`. The rate for a response time of `latency` is therefore
-    /// `1/service - 1/latency`. The result is negative if the disk cannot reach the latency at any rate.
+    /// Returns the random I/O per second at a different average latency. In a single-server queue with random
+    /// arrivals, the mean response time is `1 / (1/service - rate)`. The rate for a response time of `latency` is
+    /// therefore `1/service - 1/latency`. The result is negative if the disk cannot reach the latency at any rate.
     pub fn iops_at(&self, latency_s: f64) -> f64 {
         self.random_iops + 1.0 / 0.020 - 1.0 / latency_s
     }

@@ -1,6 +1,6 @@
 //! The configuration of a sizing: mailboxes, servers and disks. `example.toml` documents every key.
 //!
-//! A configuration error is a single line with the location, the mistake, and what to write instead.
+//! A configuration error is a single line that contains the location, the mistake, and what to write instead.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,13 +14,13 @@ use crate::units::{Rate, Share, Size, Span};
 /// A complete configuration with comments. The documentation uses it as a worked example.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// Input data of a sizing.
+/// Inputs for a sizing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// Name of the platform whose coefficients apply.
     pub platform: String,
-    /// Coefficients that override those of the platform.
+    /// Coefficients that override the platform's.
     #[serde(default)]
     pub platform_changes: PlatformChanges,
     /// Mailboxes and their load.
@@ -34,10 +34,10 @@ pub struct Config {
     /// Placement, retention and growth of logs.
     #[serde(default)]
     pub logs: Logs,
-    /// Network traffic of the replication.
+    /// Network traffic caused by replication.
     #[serde(default)]
     pub network: Network,
-    /// Rates of backup and restore.
+    /// Backup and restore rates.
     #[serde(default)]
     pub backup: Backup,
     /// Disks and arrays to compare.
@@ -45,7 +45,7 @@ pub struct Config {
     /// Prices, energy cost and service life.
     #[serde(default)]
     pub cost: Cost,
-    /// Performance test of the design.
+    /// Performance test for the design.
     #[serde(default)]
     pub test: TestRun,
     /// Disks in addition to the catalogue.
@@ -61,10 +61,11 @@ pub struct Mailboxes {
     pub count: u64,
     /// Messages sent and received per mailbox and day.
     pub messages_per_day: f64,
-    /// Measured database reads and writes per second and mailbox. If absent, the I/O is computed from the messages.
+    /// Measured database reads and writes per second per mailbox. If absent, the I/O is computed from the number of
+    /// messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<f64>,
-    /// Share of writes in the measured I/O. If absent, the share of the platform is used.
+    /// Share of writes in the measured I/O. If absent, the platform's share is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_share: Option<Share>,
     /// Average size of a message.
@@ -75,10 +76,10 @@ pub struct Mailboxes {
     /// Expected growth of the mailboxes.
     #[serde(default = "default_growth")]
     pub growth: Share,
-    /// Time for which deleted messages are retained.
+    /// How long deleted messages are retained.
     #[serde(default = "default_retention")]
     pub retention: Span,
-    /// Share of the mailboxes with additional clients, such as mobile devices.
+    /// Share of mailboxes with additional clients, such as mobile devices.
     #[serde(default)]
     pub busier_share: Share,
     /// I/O of these mailboxes, as a multiple of the I/O of other mailboxes.
@@ -110,9 +111,9 @@ part!(
         count: u32 = 1,
         /// Number of copies of each database, including the active copy.
         copies: u32 = 1,
-        /// Number of servers that fail at the same time in the failure scenario.
+        /// Number of servers lost at the same time in the failure scenario.
         lost: u32 = 1,
-        /// I/O headroom above the average that the storage must support.
+        /// I/O headroom that the storage must support above the average.
         headroom: Share = Share(0.2),
     }
 );
@@ -120,14 +121,14 @@ part!(
 part!(
     /// Distribution of mailboxes over databases.
     Databases {
-        /// Number of databases. If absent, the minimum number that `largest` allows, with the same number on every
+        /// Number of databases. If absent, the smallest number that `largest` allows, with equally many on every
         /// server.
         #[serde(skip_serializing_if = "Option::is_none")]
         count: Option<u32> = None,
-        /// Maximum size of a database. If absent, the limit of the platform.
+        /// Maximum size of a database. If absent, the platform's limit is used.
         #[serde(skip_serializing_if = "Option::is_none")]
         largest: Option<Size> = None,
-        /// Number of databases on a volume.
+        /// Number of databases per volume.
         per_volume: u32 = 1,
         /// Share of a volume that stays free.
         free: Share = Share(0.2),
@@ -141,13 +142,13 @@ part!(
     Logs {
         /// Whether logs are on dedicated disks.
         apart: bool = true,
-        /// Time for which logs are retained if backups fail.
+        /// How long logs are retained if backups fail.
         without_truncation: Span = Span(3.0 * 86400.0),
-        /// Time for which a copy may be unreachable.
+        /// How long a copy may be unreachable.
         outage: Span = Span(86400.0),
         /// Replay delay of a lagged copy.
         lag: Span = Span(0.0),
-        /// Share of the mailboxes that are moved in a week. Every byte of a moved mailbox is logged.
+        /// Share of mailboxes that are moved in a week. Every byte of a moved mailbox is logged.
         moved: Share = Share(0.01),
         /// Number of sequential log transfers that take as long as one random operation.
         sequential_credit: f64 = 2.0,
@@ -155,21 +156,21 @@ part!(
 );
 
 part!(
-    /// Network traffic of the replication.
+    /// Network traffic caused by replication.
     Network {
-        /// Share of a day's logs that is written in the busiest hour.
+        /// Share of a day's logs written in the busiest hour.
         peak_hour: Share = Share(0.12),
         /// Reduction in size by compression.
         compression: Share = Share(0.3),
         /// Protocol overhead.
         protocol: Share = Share(0.1),
-        /// Round-trip time between the sites of two copies.
+        /// Round-trip time between two sites with copies.
         round_trip: Span = Span(0.02),
     }
 );
 
 part!(
-    /// Rates of backup and restore.
+    /// Backup and restore rates.
     Backup {
         /// Transfer rate of each stream.
         stream: Rate = Rate(1e8),
@@ -181,7 +182,7 @@ part!(
         replay: Span = Span(2.9),
         /// Number of databases that are replayed concurrently.
         parallel_replay: u32 = 4,
-        /// Age of the backup. It determines the number of logs to replay after a restore.
+        /// Age of the backup, which determines how many logs are replayed after a restore.
         age: Span = Span(86400.0),
     }
 );
@@ -203,7 +204,7 @@ pub struct Storage {
     /// Maximum average latency while an array is degraded.
     #[serde(default = "default_latency")]
     pub degraded_latency: Span,
-    /// Share of the time of each surviving disk that a rebuild may use.
+    /// Share of each surviving disk's time that a rebuild may use.
     #[serde(default = "default_rebuild_share")]
     pub rebuild_share: Share,
     /// Share of the capacity that remains after formatting and right-sizing.
@@ -212,7 +213,7 @@ pub struct Storage {
     /// Number of disks per spare, or 0 for no spares.
     #[serde(default = "default_disks_per_spare")]
     pub disks_per_spare: u32,
-    /// States whose load the storage must support.
+    /// States in which the storage must support the load.
     #[serde(default = "default_states")]
     pub states: Vec<State>,
 }
@@ -224,7 +225,7 @@ part!(
         currency: String = "EUR".into(),
         /// Price per kWh.
         tariff: f64 = 0.185,
-        /// Total power including the building, as a multiple of the power of the disks (PUE).
+        /// Total power including the building's overhead, as a multiple of the disks' power (PUE).
         pue: f64 = 1.6,
         /// Service life in years.
         years: f64 = 5.0,
@@ -234,7 +235,7 @@ part!(
 );
 
 part!(
-    /// Performance test of the design.
+    /// Performance test for the design.
     TestRun {
         /// Directories of the databases.
         dirs: Vec<String> = vec!["/mnt/db1".into()],
@@ -281,21 +282,21 @@ impl Default for Share {
 }
 
 impl Config {
-    /// Reads and checks a configuration. `file` is the name used in error messages.
+    /// Reads and checks a configuration. `file` is the file name to use in error messages.
     pub fn read(file: &str, text: &str) -> Result<Config, Mistake> {
         let config: Config = parse(file, text)?;
         config.check().map_err(|mistake| Mistake(format!("{file}: {mistake}")))?;
         Ok(config)
     }
 
-    /// Returns the platform with the changes of the configuration applied.
+    /// Returns the platform with the configuration's overrides applied.
     pub fn platform(&self) -> Result<Platform, Mistake> {
         let platform = Platform::named(&self.platform)?.with(&self.platform_changes);
         platform.check()?;
         Ok(platform)
     }
 
-    /// Returns an error for inputs that cannot be sized. Called before the calculation.
+    /// Returns an error if the inputs cannot be sized. Called before the calculation.
     pub fn check(&self) -> Result<(), Mistake> {
         let (m, s, d) = (&self.mailboxes, &self.servers, &self.databases);
         let rule = |good: bool, what: String| if good { Ok(()) } else { Err(Mistake(what)) };

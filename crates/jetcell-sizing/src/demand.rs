@@ -1,8 +1,8 @@
 //! Requirements of one server: I/O in each state, space, memory, network, and backup time.
 //!
 //! All servers are equal and share the load evenly. If a server is lost, its databases become active on the servers
-//! that have copies of them. Without copies, the mailboxes of the lost server are unavailable and the load of the
-//! other servers does not change.
+//! that hold copies of them. Without copies, the lost server's mailboxes are unavailable, and the load of the other
+//! servers does not change.
 
 mod databases;
 mod memory;
@@ -61,19 +61,19 @@ pub struct Demand {
     pub database_volumes_per_server: f64,
     /// Size of one database volume, GiB.
     pub database_volume_gib: f64,
-    /// Total size of all database volumes of a server, including the restore volume, GiB.
+    /// Total size of all database volumes on a server, including the restore volume, GiB.
     pub database_capacity_gib: f64,
-    /// Total size of the logs of a server, GiB. Zero if the logs are on the database volumes.
+    /// Total size of the logs on a server, GiB. Zero if the logs are on the database volumes.
     pub log_capacity_gib: f64,
-    /// Memory for the database cache of a server, GiB.
+    /// Memory for a server's database cache, GiB.
     pub cache_gib: f64,
     /// Memory size of a server, GiB.
     pub memory_gib: f64,
-    /// Background maintenance in reads of 256 KiB, per second and server.
+    /// Background maintenance reads of 256 KiB, per second and server.
     pub maintenance_reads: f64,
     /// Replication traffic from a server to all target copies in the busiest hour, Mbit/s.
     pub replication_mbit_s: f64,
-    /// Data in flight on a connection between sites, KiB. This is the window size that a single stream needs.
+    /// Data in flight on a connection between sites, KiB. A single stream needs this window size.
     pub replication_window_kib: f64,
     /// Time to back up a server, hours.
     pub backup_hours: f64,
@@ -131,14 +131,14 @@ impl Demand {
         })
     }
 
-    /// Returns the load in this state.
+    /// Returns the load in the given state.
     pub fn load(&self, state: State) -> &Load {
-        // `loads` contains every state in order.
+        // `loads` contains every state, in order.
         &self.loads[state as usize]
     }
 }
 
-/// Calculates the I/O of a server in one state, without maintenance and backup.
+/// Calculates a server's I/O in one state, excluding maintenance and backup.
 fn load(
     state: State,
     config: &Config,
@@ -196,14 +196,14 @@ fn warn_of_missing_copies(config: &Config, warnings: &mut Vec<String>) {
     }
 }
 
-/// Returns the maximum size of a database on a single disk, GiB: `formatted_gib` without the free share and the
-/// content index.
+/// Returns the maximum size of a database on a single disk, GiB: `formatted_gib` minus the free share and the content
+/// index.
 pub fn largest_on_disk_gib(formatted_gib: f64, free: f64, content_index: f64) -> f64 {
     formatted_gib * (1.0 - free) / (1.0 + content_index)
 }
 
-/// Returns the size of the queue database of message transport, GiB. It contains queued messages, and messages that
-/// are retained for redelivery. Each message is stored on several servers.
+/// Returns the size of the message transport's queue database, GiB. It contains queued messages and messages retained
+/// for redelivery. Each message is stored on several servers.
 pub fn transport_gib(
     mailboxes: f64,
     messages_per_day: f64,

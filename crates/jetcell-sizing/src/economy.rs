@@ -1,4 +1,4 @@
-//! Prices, power and energy of disks, and the comparison of two drives.
+//! Prices, power and energy of disks, and a comparison of two drives.
 //!
 //! Every percentage has a stated base. A premium or gain of B over A is `B/A - 1`. A discount or deficit of A
 //! relative to B is `1 - A/B`. The two values differ: +36 % corresponds to -27 %.
@@ -12,7 +12,7 @@ use crate::sheet::Sheet;
 /// Number of hours in a year of 365 days.
 pub const HOURS_PER_YEAR: f64 = 8760.0;
 
-/// Costs of a number of disks.
+/// Costs for a given number of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Economy {
     /// Price of the disks.
@@ -21,7 +21,7 @@ pub struct Economy {
     pub watts: f64,
     /// Energy used by the disks and the building, kWh per year.
     pub kwh_per_year: f64,
-    /// Cost of the energy per year.
+    /// Energy cost per year.
     pub energy_cost_per_year: f64,
     /// Expected number of drive failures per year.
     pub failures_per_year: f64,
@@ -72,7 +72,7 @@ pub fn gain_of_deficit(deficit: f64) -> f64 {
     deficit / (1.0 - deficit)
 }
 
-/// Returns the average power over a measured time, W.
+/// Returns the average power over the measured time, W.
 pub fn average_watts(kwh: f64, hours: f64) -> f64 {
     kwh * 1000.0 / hours
 }
@@ -92,7 +92,7 @@ pub fn joules_per_operation(watts: f64, iops: f64) -> f64 {
     watts / iops
 }
 
-/// Comparison of a drive with a base drive. All percentages are relative to the base drive.
+/// Compares a drive with a base drive. All percentages are relative to the base drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Name of the drive.
@@ -103,23 +103,23 @@ pub struct Comparison {
     pub price_gain: f64,
     /// Random operations per second divided by those of the base drive, minus 1.
     pub iops_gain: f64,
-    /// Price per operation per second.
+    /// Price per random operation per second.
     pub price_per_iops: f64,
-    /// Price per operation per second of the base drive.
+    /// Price per random operation per second for the base drive.
     pub base_price_per_iops: f64,
-    /// Operations per second and watt of the drive alone.
+    /// Random operations per second per watt, counting only the drive's own power.
     pub iops_per_watt: f64,
-    /// Operations per second and watt of the base drive.
+    /// Random operations per second per watt for the base drive.
     pub base_iops_per_watt: f64,
     /// Price per GiB.
     pub price_per_gib: f64,
-    /// Price per GiB of the base drive.
+    /// Price per GiB for the base drive.
     pub base_price_per_gib: f64,
 }
 
 impl Comparison {
-    /// Compares two drives. Returns `None` if the price or the power of the base drive is zero, because the
-    /// percentages are then undefined.
+    /// Compares two drives. Returns `None` if the base drive's price or power is zero, because the percentages are
+    /// then undefined.
     pub fn of(disk: &Disk, base: &Disk) -> Option<Comparison> {
         let comparison = Comparison {
             disk: disk.name.clone(),

@@ -1,9 +1,9 @@
 //! Sizes mailbox servers: IOPS, capacity, memory, network, backup, arrays and cost. The crate performs no I/O.
 //!
-//! [`Config`] describes mailboxes, servers and disks. [`size`] performs the calculation. [`Sizing`] is the result:
-//! plain values, and the [`Sheet`] with every formula and its numbers. The coefficients of platforms and disks are in
-//! files ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]) together with their evidence. A configuration can
-//! override each of them.
+//! [`Config`] describes mailboxes, servers and disks. [`size`] performs the calculation. The result, [`Sizing`],
+//! contains plain values and the [`Sheet`], which shows every formula with its numbers. The coefficients for
+//! platforms and disks are stored in files ([`platform::PLATFORMS`], [`catalogue::DEFAULT_DISKS`]) together with
+//! their evidence. A configuration can override each of them.
 //!
 //! The crate does not size processors, or anything else that only a measurement can determine.
 
@@ -32,7 +32,7 @@ pub use mistake::Mistake;
 pub use sheet::Sheet;
 pub use sizing::{Design, Sizing, size};
 
-/// Compiles the example of the README as a test.
+/// Compiles the README example as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeExample;

@@ -17,9 +17,9 @@ pub struct Mailbox {
     pub cache_mib: f64,
     /// Number of logs of 1 MiB per day.
     pub logs_per_day: f64,
-    /// Freed space that is not reused yet, MiB.
+    /// Freed space that has not been reused yet, MiB.
     pub whitespace_mib: f64,
-    /// Size of the retained deleted messages, MiB.
+    /// Size of retained deleted messages, MiB.
     pub dumpster_mib: f64,
     /// Total space on disk, MiB.
     pub on_disk_mib: f64,
@@ -74,8 +74,8 @@ impl Mailbox {
     }
 }
 
-/// Divides a measured total into reads and writes. The share of writes is taken from the mailboxes, or from the
-/// platform if it is not given.
+/// Divides a measured total into reads and writes. The share of writes is taken from `mailboxes`, or from the
+/// platform if it is not given there.
 fn measured(iops: f64, mailboxes: &Mailboxes, platform: &Platform, sheet: &mut Sheet) -> (f64, f64) {
     let usual = platform.writes_per_message / (platform.reads_per_message + platform.writes_per_message);
     input!(sheet, iops = iops, "reads and writes/s, given");

@@ -1,4 +1,4 @@
-//! Error for a configuration file: a single line with the location, the mistake, and what to write instead.
+//! Error in a configuration file: a single line that contains the location, the mistake, and what to write instead.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, Mistake> 
     })
 }
 
-/// Converts the parser's message to a single line. For an unknown key, the list of all keys is replaced by the most
+/// Converts the parser's message to a single line. For an unknown key, replaces the list of all keys with the most
 /// similar known key.
 fn explain(message: &str) -> String {
     let named: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
@@ -48,7 +48,7 @@ fn explain(message: &str) -> String {
     }
 }
 
-/// Returns the known word with the smallest edit distance, unless a large part of the word would change.
+/// Returns the known word with the smallest edit distance, unless too much of the word would have to change.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = known.iter().map(|name| (strsim::osa_distance(word, name), *name)).min()?;
     (near.0 <= near.1.chars().count().div_ceil(2)).then_some(near.1)

@@ -1,5 +1,5 @@
-//! Coefficients of the mailbox platforms. `platforms.toml` contains them with their evidence. A configuration selects
-//! a platform and can override any value.
+//! Coefficients of the mailbox platforms. They are stored in `platforms.toml` together with their evidence. A
+//! configuration selects a platform and can override any value.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ impl Platform {
         })
     }
 
-    /// Returns an error for values that are not valid for any platform.
+    /// Returns an error if a value is not valid for any platform.
     pub fn check(&self) -> Result<(), Mistake> {
         for (name, value) in self.values() {
             let good = match name {

@@ -2,7 +2,7 @@
 //! with one drive lost.
 //!
 //! Unless `parity_serves = false`, the formulas assume rotated parity, in which every drive serves data. They apply
-//! to small random writes of one block. Larger writes cost less. Measure them and set `write_ratio`.
+//! to small random writes of one block. Larger writes cost less: measure their cost and set `write_ratio`.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub enum Raid {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
-    /// Kind of the array.
+    /// Kind of array.
     pub raid: Raid,
     /// Number of data drives in a parity group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ impl Raid {
         matches!(self, Raid::Jbod | Raid::Raid10 | Raid::Mirror3)
     }
 
-    /// Returns the number of disk operations for one small write on an array with all drives.
+    /// Returns the number of disk operations for one small write to an array with all drives present.
     pub fn write_penalty(self) -> f64 {
         match self {
             Raid::Jbod => 1.0,
@@ -112,7 +112,7 @@ impl Layout {
         self.data_disks() + self.raid.redundant_disks()
     }
 
-    /// Returns an error if the group is not possible.
+    /// Returns an error if the group is not valid.
     pub fn check(&self) -> Result<(), Mistake> {
         if self.raid.mirrors() && self.data_disks.is_some_and(|disks| disks != 1) {
             return Err(Mistake(format!("{}: data_disks is for parity groups; leave it out", self.raid)));
@@ -130,7 +130,7 @@ impl Layout {
         }
     }
 
-    /// Returns the costs with all drives.
+    /// Returns the costs with all drives present.
     pub fn whole(&self) -> Costs {
         let serving = match self.raid.mirrors() || self.parity_serves {
             true => self.group_disks(),
@@ -140,8 +140,8 @@ impl Layout {
         Costs { read: 1.0, write, serving: f64::from(serving) }
     }
 
-    /// Returns the costs with one drive of the group lost. For single disks, the costs are unchanged, because the
-    /// copies on other servers take over.
+    /// Returns the costs with one drive of the group lost. For single disks, the costs do not change, because copies
+    /// on other servers take over.
     pub fn degraded(&self) -> Costs {
         let whole = self.whole();
         let n = f64::from(self.group_disks());
@@ -163,17 +163,17 @@ fn max_one(serving: f64) -> f64 {
 /// Returns the disk operations per host read and per small write if two drives of a double-parity group of `n` are
 /// lost.
 ///
-/// Other data drives are those that the write does not address. A small write takes six operations if two other data
-/// drives are lost, `n` with the target and another data drive, four with another data drive and a parity, `n - 2`
-/// with the target and a parity, and one with both parities.
+/// "Other data drives" are those that the write does not address. A small write takes six operations if two other
+/// data drives are lost, `n` if the target and another data drive are lost, four for another data drive and a parity
+/// drive, `n - 2` for the target and a parity drive, and one for both parity drives.
 pub fn two_lost(n: f64) -> (f64, f64) {
     let pairs = |k: f64| k * (k - 1.0) / 2.0;
     let writes = 6.0 * pairs(n - 3.0) + n * (n - 3.0) + 8.0 * (n - 3.0) + 2.0 * (n - 2.0) + 1.0;
     (3.0 * (n - 2.0) / n, writes / pairs(n))
 }
 
-/// Returns the number of disk operations to write `w` of `n` data blocks of a stripe with `m` parities. The array
-/// reads either the old blocks or the other blocks, whichever are fewer.
+/// Returns the number of disk operations needed to write `w` of the `n` data blocks in a stripe with `m` parity
+/// blocks. The array reads either the old blocks or the other blocks, whichever are fewer.
 pub fn partial_stripe(n: u32, m: u32, w: u32) -> u32 {
     (2 * (w + m)).min(n + m)
 }

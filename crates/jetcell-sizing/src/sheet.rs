@@ -1,9 +1,10 @@
-//! The calculation sheet. It lists every input and every formula of a calculation in order and with numbers, so a
+//! The calculation sheet. It lists every input and formula of a calculation, in order and with numbers, so that a
 //! person can check the calculation.
 //!
-//! A formula is written only once. `formula!` evaluates it and records its source text, so the printed formula is the
-//! formula that was evaluated. The names in a formula refer to earlier lines. A formula uses only `+ - * /` and the
-//! functions of this module. A result that is not finite makes the sheet invalid, so an overflow is always detected.
+//! A formula is written only once: `formula!` both evaluates it and records its source text, so the printed formula
+//! is always the one that was evaluated. The names in a formula refer to earlier lines. A formula uses only `+ - * /`
+//! and the functions of this module. A result that is not finite makes the sheet invalid, so overflows are always
+//! detected.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,9 +22,9 @@ pub struct Sheet {
 pub enum Line {
     /// Heading of the following lines.
     Heading(String),
-    /// A given number.
+    /// An input number.
     Input {
-        /// Name in the formulas.
+        /// Name used in formulas.
         name: String,
         /// Value of the number.
         value: f64,
@@ -32,11 +33,11 @@ pub enum Line {
     },
     /// A calculated number.
     Formula {
-        /// Name in later formulas.
+        /// Name used in later formulas.
         name: String,
-        /// Formula with names.
+        /// Formula with its names.
         formula: String,
-        /// Formula with the names replaced by numbers.
+        /// Formula with its names replaced by numbers.
         numbers: String,
         /// Result of the formula.
         value: f64,
@@ -45,7 +46,7 @@ pub enum Line {
     },
 }
 
-/// Records a given number and binds its name.
+/// Records an input number and binds its name.
 macro_rules! input {
     ($sheet:expr, $name:ident = $value:expr, $unit:literal) => {
         let $name: f64 = $sheet.input(stringify!($name), $value, $unit);
@@ -90,7 +91,7 @@ impl Sheet {
         self.lines.push(Line::Heading(text.into()));
     }
 
-    /// Records a given number. See `input!`.
+    /// Records an input number. See `input!`.
     pub fn input(&mut self, name: &str, value: f64, unit: &str) -> f64 {
         self.remember(name, value);
         self.lines.push(Line::Input { name: name.into(), value, unit: unit.into() });
@@ -113,7 +114,7 @@ impl Sheet {
         self.latest.insert(name.to_string(), value);
     }
 
-    /// Returns the name of the first result that is not finite. It is the cause of all later ones.
+    /// Returns the name of the first result that is not finite, which is the cause of all later ones.
     pub fn spoilt(&self) -> Option<&str> {
         self.spoilt.as_deref()
     }
@@ -141,7 +142,7 @@ impl Sheet {
     }
 }
 
-/// Removes line breaks from source text, and replaces `1024.0` by `1024`.
+/// Removes line breaks from source text, and replaces `1024.0` with `1024`.
 fn tidy(source: &str) -> String {
     let mut out =
         source.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(").replace(",)", ")");
@@ -157,7 +158,8 @@ fn tidy(source: &str) -> String {
     out
 }
 
-/// Formats a number with at most eight significant digits. No exponent is used for the values that occur.
+/// Formats a number with at most eight significant digits. Values that occur in practice are printed without an
+/// exponent.
 pub fn short(value: f64) -> String {
     let magnitude = value.abs().max(1e-12).log10().floor() as i32;
     let decimals = (7 - magnitude).clamp(0, 12) as usize;

@@ -26,7 +26,7 @@ pub struct Sizing {
     pub designs: Vec<Design>,
     /// Comparison of each disk with the first disk.
     pub comparisons: Vec<Comparison>,
-    /// Configuration of a performance test for the design.
+    /// Configuration for a performance test of the design.
     pub test_config: String,
     /// Calculation sheet with every formula and its numbers.
     #[serde(skip)]
@@ -42,23 +42,23 @@ pub struct Design {
     pub array: String,
     /// Layout of the array.
     pub layout: Layout,
-    /// Array of the database disks of a server.
+    /// Array of database disks in a server.
     pub database: Array,
-    /// Array of the log disks of a server, if logs have dedicated disks.
+    /// Array of log disks in a server, if logs have dedicated disks.
     pub log: Option<Array>,
     /// Number of spares for all servers.
     pub spares: f64,
     /// Number of disks in all servers, including spares.
     pub disks: f64,
-    /// Usable capacity of the database disks of a server, after redundancy, GiB.
+    /// Usable capacity of a server's database disks, after redundancy, GiB.
     pub usable_gib: f64,
-    /// Number of mailboxes that fit on these disks before capacity requires another group.
+    /// Number of mailboxes that fit on these disks before another group is needed for capacity.
     pub mailboxes_by_capacity: f64,
     /// Cost of the disks.
     pub economy: Economy,
 }
 
-/// Sizes the system that the configuration describes.
+/// Sizes the system described by the configuration.
 pub fn size(config: &Config, catalogue: &Catalogue) -> Result<Sizing, Mistake> {
     config.check()?;
     let platform = config.platform()?;

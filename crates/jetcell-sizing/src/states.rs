@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// All drives and servers work.
+    /// All drives and servers are working.
     Normal,
     /// An array has lost a drive.
     DriveLost,
     /// The content of the lost drive is being rebuilt on a spare.
     Rebuilding,
-    /// Other servers are lost, and their databases are active on this server.
+    /// Other servers have been lost, and their databases are active on this server.
     ServerLost,
-    /// A backup reads every database.
+    /// A backup is reading every database.
     BackupRunning,
 }
 

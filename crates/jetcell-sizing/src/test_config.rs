@@ -1,4 +1,4 @@
-//! Configuration of a performance test for the design. The test covers the storage of one server in its worst state.
+//! Configuration for a performance test of the design. The test covers one server's storage in its worst state.
 
 use crate::config::Config;
 use crate::demand::Demand;
@@ -12,8 +12,8 @@ const MAX_DATABASES: f64 = 999.0;
 /// Returns the TOML configuration for `jetcell test performance --config`.
 ///
 /// The databases are those on one server, including passive copies. Each has the size of a full database after
-/// growth. The target is the database I/O of the server when another server is lost, including headroom, without
-/// tolerance.
+/// growth. The target is the server's database I/O, including headroom, when another server is lost. No tolerance is
+/// subtracted.
 pub fn test_config(config: &Config, platform: &Platform, demand: &Demand) -> Result<String, Mistake> {
     let load = demand.load(State::ServerLost);
     let databases = demand.database_copies_per_server;

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A quantity in a file, which must be text. A number is accepted only to report that its unit is missing.
+/// A quantity in a file, which must be text. A bare number is accepted only so that the missing unit can be reported.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -18,14 +18,14 @@ enum Written {
     Text(String),
 }
 
-/// Reason why a text is not a valid quantity.
+/// Reason why text is not a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuantityError {
     text: String,
     what: QuantityFault,
 }
 
-/// Faults in the text of a quantity. The fields are examples of the correct form.
+/// Errors in the text of a quantity. The fields contain examples of the correct form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum QuantityFault {
     NotUnderstood(String),
@@ -67,7 +67,7 @@ fn scale(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, Quanti
     if value <= MAX_QUANTITY { Ok(value) } else { Err(error(QuantityFault::TooLarge)) }
 }
 
-/// Maximum of all quantities: an exabyte, or 30 billion years. Larger values are input errors.
+/// Maximum value of any quantity: an exabyte, or 30 billion years. Larger values are input errors.
 const MAX_QUANTITY: f64 = 1e18;
 
 macro_rules! quantity {
@@ -99,8 +99,8 @@ macro_rules! quantity {
             }
         }
 
-        /// Formats the value with the largest unit of which it is a whole multiple, or else with the smallest unit.
-        /// Parsing the text therefore returns the same value.
+        /// Formats the value with the largest unit that divides it evenly, or else with the smallest unit. Parsing
+        /// the text therefore returns the same value.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let whole = Self::UNITS.iter().find(|(_, factor)| self.0 != 0.0 && self.0 % factor == 0.0);
@@ -184,7 +184,7 @@ impl Size {
 }
 
 impl Rate {
-    /// Returns the rate in megabytes (powers of ten) per second.
+    /// Returns the rate in megabytes per second (powers of ten).
     pub fn mb_s(self) -> f64 {
         self.0 / 1e6
     }

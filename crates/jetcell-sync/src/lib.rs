@@ -1,4 +1,4 @@
-//! Locks, condition variables, atomics, channels and threads of Jetcell, in one place.
+//! Locks, condition variables, atomics, channels and threads used by Jetcell, in one place.
 //!
 //! The virtual file system and the engine use only the primitives of this crate and never those of `std` or
 //! `parking_lot`. A test build can therefore replace all primitives at once:
@@ -10,7 +10,7 @@
 //! | `--cfg loom` | atomics and threads of the `loom` crate, no locks | tests of single words of memory and their orderings |
 //!
 //! Shuttle treats every atomic operation as sequentially consistent and runs one thread at a time; loom explores the
-//! weaker orderings, but only small programs. See `docs/testing.md`.
+//! weaker orderings, but only for small programs. See `docs/testing.md`.
 
 #![cfg_attr(not(shuttle), forbid(unsafe_code))]
 

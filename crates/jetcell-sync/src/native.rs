@@ -18,7 +18,8 @@ pub mod thread {
     use std::sync::atomic::{AtomicUsize, Ordering};
     pub use std::thread::*;
 
-    /// Returns the number of the calling thread, in the order in which threads first called this function.
+    /// Returns a number for the calling thread. Threads are numbered in the order in which they first call this
+    /// function.
     #[inline]
     pub fn ordinal() -> usize {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -32,7 +33,7 @@ pub mod thread {
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// Creates the deadline that is `timeout` from now.
+    /// Creates a deadline that is `timeout` from now.
     pub fn after(timeout: Duration) -> Deadline {
         Deadline(Instant::now() + timeout)
     }

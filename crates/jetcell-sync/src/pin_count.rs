@@ -1,4 +1,4 @@
-//! A pin count and a retired flag in one word. The last user of a retired object frees it.
+//! A pin count and a retired flag in one word. The last user of a retired object frees the object.
 
 use crate::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +13,7 @@ const RETIRED: u32 = 1 << 31;
 pub struct PinCount(AtomicU32);
 
 impl PinCount {
-    /// Creates a count without pins.
+    /// Creates a pin count of zero.
     pub fn new() -> PinCount {
         PinCount(AtomicU32::new(0))
     }
@@ -23,19 +23,19 @@ impl PinCount {
         self.0.store(1, Ordering::Relaxed);
     }
 
-    /// Adds a pin. The caller already has a pin, or holds the lock that protects the addition of the first pin.
+    /// Adds a pin. The caller must already have a pin, or hold the lock that protects adding the first pin.
     pub fn pin(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Removes a pin. Returns true if it was the last pin of a retired object; the caller then owns the object.
-    /// Otherwise another thread may already have changed the object when this returns.
+    /// Removes a pin. Returns true if it was the last pin of a retired object; the caller then owns the object. If it
+    /// returns false, another thread may already have changed the object.
     #[must_use]
     pub fn unpin(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == RETIRED | 1
     }
 
-    /// Retires the object. The thread that removes the last pin frees it; this may be the caller.
+    /// Retires the object. The thread that removes the last pin frees the object; this may be the caller.
     pub fn retire(&self) {
         self.0.fetch_or(RETIRED, Ordering::AcqRel);
     }
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// An object whose content loom monitors. Loom reports accesses to the content that are not ordered.
+    /// An object whose content loom monitors. Loom reports unordered accesses to the content.
     struct Object {
         pins: PinCount,
         content: UnsafeCell<u32>,

@@ -33,13 +33,14 @@ impl IoBuffer {
     pub const ALIGNMENT: usize = 4096;
     /// Size of a huge page in bytes.
     ///
-    /// Buffers whose size is a multiple of it use huge pages. A device receives a transfer as physically contiguous
-    /// segments, and the number of segments that it accepts limits the transfers in flight. A transfer of 256 KiB may
-    /// need 64 segments, or only one. The kernel reclaims discarded parts of a huge page only when it needs memory.
+    /// Buffers whose size is a multiple of this constant use huge pages. A device receives a transfer as physically
+    /// contiguous segments, and a limit on the total number of segments limits the transfers in flight. A transfer of
+    /// 256 KiB may need 64 segments without huge pages, but only one with them. The kernel reclaims discarded parts
+    /// of a huge page only under memory pressure.
     pub const HUGE: usize = 2 << 20;
 
-    /// Minimum size in bytes of a buffer that has its own mapping: the largest database page. An allocator would
-    /// cache such memory per thread.
+    /// Minimum size in bytes of a buffer that has its own mapping, equal to the largest database page size. An
+    /// allocator would cache such memory per thread.
     const MAPPED: usize = 32 << 10;
 
     /// Creates a zeroed buffer. The memory of a large buffer is allocated when it is first written.
@@ -47,7 +48,7 @@ impl IoBuffer {
         IoBuffer::try_zeroed(len).unwrap_or_else(|| handle_alloc_error(Self::layout(len)))
     }
 
-    /// Creates a buffer like [`IoBuffer::zeroed`], or returns `None` if the system has not enough memory.
+    /// Creates a buffer like [`IoBuffer::zeroed`], or returns `None` if the system does not have enough memory.
     pub fn try_zeroed(len: usize) -> Option<IoBuffer> {
         if len == 0 {
             return Some(IoBuffer { start: NonNull::dangling(), len, capacity: len, slab: None });
@@ -66,15 +67,16 @@ impl IoBuffer {
         Some(IoBuffer { start, len, capacity: len, slab: None })
     }
 
-    /// Creates `count` adjacent zeroed buffers of `len` bytes, a multiple of the alignment, in one allocation.
+    /// Creates `count` adjacent zeroed buffers of `len` bytes each in one allocation. `len` must be a multiple of the
+    /// alignment.
     ///
     /// Separate aligned allocations would waste up to a page each. The memory is freed when the last of the buffers
-    /// is dropped. Returns `None` if the system has not enough memory.
+    /// is dropped. Returns `None` if the system does not have enough memory.
     pub fn slab(count: usize, len: usize) -> Option<Vec<IoBuffer>> {
         Some(IoBuffer::try_zeroed(count.checked_mul(len)?)?.into_parts(len))
     }
 
-    /// Creates a slab of buffers of `len` bytes that fills one huge page.
+    /// Creates a slab of `len`-byte buffers that fills one huge page.
     pub fn huge_slab(len: usize) -> Option<Vec<IoBuffer>> {
         Some(IoBuffer::try_zeroed(Self::HUGE)?.into_parts(len))
     }
@@ -91,7 +93,7 @@ impl IoBuffer {
         (0..slab.len / len).map(part).collect()
     }
 
-    /// Returns the length in bytes with which the buffer was created.
+    /// Returns the original length of the buffer in bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -102,30 +104,31 @@ impl IoBuffer {
         self.len = len;
     }
 
-    /// Returns the memory to the kernel until its next use. Afterwards the buffer reads as zeros. Only whole pages of
-    /// memory are returned.
+    /// Returns the buffer's memory to the kernel until the buffer is used again. Afterwards the buffer reads as
+    /// zeros. Only whole memory pages are returned.
     pub fn discard(&mut self) {
         let whole = self.capacity / Self::ALIGNMENT * Self::ALIGNMENT;
         if whole == 0 {
             return;
         }
-        // This is only advice, so an error is ignored. SAFETY: the range is private anonymous memory of this buffer
-        // alone, aligned and `whole <= capacity` bytes long; `&mut self` excludes other accesses, and any bytes are
-        // valid afterwards.
+        // This is only advice, so an error is ignored. SAFETY: the range is private anonymous memory that belongs
+        // only to this buffer, is aligned, and is `whole <= capacity` bytes long; `&mut self` excludes other
+        // accesses, and any bytes are valid afterwards.
         let _ = unsafe {
             rustix::mm::madvise(self.start.as_ptr().cast(), whole, rustix::mm::Advice::LinuxDontNeed)
         };
     }
 
-    /// Prefetches the part of `range` that lies in the buffer for writing.
+    /// Prefetches `range` for writing, limited to the length of the buffer.
     ///
-    /// Memory that another processor wrote last is slow to access. The content of the buffer does not change.
+    /// Memory that was last written by another processor is slow to access. The content of the buffer does not
+    /// change.
     pub fn about_to_write(&self, range: std::ops::Range<usize>) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
             let lines = self.get(range.start..range.end.min(self.len)).unwrap_or_default().chunks(CACHE_LINE);
-            // SAFETY: a prefetch has no effect that a program can observe, for any address.
+            // SAFETY: a prefetch has no observable effect on the program, whatever the address.
             lines.for_each(|line| unsafe { _mm_prefetch::<_MM_HINT_ET0>(line.as_ptr().cast()) });
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -138,12 +141,12 @@ impl IoBuffer {
     }
 }
 
-/// Creates a private mapping of `len` zeros whose start is a multiple of `align`, a power of two. Returns `None` if
-/// the system has not enough memory.
+/// Creates a private zero-filled mapping of `len` bytes whose start is a multiple of `align`, a power of two. Returns
+/// `None` if the system does not have enough memory.
 fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     let whole = len.checked_next_multiple_of(IoBuffer::ALIGNMENT)?;
-    // The system aligns mappings only to pages of memory.
+    // The system aligns mappings only to memory pages.
     let spare = align - IoBuffer::ALIGNMENT;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new private mapping at an address that the kernel chooses changes no existing memory.
@@ -161,10 +164,10 @@ fn map(len: usize, align: usize) -> Option<NonNull<u8>> {
     }
 }
 
-/// Removes a mapping or a part of it.
+/// Removes all or part of a mapping.
 ///
 /// # Safety
-/// The range is a part of a mapping of this module, and nothing refers to it.
+/// The range must be part of a mapping that was created by this module, and nothing may refer to it.
 unsafe fn unmap(start: *mut u8, len: usize) {
     if len > 0 {
         // The call fails only if the kernel cannot split a mapping. The memory then stays mapped. SAFETY: guaranteed
@@ -221,7 +224,7 @@ mod tests {
         }
     }
 
-    /// Returns the resident memory of this process, in pages of memory.
+    /// Returns the resident memory of this process in memory pages.
     #[cfg(target_os = "linux")]
     fn resident() -> u64 {
         let text = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -238,7 +241,7 @@ mod tests {
         buffer.fill(1);
         let filled = resident();
         drop(buffer);
-        // Concurrent tests of the same process allocate some memory.
+        // Other tests that run concurrently in this process allocate some memory.
         assert!(untouched < before + PAGES / 2, "{before} {untouched}");
         assert!(filled >= untouched + PAGES * 3 / 4, "{untouched} {filled}");
         assert!(resident() < filled - PAGES / 2, "{filled} {}", resident());

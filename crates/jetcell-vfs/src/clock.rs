@@ -1,4 +1,4 @@
-//! The clock of the machine, and a simulated clock.
+//! The machine's clock and a simulated clock.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -41,7 +41,7 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that advances only by [`SimClock::advance`] and `sleep`.
+/// A clock that advances only through [`SimClock::advance`] and `sleep`.
 pub struct SimClock {
     nanoseconds: AtomicU64,
 }
@@ -55,7 +55,7 @@ impl SimClock {
         SimClock::at(Duration::ZERO)
     }
 
-    /// Creates a clock on which `elapsed` has already passed.
+    /// Creates a clock that starts `elapsed` after `EPOCH_MS`.
     pub fn at(elapsed: Duration) -> SimClock {
         SimClock { nanoseconds: AtomicU64::new(elapsed.as_nanos() as u64) }
     }

@@ -1,9 +1,9 @@
 //! Directories in which paths are resolved without following links.
 //!
 //! Invariant: an operation on a path in a confined directory affects only entries in that directory and its
-//! subdirectories. A symbolic link in such a path is refused, regardless of when it was created. The directory of the
-//! entry is opened first, and the operation names the entry relative to it. An attacker therefore cannot replace a
-//! directory between check and use.
+//! subdirectories. A symbolic link in such a path is refused, regardless of when it was created. The directory that
+//! contains the entry is opened first, and the operation addresses the entry relative to it. An attacker therefore
+//! cannot replace a directory between check and use.
 //!
 //! The kernel resolves a path in one call (`openat2`). On kernels without this call, each component is opened
 //! separately.
@@ -33,16 +33,17 @@ pub(crate) struct Confinement {
 struct Root {
     /// Prefix of the paths that callers pass.
     path: PathBuf,
-    /// Path without links to the same directory, resolved when the directory was added. A link that replaces a part
-    /// of it later is refused.
+    /// Link-free path to the same directory, resolved when the directory was added. If a part of this path is later
+    /// replaced by a link, the link is refused.
     canonical: PathBuf,
 }
 
 /// A path that was resolved up to its last component.
 pub(crate) struct ResolvedPath<'p> {
-    /// The directory of the entry, or `None` if the path is not confined and is relative to the current directory.
+    /// The directory that contains the entry, or `None` if the path is not confined and is relative to the current
+    /// directory.
     directory: Option<OwnedFd>,
-    /// The entry in the directory, or the whole path.
+    /// Name of the entry in the directory, or the whole path if `directory` is `None`.
     name: &'p Path,
 }
 
@@ -86,7 +87,7 @@ impl<'p> ResolvedPath<'p> {
         found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink)
     }
 
-    /// Converts the error of an operation on the entry.
+    /// Converts an error from an operation on the entry.
     pub fn explained(&self, error: Errno) -> io::Error {
         match error {
             Errno::LOOP if self.is_confined() => is_link(),
@@ -115,7 +116,7 @@ impl Confinement {
     pub fn add(&mut self, directory: &Path) -> io::Result<()> {
         let absolute = std::path::absolute(directory)?;
         let canonical = canonical(&absolute)?;
-        // Callers may also use a relative path.
+        // Callers may also refer to the directory by its relative path.
         if absolute != directory {
             self.roots.push(Root { path: directory.to_path_buf(), canonical: canonical.clone() });
         }
@@ -140,7 +141,7 @@ impl Confinement {
     /// Resolves a path up to its last component.
     ///
     /// # Errors
-    /// In addition to errors of the system: a component is a link, or leads out of the confined directory
+    /// In addition to system errors: a component is a link, or leads out of the confined directory
     /// (`PermissionDenied`).
     pub fn resolve<'p>(&self, path: &'p Path) -> io::Result<ResolvedPath<'p>> {
         let Some(root) = self.find(path) else { return Ok(ResolvedPath::unconfined(path)) };
@@ -166,7 +167,7 @@ impl Confinement {
             false => retry(|| rustix::fs::openat2(base, path, DIRECTORY, Mode::empty(), how)),
         };
         let opened = match opened {
-            // System call filters report `EPERM` for a call that they do not know.
+            // System call filters report `EPERM` for calls unknown to them.
             Err(Errno::NOSYS | Errno::PERM) => open_components(base, path),
             opened => opened,
         };
@@ -178,7 +179,7 @@ impl Confinement {
     }
 }
 
-/// Opens a directory component by component. `path` has no `..`.
+/// Opens a directory component by component. `path` must not contain `..`.
 fn open_components(base: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<OwnedFd> {
     let mut at: Option<OwnedFd> = None;
     for component in path.components() {
@@ -200,7 +201,7 @@ fn open_components(base: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<Owne
     at.ok_or(Errno::NOENT)
 }
 
-/// Resolves the links in the path of a directory. Components that do not exist yet are appended unchanged.
+/// Resolves the links in a directory path. Components that do not exist yet are appended unchanged.
 fn canonical(path: &Path) -> io::Result<PathBuf> {
     for existing in path.ancestors() {
         match std::fs::canonicalize(existing) {

@@ -1,7 +1,7 @@
 //! A decorator that counts operations, bytes, errors and latencies per reason.
 //!
-//! Latency is the time from issue to completion, in microseconds of the clock of the decorated file system. Failed
-//! operations are counted only as errors. Transfers that the caller has merged are counted as one.
+//! Latency is the time from issue to completion in microseconds, measured with the clock of the decorated file
+//! system. Failed operations are counted only as errors. Transfers that the caller has merged are counted as one.
 
 use std::io;
 use std::path::Path;
@@ -20,9 +20,9 @@ pub enum IoOperation {
     Read,
     /// Synchronous or asynchronous write. The latency of a durable write includes its sync.
     Write,
-    /// Sync that makes a file durable. It moves no bytes.
+    /// Sync that makes a file durable. It transfers no bytes.
     Sync,
-    /// Growth of a file. The bytes are the growth, the reason is [`IoReason::DatabaseExtend`].
+    /// Growth of a file. The byte count is the increase in length, and the reason is [`IoReason::DatabaseExtend`].
     Grow,
 }
 
@@ -35,12 +35,12 @@ impl IoOperation {
 /// Totals for one kind of operation.
 #[derive(Clone, Debug)]
 pub struct IoCount {
-    /// Number of operations that completed without error.
+    /// Number of operations that completed successfully.
     pub operations: u64,
-    /// Bytes that the completed operations moved.
+    /// Number of bytes transferred by completed operations.
     pub bytes: u64,
-    /// Number of failed operations. An operation that failed because the volume is full is not a storage failure and
-    /// is not counted.
+    /// Number of failed operations. A full volume is not a storage failure, so operations that fail for that reason
+    /// are not counted.
     pub errors: u64,
     /// Sum of the latencies in microseconds.
     pub latency_us: u64,
@@ -55,7 +55,7 @@ impl Default for IoCount {
     }
 }
 
-/// Number of significant digits of latency distributions.
+/// Number of significant digits in latency distributions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IoDigits {
     /// Precision of one percent. Each distribution uses a few KiB.
@@ -68,7 +68,7 @@ impl IoCount {
     fn with_digits(digits: IoDigits) -> IoCount {
         let digits = if digits == IoDigits::Two { 2 } else { 3 };
         let mut latencies = Histogram::new(digits).expect("as many digits are supported");
-        // The histogram grows to the latencies that occur, so most histograms stay small.
+        // The histogram resizes to the latencies that occur, so most histograms stay small.
         latencies.auto(true);
         IoCount { operations: 0, bytes: 0, errors: 0, latency_us: 0, latencies }
     }
@@ -115,7 +115,8 @@ impl IoCount {
     }
 }
 
-/// Shared empty count. Kinds that never occur are not stored because a histogram uses tens of KiB.
+/// Shared empty count. Combinations of reason and operation that never occur are not stored, because a histogram uses
+/// tens of KiB.
 static NOTHING: LazyLock<IoCount> = LazyLock::new(IoCount::default);
 
 const KINDS: usize = IoReason::ALL.len() * IoOperation::ALL.len();
@@ -124,7 +125,7 @@ fn kind(reason: IoReason, operation: IoOperation) -> usize {
     reason as usize * IoOperation::ALL.len() + operation as usize
 }
 
-/// Counts of a [`CountedVfs`] at one time, or the difference between two times.
+/// Counts of a [`CountedVfs`] at one point in time, or the difference between two such points.
 #[derive(Clone, Debug)]
 pub struct IoSnapshot {
     counts: Vec<Option<IoCount>>,
@@ -167,7 +168,7 @@ impl IoSnapshot {
     }
 }
 
-/// I/O counters that threads share. Each kind has its own lock.
+/// I/O counters that threads share. Each combination of reason and operation has its own lock.
 pub struct IoCounters {
     counts: Vec<Mutex<Option<IoCount>>>,
     in_flight: Vec<AtomicU64>,
@@ -217,12 +218,12 @@ pub struct CountedVfs {
 }
 
 impl CountedVfs {
-    /// Creates a file system whose counts are zero and whose distributions have three digits.
+    /// Creates a file system with zeroed counters. Latency distributions have three significant digits.
     pub fn new(inner: Arc<dyn Vfs>) -> CountedVfs {
         CountedVfs::with_digits(inner, IoDigits::Three)
     }
 
-    /// Like [`CountedVfs::new`], but with the given number of digits for the distributions.
+    /// Like [`CountedVfs::new`], but with the given number of significant digits for latency distributions.
     pub fn with_digits(inner: Arc<dyn Vfs>, digits: IoDigits) -> CountedVfs {
         let counters = Arc::new(IoCounters::new(inner.clock(), digits));
         CountedVfs { inner, counters }
@@ -374,7 +375,7 @@ mod tests {
         let counters = vfs.counters();
         let transfer = |offset: u64| {
             let (clock, counters) = (clock.clone(), counters.clone());
-            // Time passes in the first completion, before the second transfer completes.
+            // The first completion advances the clock before the second transfer completes.
             let done = Box::new(move |result: io::Result<()>, _| {
                 result.unwrap();
                 let left = counters.snapshot().in_flight(IoReason::Preread, IoOperation::Read);

@@ -1,9 +1,9 @@
-//! An open file of the real file system: selects a descriptor for each range, and performs synchronous transfers.
+//! An open file in the real file system: selects a descriptor for each range, and performs synchronous transfers.
 //!
 //! O_DIRECT is set after opening, because some file systems create the file and then refuse the flag. O_DIRECT cannot
 //! serve ranges whose offset or length is not a multiple of 4096, or of a smaller block size that was requested. Such
-//! ranges go through a second, buffered descriptor of the same file; the kernel keeps both views coherent. Memory
-//! that is not aligned goes through a bounce buffer.
+//! ranges go through a second, buffered descriptor for the same file; the kernel keeps both views coherent. Transfers
+//! from or to unaligned memory go through a bounce buffer.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -53,7 +53,7 @@ impl Descriptor {
             OpenMode::WriteOwn => (OFlags::RDWR, OFlags::NOFOLLOW),
             OpenMode::CreateNew => (OFlags::RDWR, OFlags::CREATE | OFlags::EXCL),
         };
-        // Without NONBLOCK, opening a pipe would wait for its other end.
+        // Without NONBLOCK, opening a pipe would wait until its other end is opened.
         let file = match at.open(access | create | OFlags::NONBLOCK, NEW_FILE) {
             Err(Errno::NXIO) => return Err(no_file("a socket or a device without driver")),
             Err(error) if mode == OpenMode::WriteOwn && !at.is_confined() => return Err(not_followed(error)),
@@ -84,7 +84,8 @@ impl Descriptor {
         Descriptor { alignment, ..self }
     }
 
-    /// Returns the smallest direct transfer in bytes. Found by a test read, because not every kernel reports it.
+    /// Returns the size in bytes of the smallest direct transfer. Determined by a test read, because not every kernel
+    /// reports it.
     pub fn smallest_transfer(&self) -> usize {
         let can = |size: &usize| {
             let mut buffer = IoBuffer::zeroed(*size);
@@ -124,7 +125,7 @@ impl Descriptor {
         if let Some(file) = self.buffered.get() {
             return Ok(file.as_fd());
         }
-        // The path in /proc leads to the file even after it was renamed.
+        // The path in /proc leads to the file even if it has been renamed.
         let myself = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let file = rustix::fs::openat(CWD, myself, self.access | OFlags::CLOEXEC, Mode::empty())?;
         Ok(self.buffered.get_or_init(|| file).as_fd())
@@ -159,8 +160,7 @@ impl Descriptor {
         Ok(())
     }
 
-    /// Writes parts that follow each other in the file. Uses as few system calls as possible if all parts are
-    /// aligned.
+    /// Writes several parts contiguously to the file. Uses as few system calls as possible if all parts are aligned.
     pub fn write_all_parts_at(&self, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
         let aligned = |part: &&[u8]| part.len().is_multiple_of(ALIGNMENT) && !self.bounces(offset, part);
         if !offset.is_multiple_of(ALIGNMENT as u64) || !parts.iter().all(aligned) {
@@ -222,8 +222,8 @@ pub(crate) fn set_direct(file: &OwnedFd) -> bool {
 
 /// Disables access time updates for reads through this descriptor.
 ///
-/// Reading a file for inspection should not change its access time. The kernel refuses the flag for files of other
-/// users; their access time then changes.
+/// Reading a file for inspection should not change its access time. The kernel refuses the flag for files owned by
+/// other users; the access time of such files then changes.
 fn leave_access_time(file: &OwnedFd) {
     if let Ok(flags) = rustix::fs::fcntl_getfl(file) {
         let _ = rustix::fs::fcntl_setfl(file, flags | OFlags::NOATIME);

@@ -1,5 +1,5 @@
-//! The interface of engines that run asynchronous transfers of real files: io_uring, or threads where the kernel
-//! forbids it.
+//! The interface of engines that run asynchronous transfers on real files: io_uring, or threads where the kernel
+//! forbids io_uring.
 
 use std::cell::Cell;
 use std::io;
@@ -25,8 +25,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Runs the completion with the buffer. A panic in the completion ends the process, because other threads wait
-    /// for its effect.
+    /// Runs the completion with the buffer. A panic in the completion aborts the process, because other threads wait
+    /// for the completion's effect.
     pub fn finish(self, result: io::Result<()>) {
         let Transfer { buffer, done, .. } = self.transfer;
         abort_on_panic(|| {
@@ -46,7 +46,7 @@ pub(crate) fn this_thread_completes() {
 }
 
 /// Returns true if `submit` may block this thread until the queue has room. Threads that run completions must not
-/// block, because only completions make room.
+/// block, because only completions free space in the queue.
 pub(crate) fn may_wait() -> bool {
     !COMPLETES.get()
 }

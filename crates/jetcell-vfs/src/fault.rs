@@ -15,11 +15,11 @@ pub enum FaultTarget {
     Read,
     /// Writes.
     Write,
-    /// Operations that need space: writes, growth and, if the volume is completely full, creation.
+    /// Operations that need space: writes, file growth, and file creation if the volume is completely full.
     Space,
-    /// Growth of files.
+    /// File growth.
     Grow,
-    /// Syncs of files.
+    /// File syncs.
     Sync,
     /// Opening a file.
     Open,
@@ -29,7 +29,7 @@ pub enum FaultTarget {
     Rename,
     /// Removals.
     Remove,
-    /// Syncs of directories.
+    /// Directory syncs.
     SyncDirectory,
 }
 
@@ -40,7 +40,7 @@ pub enum FaultEffect {
     IoError,
     /// The operation fails without effect: ENOSPC.
     NoSpace,
-    /// The operation fails without effect: EROFS, as after the kernel has made the file system read-only.
+    /// The operation fails without effect: EROFS, as if the kernel had made the file system read-only.
     ReadOnlyVolume,
     /// The operation fails without effect: EINTR, as if a signal had interrupted it.
     Interrupted,
@@ -79,8 +79,8 @@ impl Fault {
         self
     }
 
-    /// Restricts the fault to this reason. The reason of growth is [`IoReason::DatabaseExtend`]; the reason of
-    /// operations on names is `Other`.
+    /// Restricts the fault to this reason. File growth has the reason [`IoReason::DatabaseExtend`]; operations on
+    /// names have the reason `Other`.
     pub fn for_reason(mut self, reason: IoReason) -> Fault {
         self.reason = Some(reason);
         self
@@ -92,7 +92,7 @@ impl Fault {
         self
     }
 
-    /// Lets matching operations succeed until they have moved more than `bytes` in total.
+    /// Lets matching operations succeed until they have transferred more than `bytes` in total.
     pub fn after_bytes(mut self, bytes: u64) -> Fault {
         self.skip_bytes = bytes;
         self
@@ -153,7 +153,7 @@ impl Faults {
     }
 }
 
-/// A file system that passes all operations to `inner`, except those at which an injected fault fires.
+/// A file system that passes all operations to `inner`, except those that trigger an injected fault.
 pub struct FaultVfs {
     inner: Arc<dyn Vfs>,
     faults: Arc<Mutex<Faults>>,
@@ -165,7 +165,7 @@ impl FaultVfs {
         FaultVfs { inner, faults: Arc::default() }
     }
 
-    /// Arms a fault. If several faults match an operation, the fault that was injected first fires.
+    /// Arms a fault. If an operation matches several faults, the one that was injected first fires.
     pub fn inject(&self, fault: Fault) {
         self.faults.lock().armed.push(fault);
     }
@@ -329,7 +329,7 @@ impl File for FaultFile {
     }
 
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        // The blocks may not be allocated, as when the file grows.
+        // Like growth, this allocates blocks, which can fail.
         fail_if(self.next_effect(FaultTarget::Grow, IoReason::DatabaseExtend, 0))?;
         self.inner.reserve(offset, len)
     }

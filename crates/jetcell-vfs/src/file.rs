@@ -1,4 +1,4 @@
-//! The interfaces of files, file systems and clocks.
+//! Interfaces for files, file systems and clocks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub enum IoReason {
     LogWrite,
     /// Preparation of a log file, or a log header.
     LogFormat,
-    /// Log read by recovery, shipping or verification.
+    /// Log reads by recovery, shipping or verification.
     LogRead,
     /// The checkpoint file.
     CheckpointFile,
@@ -39,7 +39,7 @@ pub enum IoReason {
     Verify,
     /// Backup and restore.
     Backup,
-    /// New pages of a bulk load, and the runs of its sorts.
+    /// New pages of a bulk load, and the sorted runs that it creates.
     BulkLoad,
     /// Anything else.
     Other,
@@ -73,11 +73,11 @@ pub enum OpenMode {
     Read,
     /// Read and write. The file must exist.
     Write,
-    /// Read and write a file that no other user could have prepared. For directories in which other users can create
-    /// files.
+    /// Read and write a file, for directories in which other users can create files. Refuses files that another user
+    /// could have prepared.
     ///
-    /// The file must be a regular file with one name and not a symbolic link. Its owner must be this user or the
-    /// owner of its directory. Other files are refused with `InvalidInput`.
+    /// The file must be a regular file with exactly one name and must not be a symbolic link. Its owner must be this
+    /// user or the owner of its directory. Other files are refused with `InvalidInput`.
     WriteOwn,
     /// Create a file. The path must not exist, not even as a link. Only the user can read and write the new file.
     CreateNew,
@@ -95,7 +95,7 @@ pub enum TransferKind {
 /// An asynchronous transfer of a whole buffer.
 ///
 /// `done` is called exactly once and receives the buffer. A file may keep the buffer of a write instead of copying
-/// it. `done` then receives a different buffer of the same length and capacity, with arbitrary content.
+/// it. In that case, `done` receives a different buffer of the same length and capacity, with arbitrary content.
 pub struct Transfer {
     /// Direction of the transfer.
     pub kind: TransferKind,
@@ -105,8 +105,8 @@ pub struct Transfer {
     pub buffer: IoBuffer,
     /// Reason of the transfer, for counters.
     pub reason: IoReason,
-    /// Completion. Called once, from a completion thread or (simulated files, fallback) inside `submit`. A short
-    /// transfer is an error. Must not block on I/O.
+    /// Completion callback. Called once, from a completion thread, or inside `submit` for simulated files and in the
+    /// fallback engine. A short transfer is an error. Must not block on I/O.
     pub done: Box<dyn FnOnce(io::Result<()>, IoBuffer) + Send>,
 }
 
@@ -114,18 +114,18 @@ pub struct Transfer {
 /// because production files are opened with O_DIRECT.
 #[expect(clippy::len_without_is_empty, reason = "asking for a length is a system call that can fail")]
 pub trait File: Send + Sync {
-    /// Returns the path by which the file was opened, for messages.
+    /// Returns the path with which the file was opened, for messages.
     fn path(&self) -> &Path;
     /// Fills `buffer` from `offset`. Reading past the end is an `UnexpectedEof` error.
     fn read_at(&self, offset: u64, buffer: &mut [u8], reason: IoReason) -> io::Result<()>;
     /// Writes all of `data`. The data is durable only after [`File::sync`].
     fn write_at(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()>;
-    /// Writes all of `data` and returns when it survives power loss. Counters count one operation.
+    /// Writes all of `data` durably: when this returns, the data survives power loss. Counted as one operation.
     fn write_durable(&self, offset: u64, data: &[u8], reason: IoReason) -> io::Result<()> {
         self.write_at(offset, data, reason)?;
         self.sync(reason)
     }
-    /// Like [`File::write_durable`], for data in several parts that follow each other in the file.
+    /// Like [`File::write_durable`], for data in several parts that are written contiguously.
     fn write_parts_durable(&self, offset: u64, parts: &[&[u8]], reason: IoReason) -> io::Result<()> {
         let mut whole = IoBuffer::zeroed(parts.iter().map(|part| part.len()).sum());
         let mut rest = &mut whole[..];
@@ -139,25 +139,26 @@ pub trait File: Send + Sync {
     /// Starts a batch of transfers with as few system calls as possible and returns. Completions are reported through
     /// [`Transfer::done`]. The caller must not hold a lock that `done` acquires.
     fn submit(&self, batch: Vec<Transfer>);
-    /// Makes all previous writes and the length survive power loss (fdatasync).
+    /// Makes all previous writes and the file length survive power loss (fdatasync).
     fn sync(&self, reason: IoReason) -> io::Result<()>;
-    /// Returns the smallest transfer that bypasses the kernel's cache, in bytes. The result is less than 4096 only if
-    /// that was requested when the file system was opened. The content must have been written.
+    /// Returns the size in bytes of the smallest transfer that bypasses the kernel's cache. The result is less than
+    /// 4096 only if a smaller size was requested when the file system was opened. The file must already contain
+    /// written data.
     fn smallest_transfer(&self) -> usize {
         IoBuffer::ALIGNMENT
     }
     /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Grows the file to `len` with allocated space that reads as zeros. After an error (disk full) the length is
-    /// unchanged.
+    /// Grows the file to `len` bytes with allocated space that reads as zeros. If an error occurs, such as a full
+    /// disk, the length is unchanged.
     fn grow(&self, len: u64) -> io::Result<()>;
     /// Truncates the file to `len`.
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// Returns the blocks of a range to the file system. The range then reads as zeros, and the length does not
     /// change.
     ///
-    /// The change is durable after [`File::sync`]. A range after the end of the file has no effect, so a caller can
-    /// test for support beforehand.
+    /// The change is durable after [`File::sync`]. A call for a range past the end of the file has no effect, so
+    /// callers can use it to test whether holes are supported.
     ///
     /// Errors: the file system does not support holes (`Unsupported`).
     #[doc(alias = "FALLOC_FL_PUNCH_HOLE")]
@@ -165,8 +166,8 @@ pub trait File: Send + Sync {
         let _ = (offset, len);
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Allocates blocks for the holes in a range. Writes to the range then do not fail for lack of space. The content
-    /// does not change.
+    /// Allocates blocks for the holes in a range, so later writes to the range do not fail for lack of space. The
+    /// content does not change.
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Ok(())
@@ -185,8 +186,8 @@ impl DirectoryLock for Unlocked {}
 pub trait Vfs: Send + Sync {
     /// Opens a file, with O_DIRECT if the file system supports it.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
-    /// Returns true if the path exists. Fails if that cannot be determined, for example without access to a
-    /// directory.
+    /// Returns true if the path exists. Fails if that cannot be determined, for example because a directory is not
+    /// accessible.
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Returns true if the path itself is a regular file and not a symbolic link to one. File systems without links
     /// need not implement this method.
@@ -199,11 +200,10 @@ pub trait Vfs: Send + Sync {
         let _ = directory;
         false
     }
-    /// Returns the path of a temporary file, in the same directory, for a file that is renamed to `path` when it is
-    /// complete.
+    /// Returns a path in the same directory for a temporary file, which is renamed to `path` when it is complete.
     ///
-    /// Concurrent calls return different paths. On a file system that processes share, this includes calls from other
-    /// processes.
+    /// Concurrent calls return different paths. On a file system shared by several processes, this includes calls
+    /// from other processes.
     fn unfinished_path(&self, path: &Path) -> PathBuf {
         with_ending(path, UNFINISHED)
     }
@@ -221,7 +221,7 @@ pub trait Vfs: Send + Sync {
     fn create_directory(&self, directory: &Path) -> io::Result<()>;
     /// Returns the paths of the regular files in `directory`, sorted by name.
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
-    /// Returns the number of free bytes that this process can use on the volume of `path`.
+    /// Returns the number of free bytes available to this process on the volume that contains `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
     /// Acquires an exclusive lock on `path` (a lock file, created if missing, or the database itself). Fails with
     /// `WouldBlock` if another instance in any process holds it.
@@ -232,8 +232,8 @@ pub trait Vfs: Send + Sync {
         let _ = directory;
         Ok(Box::new(Unlocked))
     }
-    /// Creates `to` with the current content of `from` by sharing its blocks. This needs almost no time and no space.
-    /// The file is durable after a sync of the file and of its directory.
+    /// Creates `to` with the current content of `from` by sharing its blocks, which takes almost no time or space.
+    /// The new file is durable after a sync of the file and of its directory.
     ///
     /// Errors: the file system cannot share blocks (`Unsupported`), or the paths are on different file systems
     /// (`CrossesDevices`). After an error the file `to` does not exist, unless it existed before.
@@ -241,9 +241,9 @@ pub trait Vfs: Send + Sync {
         let _ = (from, to);
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Adds a name to a file. The name must not exist. The link is durable after `sync_directory`.
+    /// Creates a hard link `to` to the file `from`. `to` must not exist. The link is durable after `sync_directory`.
     ///
-    /// Errors: the file system has no links (`Unsupported`), or the paths are on different file systems
+    /// Errors: the file system does not support links (`Unsupported`), or the paths are on different file systems
     /// (`CrossesDevices`).
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         let _ = (from, to);
@@ -253,7 +253,7 @@ pub trait Vfs: Send + Sync {
     fn same_file(&self, one: &Path, other: &Path) -> bool {
         one == other
     }
-    /// Syncs files, concurrently if the file system can. The results are in the order of the files.
+    /// Syncs files, concurrently if the file system supports it. Returns the results in the order of `files`.
     fn sync_files(&self, files: &[&dyn File], reason: IoReason) -> Vec<io::Result<()>> {
         files.iter().map(|file| file.sync(reason)).collect()
     }
@@ -261,17 +261,17 @@ pub trait Vfs: Send + Sync {
     fn clock(&self) -> Arc<dyn Clock>;
 }
 
-/// Returns true if the error means that a file on another host is unreachable at present. The error is no statement
-/// about the file, and the same call may succeed later.
+/// Returns true if the error means that a file on another host is currently unreachable. Such an error says nothing
+/// about the file itself, and the same call may succeed later.
 pub fn is_out_of_reach(kind: io::ErrorKind) -> bool {
     kind == io::ErrorKind::NotConnected
 }
 
 /// A clock, real or simulated.
 pub trait Clock: Send + Sync {
-    /// Returns the milliseconds since 1970 UTC.
+    /// Returns the current time in milliseconds since 1970 UTC.
     fn unix_ms(&self) -> i64;
-    /// Returns the monotonic time since an arbitrary start.
+    /// Returns the monotonic time since an arbitrary starting point.
     fn monotonic(&self) -> Duration;
     /// Pauses the calling thread. A simulated clock advances instead.
     fn sleep(&self, duration: Duration);

@@ -1,8 +1,8 @@
-//! Names of files that come from data: manifests, states, registrations, messages from other hosts.
+//! File names that come from data: manifests, states, registrations, messages from other hosts.
 //!
-//! Invariant: a [`FileStem`] and a [`FileName`] exist only if they were validated. Joined to a directory, each leads
-//! to an entry of that directory. A string from a file or from the network becomes a part of a path only through one
-//! of these types.
+//! Invariant: every [`FileStem`] and [`FileName`] has been validated. Joined to a directory, each leads to an entry
+//! in that directory. A string from a file or from the network becomes part of a path only through one of these
+//! types.
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Base name of the logs of an instance: three ASCII letters or digits, such as `E00`. ESE: `JET_paramBaseName`.
+/// Base name of an instance's logs: three ASCII letters or digits, such as `E00`. ESE: `JET_paramBaseName`.
 #[doc(alias = "JET_paramBaseName")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -19,7 +19,7 @@ pub struct FileStem([u8; FileStem::LEN]);
 impl FileStem {
     /// The default base name of an instance.
     pub const E00: FileStem = FileStem(*b"E00");
-    /// Length of each base name in bytes. ESE's file names do not allow a longer one.
+    /// Length of every base name in bytes. ESE's file name format does not allow longer ones.
     pub const LEN: usize = 3;
 
     /// Validates a base name.
@@ -46,8 +46,9 @@ impl Default for FileStem {
     }
 }
 
-/// A single path component: not empty, not `.` or `..`, at most [`FileName::MAX_BYTES`] bytes, without `/`, `\` and
-/// NUL. A backslash is refused because the same data may be read on Windows, where it separates components.
+/// A single path component that is not empty, is not `.` or `..`, has at most [`FileName::MAX_BYTES`] bytes, and does
+/// not contain `/`, `\` or NUL. A backslash is refused because the same data may be read on Windows, where it
+/// separates components.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FileName(String);
@@ -71,10 +72,10 @@ impl FileName {
         }
     }
 
-    /// Returns the name of the file at a path, if the path ends in a name that is valid UTF-8.
+    /// Returns the last component of a path as a file name.
     ///
     /// # Errors
-    /// The last component of the path is not a valid name.
+    /// The last component of the path is not a valid name, or not valid UTF-8.
     pub fn from_path(path: &Path) -> Result<FileName, NameError> {
         FileName::new(path.file_name().unwrap_or_default().to_string_lossy())
     }
@@ -89,16 +90,16 @@ impl FileName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
-    /// A base name of logs is not three ASCII letters or digits.
+    /// A log base name does not consist of three ASCII letters or digits.
     BaseName {
         /// The first characters of the text.
         text: String,
     },
     /// The name is empty.
     Empty,
-    /// The name is `.` or `..`, which lead to other directories.
+    /// The name is `.` or `..`, which refer to other directories.
     Dots {
-        /// The text.
+        /// The invalid name.
         text: String,
     },
     /// The name contains a path separator or a NUL.

@@ -1,8 +1,8 @@
-//! A decorator that can be frozen. While the file system is frozen, changes to its files and names wait.
+//! A decorator that can be frozen. While the file system is frozen, changes to its files and names are blocked.
 //!
 //! The gate counts the changes that are in progress. A freeze first blocks new changes and then waits for those in
-//! progress, so no write is split by the freeze. A freeze expires at its limit: the first waiting change that finds
-//! the limit exceeded opens the gate again. Only files that were opened through the decorator are affected. The
+//! progress, so no write is split by the freeze. A freeze expires after a time limit: the first blocked change that
+//! finds the limit exceeded reopens the gate. Only files that were opened through the decorator are affected. The
 //! underlying file system is not frozen, and other files on it can be written.
 
 use std::io;
@@ -25,11 +25,11 @@ pub struct FreezableVfs {
 
 struct Gate {
     clock: Arc<dyn Clock>,
-    /// Time at which the freeze expires, in nanoseconds of the clock. 0: not frozen.
+    /// Time at which the freeze expires, in nanoseconds of the clock, or 0 if the file system is not frozen.
     until: AtomicU64,
     /// Number of changes in progress.
     changes: AtomicU64,
-    /// Open files that were opened for writing.
+    /// Files that are currently open for writing.
     written: Mutex<Vec<Weak<dyn File>>>,
 }
 
@@ -50,8 +50,8 @@ impl Gate {
     /// Waits until changes are allowed.
     fn enter(self: &Arc<Gate>) -> Change {
         loop {
-            // The change is counted before `until` is read, and `freeze` does both in the opposite order. Therefore
-            // at least one side sees the other.
+            // The change is counted before `until` is read, and `freeze` sets `until` before it reads the count.
+            // Therefore at least one side sees the other.
             let change = Change(self.clone());
             self.changes.fetch_add(1, Ordering::SeqCst);
             let until = self.until.load(Ordering::SeqCst);
@@ -80,8 +80,8 @@ impl FreezableVfs {
         FreezableVfs { inner, gate: Arc::new(gate) }
     }
 
-    /// Blocks all changes until the result is dropped, but not longer than `limit`. Returns when no change is in
-    /// progress. Reads continue.
+    /// Blocks all changes until the returned guard is dropped, but for at most `limit`. Returns when no change is in
+    /// progress. Reads are not blocked.
     ///
     /// Errors: the file system is already frozen (`WouldBlock`); changes in progress did not complete in time
     /// (`TimedOut`).
@@ -105,7 +105,7 @@ impl FreezableVfs {
     }
 }
 
-/// A frozen file system. Dropping this guard ends the freeze.
+/// Guard for a frozen file system. Dropping it ends the freeze.
 pub struct FrozenVfs {
     gate: Arc<Gate>,
     until: u64,
@@ -125,7 +125,8 @@ impl FrozenVfs {
         files.iter().try_for_each(|file| file.sync(IoReason::Other))
     }
 
-    /// Ends the freeze. Returns `false` if the freeze had expired, so files may have changed since.
+    /// Ends the freeze. Returns `false` if the freeze had already expired, in which case files may have changed since
+    /// then.
     pub fn thaw(self) -> bool {
         self.left().is_some()
     }
@@ -224,8 +225,8 @@ impl File for FreezableFile {
         if batch.iter().all(|transfer| transfer.kind == TransferKind::Read) {
             return self.inner.submit(batch);
         }
-        // One change covers the whole batch. A freeze that began in the middle of the batch would wait for transfers
-        // that are not submitted.
+        // One change covers the whole batch. Otherwise, a freeze that began in the middle of the batch would wait for
+        // transfers that are not submitted.
         let change = Arc::new(self.gate.enter());
         let counted = batch.into_iter().map(|transfer| {
             let (change, done) = (change.clone(), transfer.done);

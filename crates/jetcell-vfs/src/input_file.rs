@@ -1,4 +1,4 @@
-//! Input files of the user that are read from start to end: configurations, lists, journals, secrets.
+//! User-supplied input files that are read from start to end: configurations, lists, journals, secrets.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,7 +16,7 @@ const PIPEFS: u32 = 0x5049_5045;
 /// Access rights that only the owner of a secret may have.
 const OWNER_ONLY: Mode = Mode::RWXU;
 
-/// A file opened for input. If the file system interrupts every read, the number of retries is limited.
+/// A file opened for input. The number of retries is limited, in case the file system interrupts every read.
 #[derive(Debug)]
 pub struct InputFile(File);
 
@@ -26,10 +26,10 @@ impl Read for InputFile {
     }
 }
 
-/// Opens a file for reading, and never waits for another process to open it. An unnamed pipe is accepted.
+/// Opens a file for reading without ever waiting for another process to open it. An unnamed pipe is accepted.
 ///
 /// # Errors
-/// In addition to errors of the system: the path is a directory, a named pipe, a socket or a device.
+/// In addition to system errors: the path is a directory, a named pipe, a socket or a device.
 pub fn open_input(path: &Path) -> io::Result<InputFile> {
     open(path, OFlags::empty())
 }
@@ -37,8 +37,7 @@ pub fn open_input(path: &Path) -> io::Result<InputFile> {
 /// Like [`open_input`], for a file that controls which files are written or removed.
 ///
 /// # Errors
-/// Errors of [`open_input`]; the path is a link, or the file has other names or may have been prepared by another
-/// user.
+/// Errors of [`open_input`]; the path is a link; the file has other names, or may have been prepared by another user.
 pub fn open_own_input(path: &Path) -> io::Result<InputFile> {
     let file = open(path, OFlags::NOFOLLOW)?;
     check_own(&file.0, path)?;
@@ -66,10 +65,11 @@ fn open(path: &Path, how: OFlags) -> io::Result<InputFile> {
     Ok(InputFile(file.into()))
 }
 
-/// Checks a file that other code opens by its name: [`open_input`] can open it, and it has at most `largest` bytes.
+/// Checks that [`open_input`] can open a file and that the file has at most `largest` bytes. Used before other code
+/// opens the file by name.
 ///
 /// # Errors
-/// Errors of [`open_input`]; the file is larger.
+/// Errors of [`open_input`]; the file is larger than `largest`.
 pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
     match open_input(path)?.0.metadata()?.len() > largest {
         true => Err(too_large(largest)),
@@ -77,10 +77,10 @@ pub fn check_input(path: &Path, largest: u64) -> io::Result<()> {
     }
 }
 
-/// Reads at most `largest` bytes with [`open_input`].
+/// Reads a file of at most `largest` bytes with [`open_input`].
 ///
 /// # Errors
-/// Errors of [`open_input`] and of reading; the file is larger.
+/// Errors of [`open_input`] and of reading; the file is larger than `largest`.
 pub fn read_input_bytes(path: &Path, largest: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_input(path)?, largest)
 }
@@ -101,7 +101,7 @@ pub fn read_secret(path: &Path, max: u64) -> io::Result<String> {
     text(read_at_most(file, max)?)
 }
 
-/// Checks a secret that other code opens by its name: [`read_secret`] can read it.
+/// Checks that [`read_secret`] can read a secret. Used before other code opens the file by name.
 ///
 /// # Errors
 /// Errors of [`read_secret`].
@@ -110,8 +110,8 @@ pub fn check_secret(path: &Path, max: u64) -> io::Result<()> {
     check_input(path, max)
 }
 
-/// Fails if users other than the owner can access a file, as ssh does. A group may read a file that the superuser
-/// owns, because systems provide keys to their services this way.
+/// Fails if users other than the owner can access a file, like ssh. A group may read a file owned by the superuser,
+/// because systems provide keys to their services this way.
 fn require_private(file: &InputFile, path: &Path) -> io::Result<()> {
     let found = rustix::fs::fstat(&file.0)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {

@@ -2,7 +2,7 @@
 //! are decorators of this interface.
 //!
 //! Invariants: every transfer carries its [`IoReason`]; code above this crate does not use `std::fs` or the system
-//! clock; all `unsafe` code of the project is in this crate.
+//! clock; all of the project's `unsafe` code is in this crate.
 
 mod buffer;
 mod clock;

@@ -1,8 +1,9 @@
-//! Exclusive lock on a file, against this and other processes.
+//! Exclusive file locks, effective within this process and against other processes.
 //!
-//! The lock is flock, which the kernel releases when the process ends. Some network file systems implement it with a
-//! lock that does not conflict within a process, so the locks of this process are also kept in a table. Block devices
-//! are also opened with `O_EXCL`. Programs that do not use flock respect this flag: mount, mkfs, mdadm, LVM.
+//! The lock is acquired with flock, and the kernel releases it when the process ends. Some network file systems
+//! implement flock with a lock that does not conflict within a process, so the locks of this process are also kept in
+//! a table. Block devices are additionally opened with `O_EXCL`. Programs that do not use flock, such as mount, mkfs,
+//! mdadm and LVM, respect this flag.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,8 +23,8 @@ use crate::{Clock, DirectoryLock};
 /// Device and inode of every file locked by this process.
 static HELD: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
-/// Time for which locking a busy block device is retried. Some uses end by themselves: udev briefly locks a device
-/// when a writer has closed it, and a forked process keeps the claims of its parent until it executes its program.
+/// Time during which locking a busy block device is retried. Some uses are short-lived: udev briefly locks a device
+/// after a writer has closed it, and a forked process keeps its parent's claims until it executes its program.
 const DEVICE_WAIT: Duration = Duration::from_millis(500);
 
 /// Maximum number of attempts to create a lock file that another process creates and removes concurrently.
@@ -35,8 +36,8 @@ pub(crate) struct FileLock {
 }
 
 impl FileLock {
-    /// Locks a file. Waits up to [`DEVICE_WAIT`] for a block device; for a file, fails immediately if the lock is
-    /// held.
+    /// Locks a file or block device. Waits up to [`DEVICE_WAIT`] for a block device; for a file, fails immediately if
+    /// the lock is held.
     pub fn acquire(at: &ResolvedPath<'_>, clock: &dyn Clock) -> io::Result<FileLock> {
         let until = clock.monotonic() + if is_block_device(at) { DEVICE_WAIT } else { Duration::ZERO };
         loop {
@@ -80,13 +81,13 @@ fn is_block_device(at: &ResolvedPath<'_>) -> bool {
     at.file_type().is_ok_and(|found| found == FileType::BlockDevice)
 }
 
-/// Opens a file, and creates it if it is missing, but not through a link.
+/// Opens a file, and creates it if it is missing. Does not follow a link to create it.
 ///
 /// A block device is claimed. While it is open, the kernel refuses to mount it, to make it part of another device, or
-/// to let other programs claim it. If the device is already in such use, this fails with
+/// to let other programs claim it. If the device is already mounted or claimed, this fails with
 /// [`io::ErrorKind::WouldBlock`].
 fn open(at: &ResolvedPath<'_>) -> io::Result<OwnedFd> {
-    // Without NONBLOCK, opening a pipe would wait for its other end.
+    // Without NONBLOCK, opening a pipe would wait until its other end is opened.
     let open = |flags| at.open(flags | OFlags::NONBLOCK, NEW_FILE);
     let is_device = is_block_device(at);
     // O_EXCL claims a device. Together with O_CREAT, it refuses any existing path, including a link.
@@ -122,13 +123,13 @@ pub fn try_lock_open(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Returns true if this or another process holds the lock of a file. Creates and changes nothing; a missing file is
+/// Returns true if this or another process holds the lock on a file. Creates and changes nothing; a missing file is
 /// not locked.
 ///
 /// # Errors
 /// The file cannot be opened.
 pub fn is_locked(path: &Path) -> io::Result<bool> {
-    // Without NONBLOCK, opening a pipe would wait for its other end.
+    // Without NONBLOCK, opening a pipe would wait until its other end is opened.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
         Err(Errno::NOENT) => return Ok(false),
@@ -143,12 +144,12 @@ pub fn is_locked(path: &Path) -> io::Result<bool> {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // The table is locked until both the file lock and its entry are released. Other threads therefore never see
-        // only one of them released.
+        // The table stays locked until both the file lock and its entry are released. Other threads therefore never
+        // see only one of them released.
         let mut held = HELD.lock();
         if let Some(file) = self.file.take() {
-            // Closing alone would leave the lock with a process that was forked from this one and has not executed a
-            // program yet.
+            // If the file were only closed, a process that was forked from this one and has not executed a program
+            // yet would keep the lock.
             let _ = rustix::fs::flock(&file, FlockOperation::Unlock);
         }
         held.remove(&self.identity);

@@ -1,10 +1,10 @@
-//! Memory that this process may use, checked before it is allocated.
+//! Memory limits of this process, and checks before large allocations.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The lowest memory limit that the machine and the control groups of this process set.
+/// The lowest of the memory limits set by the machine and by the control groups of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
     /// The limit in bytes.
@@ -14,7 +14,7 @@ pub struct MemoryLimit {
 }
 
 /// Checks that the process may allocate `bytes` more of address space under its limits (`ulimit -v`, `ulimit -d`) and
-/// the kernel's overcommit policy. No memory is used.
+/// the kernel's overcommit policy. The check itself does not use any memory.
 ///
 /// # Errors
 /// The kernel refuses a mapping of this size.
@@ -33,8 +33,8 @@ pub fn try_reserve(bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the lowest of the machine's memory and the limits of this process's control groups. Returns `None` if no
-/// file contains a limit.
+/// Returns the machine's memory or the lowest limit of this process's control groups, whichever is lower. Returns
+/// `None` if neither can be determined.
 pub fn memory_limit() -> Option<MemoryLimit> {
     smallest(Path::new("/"))
 }
@@ -49,7 +49,7 @@ fn smallest(root: &Path) -> Option<MemoryLimit> {
     machine.into_iter().chain(group_limits(root)).min_by_key(|limit| limit.bytes)
 }
 
-/// Returns the memory limits of the control groups of this process, for both versions of the interface.
+/// Returns the memory limits of this process's control groups, for both versions of the cgroup interface.
 fn group_limits(root: &Path) -> Vec<MemoryLimit> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits = Vec::new();
@@ -66,7 +66,7 @@ fn group_limits(root: &Path) -> Vec<MemoryLimit> {
         // The limit of a parent group also applies to its children.
         for group in Path::new(group.trim_start_matches('/')).ancestors() {
             let source = root.join(hierarchy).join(group).join(file);
-            // An unlimited group contains `max`.
+            // The limit of an unlimited group is `max`.
             let bytes = fs::read_to_string(&source).ok().and_then(|text| text.trim().parse::<u64>().ok());
             limits.extend(bytes.map(|bytes| MemoryLimit { bytes, source }));
         }

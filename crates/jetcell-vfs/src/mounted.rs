@@ -1,4 +1,4 @@
-//! Mounts: other file systems at directories of a file system.
+//! A file system with other file systems mounted at some of its directories.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use jetcell_sync::Arc;
 
 use crate::{Clock, DirectoryLock, File, OpenMode, Vfs};
 
-/// A file system in which some directories are mounts of other file systems.
+/// A file system in which other file systems are mounted at some directories.
 pub struct MountedVfs {
     base: Arc<dyn Vfs>,
     mounts: Vec<(PathBuf, Arc<dyn Vfs>)>,

@@ -28,7 +28,7 @@ impl OutputFile {
     /// The path is a link, or another user may have prepared the file: it has other names or another owner.
     pub fn create(path: &Path) -> io::Result<OutputFile> {
         let file = OutputFile::open(path, OFlags::empty())?;
-        // The file must not be truncated before its ownership was checked.
+        // The file must not be truncated before its ownership has been checked.
         file.set_len(0)?;
         Ok(file)
     }
@@ -58,7 +58,7 @@ impl OutputFile {
         bounded(|| rustix::fs::ftruncate(&self.0, len))
     }
 
-    /// Makes the names in a directory durable.
+    /// Makes the entries of a directory durable.
     pub fn sync_directory(directory: &Path) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = bounded(|| rustix::fs::openat(CWD, directory, flags, Mode::empty()))?;
@@ -66,7 +66,7 @@ impl OutputFile {
     }
 }
 
-/// Creates a file that does not exist, not even as a link. Only the user can read and write the file.
+/// Creates a file. The path must not exist, not even as a link. Only the user can read and write the file.
 pub fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(NEW_FILE.bits()).open(path)
 }
@@ -79,9 +79,9 @@ pub fn open_or_create(path: &Path) -> io::Result<File> {
     open_own(path, OFlags::RDWR)
 }
 
-/// Opens a file, or creates it. A character device is accepted because it stores nothing.
+/// Opens a file, or creates it. A character device is accepted, because it does not store data.
 fn open_own(path: &Path, how: OFlags) -> io::Result<File> {
-    // Without NONBLOCK, opening a pipe would wait for its other end.
+    // Without NONBLOCK, opening a pipe would wait until its other end is opened.
     let flags = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |more| retry(|| rustix::fs::openat(CWD, path, flags | more, NEW_FILE));
     // Another process may create or remove the file between the two calls.

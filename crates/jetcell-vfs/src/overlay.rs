@@ -1,6 +1,6 @@
 //! A file system that stores changes separately and leaves the underlying files unmodified.
 //!
-//! A recovery in place is first tried on an overlay. If it fails, no file has changed.
+//! An in-place recovery is first tried on an overlay, so a failed attempt does not change any file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,15 +18,15 @@ mod changed_runs;
 
 /// Granularity of changes in bytes. All transfers consist of whole blocks.
 const BLOCK: usize = 4096;
-/// Bytes per write of zeros.
+/// Size in bytes of each write of zeros.
 const ZEROS: usize = 1 << 20;
-/// Bytes by which the scratch file grows at a time.
+/// Growth increment of the scratch file in bytes.
 const SCRATCH_STEP: u64 = 4 << 20;
 
-/// A file system on top of a read-only file system.
+/// A writable file system layered on a read-only one.
 ///
 /// Changed blocks are stored in a scratch file, which may be unnamed. The overlay uses about 50 bytes of memory for
-/// each run of blocks that are adjacent in both files, such as a page. Every access to a file must use the same path.
+/// each run of blocks that are adjacent in both files, such as a page. All accesses to a file must use the same path.
 /// Locks do not apply to the underlying files.
 pub struct OverlayVfs {
     below: Arc<dyn Vfs>,
@@ -50,7 +50,7 @@ impl OverlayVfs {
         }
         let below = self.below.open(path, OpenMode::Read)?;
         let len = below.len()?;
-        // A remainder that is shorter than a block cannot be read.
+        // A trailing partial block cannot be read.
         let below_len = len / BLOCK as u64 * BLOCK as u64;
         let blocks = Blocks { changed: ChangedRuns::default(), len, below_len };
         let content = Arc::new(Content {
@@ -174,7 +174,7 @@ impl Drop for OverlayLock {
 /// The scratch file, which stores the changed blocks of all files.
 struct Scratch {
     file: Arc<dyn File>,
-    /// Bytes in use and bytes allocated.
+    /// Number of bytes in use, and number of bytes allocated.
     used: Mutex<(u64, u64)>,
 }
 
@@ -194,7 +194,7 @@ impl Scratch {
     }
 }
 
-/// Content of a file, independent of the name of the file.
+/// Content of a file, independent of the file's name.
 struct Content {
     below: Option<Arc<dyn File>>,
     blocks: Mutex<Blocks>,
@@ -205,7 +205,8 @@ struct Content {
 struct Blocks {
     changed: ChangedRuns,
     len: u64,
-    /// Length up to which the underlying file is used. Beyond it, unchanged blocks read as zeros.
+    /// Length up to which unchanged blocks are read from the underlying file. Beyond it, unchanged blocks read as
+    /// zeros.
     below_len: u64,
 }
 
@@ -250,7 +251,7 @@ impl Content {
     }
 }
 
-/// An open file with the path by which it was opened.
+/// An open file with the path that was used to open it.
 struct OverlayFile {
     path: PathBuf,
     content: Arc<Content>,

@@ -1,8 +1,8 @@
-//! Checks that a file was not prepared by another user, for writing into directories in which other users can create
-//! files.
+//! Checks that a file was not prepared by another user. Used before writing into directories in which other users can
+//! create files.
 //!
-//! A link in such a directory would redirect a write to a file elsewhere. A second name of a file, or another owner,
-//! would give other users access to the written data. Such files are refused before anything is written.
+//! A link in such a directory would redirect a write to a file elsewhere. A second name for a file, or a different
+//! owner, would give other users access to the written data. Such files are refused before anything is written.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) const NEW_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Access rights of new directories.
 pub(crate) const NEW_DIRECTORY: u32 = 0o700;
 
-/// Converts the error of an open with `O_NOFOLLOW`.
+/// Converts the error of an `open` call with `O_NOFOLLOW`.
 pub(crate) fn not_followed(error: Errno) -> io::Error {
     match error {
         Errno::LOOP => refused("this is a symbolic link, and writes do not follow it; remove the link"),
@@ -28,8 +28,8 @@ pub(crate) fn not_followed(error: Errno) -> io::Error {
     }
 }
 
-/// Fails unless an open file is a regular file with one name and has the owner that new files of this process get in
-/// that directory.
+/// Fails unless an open file is a regular file with exactly one name, and its owner is the one that this process's
+/// new files in that directory get.
 pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
     let found = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -40,7 +40,7 @@ pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
             "this file has other names, which a write would change as well; remove this name",
         ));
     }
-    // Some network file systems assign another owner to new files.
+    // Some network file systems assign a different owner to new files.
     let is_own = found.st_uid == rustix::process::geteuid().as_raw()
         || owner_of_new_files(parent_directory(path)).is_ok_and(|owner| owner == found.st_uid);
     match is_own {
@@ -51,7 +51,7 @@ pub(crate) fn check_own(file: impl AsFd, path: &Path) -> io::Result<()> {
 
 /// Returns the owner of files that this process creates in a directory.
 fn owner_of_new_files(directory: &Path) -> io::Result<u32> {
-    // The keys of the hasher are random. If the name exists nevertheless, the open fails.
+    // The hasher's keys are random. If the name exists nevertheless, opening the file fails.
     let random = RandomState::new().build_hasher().finish();
     let probe = directory.join(format!(".jetcell-owner-{random:x}"));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

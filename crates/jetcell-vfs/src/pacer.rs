@@ -1,4 +1,4 @@
-//! Rate limit and early cancellation of long operations.
+//! Rate limiting and early cancellation of long operations.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Clock;
 /// Maximum sleep between two checks for cancellation.
 const MAX_SLEEP: Duration = Duration::from_millis(100);
 
-/// A request to end a long operation early. Clones share the request.
+/// A request to end a long operation early. Clones share their state.
 #[derive(Clone, Default, Debug)]
 pub struct Cancel(Arc<AtomicBool>);
 
@@ -26,7 +26,7 @@ impl Cancel {
     }
 }
 
-/// A rate limiter that assigns a start time to each piece of work. Threads may share it.
+/// A rate limiter that assigns a start time to each piece of work. It can be shared between threads.
 pub struct Pacer {
     clock: Arc<dyn Clock>,
     /// Earliest start time of the next piece.
@@ -55,7 +55,7 @@ impl Pacer {
         }
     }
 
-    /// Returns the time that `bytes` take at a rate in bytes per second.
+    /// Returns the time needed to transfer `bytes` at `rate` bytes per second.
     pub fn time_of(bytes: u64, rate: u64) -> Duration {
         Duration::from_secs_f64(bytes as f64 / rate.max(1) as f64)
     }

@@ -1,6 +1,6 @@
-//! Aborts on panics in code whose unwinding would leave other threads waiting.
+//! Aborts the process on panics in code whose unwinding would leave other threads waiting.
 
-/// Runs work that other threads wait for and that cannot be resumed. A panic aborts the process, as in a crash:
+/// Runs work that other threads wait for and that cannot be resumed. A panic aborts the process like a crash, because
 /// recovery can handle a crash, but not threads that wait forever.
 pub fn abort_on_panic<T>(work: impl FnOnce() -> T) -> T {
     struct AbortOnUnwind;
@@ -28,7 +28,7 @@ mod tests {
 
     const CHILD: &str = "JETCELL_TEST_PANICS";
 
-    /// The test runs itself again in a child process that may abort.
+    /// This test runs itself again in a child process, which may abort.
     #[test]
     fn a_panic_ends_the_process_with_its_message_even_if_its_thread_is_joined() {
         if std::env::var_os(CHILD).is_some() {

@@ -1,20 +1,20 @@
-//! Parts of paths: the directory of a file, and names of incomplete files.
+//! Parts of paths: the parent directory of a file, and names of incomplete files.
 
 use std::path::{Path, PathBuf};
 
-/// Extension of incomplete files. They are renamed to their final names when they are durable.
+/// Extension of incomplete files. Such a file is renamed to its final name once it is durable.
 pub(crate) const UNFINISHED: &str = "unfinished";
-/// Extensions of other incomplete files: exports, states of interrupted operations, logs of a restore, messages of
-/// copies.
+/// Extensions of other incomplete files: exports, states of interrupted operations, logs that are being restored,
+/// messages between copies.
 const OTHERS: [&str; 4] = ["partial", "restoring", "copy-new", "message-new"];
 
-/// Returns the directory of a file, or `.` for a bare name.
+/// Returns the parent directory of a file, or `.` for a bare name.
 pub fn parent_directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns true if the name of a file marks it as incomplete. Its program will rename or remove it, so directory
-/// listings skip it.
+/// Returns true if a file's name marks it as incomplete. The program that created it will rename or remove it, so
+/// directory listings skip it.
 pub fn is_unfinished(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ending == UNFINISHED || OTHERS.contains(&ending))

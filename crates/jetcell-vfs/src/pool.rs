@@ -1,4 +1,4 @@
-//! Asynchronous transfers by a pool of threads that make blocking calls. Works on every kernel.
+//! Asynchronous transfers by a pool of threads that make blocking calls. This works on every kernel.
 
 use std::collections::VecDeque;
 
@@ -97,7 +97,7 @@ impl Drop for Pool {
         let myself = jetcell_sync::thread::current().id();
         // The last handle may be dropped inside a completion. The thread that runs the completion is not joined.
         for thread in self.threads.drain(..).filter(|thread| thread.thread().id() != myself) {
-            // A thread of the pool never returns a panic: a panic in a completion ends the process.
+            // A pool thread never returns a panic: a panic in a completion aborts the process.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
 //! The machine's file system.
 //!
-//! Invariants: a name operation is durable only after `sync_directory`, except that new directories are durable
-//! immediately; a failed `grow` does not change the length. This module does not cache file contents.
+//! Invariants: creations, removals and renames are durable only after `sync_directory`, except that new directories
+//! are durable immediately; a failed `grow` does not change the length. This module does not cache file contents.
 
 use std::ffi::OsStr;
 use std::io;
@@ -25,9 +25,9 @@ use crate::retry::retry;
 use crate::uring::Uring;
 use crate::{Clock, DirectoryLock, File, IoBuffer, IoReason, OpenMode, RealClock, Transfer, Vfs};
 
-/// Minimum block size of devices in bytes.
+/// Smallest block size of any supported device, in bytes.
 const SECTOR: usize = 512;
-/// Bytes per write of zeros, on file systems that cannot reserve space.
+/// Size in bytes of each write of zeros, on file systems that cannot reserve space.
 const ZEROS: usize = 1 << 20;
 
 /// Engine that runs asynchronous transfers.
@@ -67,8 +67,8 @@ pub struct RealVfs {
 }
 
 impl RealVfs {
-    /// Starts the threads that run transfers. Fails if they cannot start, or if io_uring was requested and the kernel
-    /// refuses it.
+    /// Creates the file system and starts the threads that run transfers. Fails if they cannot start, or if io_uring
+    /// was requested and the kernel refuses it.
     pub fn new(options: RealOptions) -> io::Result<RealVfs> {
         let engine: Arc<dyn Engine> = match options.backend {
             Backend::Uring => Arc::new(Uring::new()?),
@@ -83,11 +83,11 @@ impl RealVfs {
         Ok(RealVfs { engine, direct, smallest_transfer, confinement, clock: Arc::new(RealClock::new()) })
     }
 
-    /// Confines paths in a directory, which need not exist yet. Symbolic links in it are refused instead of followed,
-    /// and only regular files are opened. Paths outside it are not affected.
+    /// Confines paths in a directory, which need not exist yet. Symbolic links in the directory are refused instead
+    /// of followed, and only regular files are opened. Paths outside the directory are not affected.
     ///
     /// # Errors
-    /// The path of the directory cannot be resolved.
+    /// The directory's path cannot be resolved.
     pub fn confined_to(mut self, directory: &Path) -> io::Result<RealVfs> {
         self.confinement.add(directory)?;
         Ok(self)
@@ -121,7 +121,7 @@ impl RealVfs {
         }
     }
 
-    /// Creates a confined directory and the directories of a path in it.
+    /// Creates a confined directory and the subdirectories that a path in it needs.
     fn create_confined(&self, root: &Path, created: &[&Path], directory: &Path) -> io::Result<()> {
         create_private_directory(root)?;
         for path in created.iter().rev() {
@@ -139,7 +139,7 @@ impl RealVfs {
     }
 
     /// Allows transfers of `bytes` (512 or more) that bypass the kernel's cache. They fail on devices that do not
-    /// support this size. [`File::smallest_transfer`] returns the supported size of a file.
+    /// support this size. [`File::smallest_transfer`] returns the size that a file supports.
     #[must_use]
     pub fn with_smallest_transfer(self, bytes: usize) -> RealVfs {
         RealVfs { smallest_transfer: bytes.clamp(SECTOR, IoBuffer::ALIGNMENT), ..self }
@@ -151,7 +151,8 @@ impl RealVfs {
     }
 }
 
-/// Returns true if files in `directory` can bypass the kernel's cache. The test file is removed.
+/// Returns true if files in `directory` can bypass the kernel's cache. This is determined with a test file, which is
+/// removed afterwards.
 pub fn direct_io_available(directory: &Path) -> bool {
     let unnamed = rustix::fs::openat(
         CWD,
@@ -168,7 +169,7 @@ pub fn direct_io_available(directory: &Path) -> bool {
     })
 }
 
-/// Creates a file and removes its name, for file systems without unnamed files (`O_TMPFILE`).
+/// Creates a file and removes its name, for file systems that do not support unnamed files (`O_TMPFILE`).
 fn unlinked_file(directory: &Path) -> io::Result<OwnedFd> {
     let path = directory.join(format!(".direct-io-probe-{}", std::process::id()));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
@@ -190,7 +191,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Returns the regular files in an open directory, without links.
+/// Returns the regular files in an open directory, excluding links.
 fn files_in(opened: &OwnedFd, directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in rustix::fs::Dir::read_from(opened)? {
@@ -436,7 +437,7 @@ impl File for RealFile {
             return Ok(());
         }
         self.extend(old, len).inspect_err(|_| {
-            // Report the first error.
+            // If the truncation fails too, only the first error is reported.
             let _ = rustix::fs::ftruncate(self.descriptor.control(), old);
         })
     }

@@ -10,31 +10,30 @@ use jetcell_sync::atomic::{AtomicU64, Ordering};
 use crate::path_names::{UNFINISHED, with_ending};
 use crate::{IoBuffer, IoReason, OpenMode, OutputFile, Vfs, parent_directory};
 
-/// Returns a path for an incomplete file that no other call returns, in this process or another, on this host or
-/// another.
+/// Returns a unique path for an incomplete file: no other call returns it, in this or any other process, on this or
+/// any other host.
 pub fn unique_unfinished(path: &Path) -> PathBuf {
-    // The keys of the hasher are random for each process.
+    // The hasher's keys are random in each process.
     static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     with_ending(path, &format!("{:x}-{call:x}.{UNFINISHED}", *PROCESS))
 }
 
-/// Replaces the content of a file, or creates it, durably: writes a new file, syncs it, renames it, and syncs the
-/// directory.
+/// Creates a file or replaces its content, durably: writes a new file, syncs it, renames it, and syncs the directory.
 ///
-/// After a crash, and in concurrent readers, the file has either the complete old or the complete new content. A link
-/// at `path` is replaced, not followed. Concurrent calls do not disturb each other: the last call determines the
-/// content.
+/// After a crash, and to concurrent readers, the file has either the complete old or the complete new content. A link
+/// at `path` is replaced, not followed. Concurrent calls do not interfere with each other: the last call determines
+/// the content.
 ///
 /// # Errors
-/// An operation failed. The file has its old content, or the new content if only the sync of the directory failed.
+/// An operation failed. The file has its old content, or the new content if only the directory sync failed.
 pub fn replace_file(vfs: &dyn Vfs, path: &Path, content: &[u8], reason: IoReason) -> io::Result<()> {
     replace_file_through(vfs, path, &vfs.unfinished_path(path), content, reason)
 }
 
-/// Like [`replace_file`], with a given path for the new file, which no other process may use. An existing file at
-/// that path is removed.
+/// Like [`replace_file`], but uses a given path for the new file. No other process may use that path. An existing
+/// file at that path is removed.
 ///
 /// # Errors
 /// Errors of [`replace_file`].
@@ -55,27 +54,28 @@ pub fn replace_file_through(
         vfs.rename(unfinished, path)
     };
     put().inspect_err(|_| {
-        // Report the first error.
+        // If the removal fails too, only the first error is reported.
         let _ = vfs.remove(unfinished);
     })?;
     vfs.sync_directory(parent_directory(path))
 }
 
-/// Removes temporary files that interrupted calls of [`replace_file`] have left for a path. The caller holds the lock
-/// that protects the replacement, so no call is running. Links, and files of other users, are not removed.
+/// Removes temporary files for a path that are left over from interrupted calls of [`replace_file`]. The caller holds
+/// the lock that protects the replacement, so no call is running. Links and files owned by other users are not
+/// removed.
 pub fn remove_unfinished(vfs: &dyn Vfs, path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for left in vfs.list(parent_directory(path)).unwrap_or_default() {
         let is_left =
             left.file_name().and_then(|left| left.to_str()).is_some_and(|left| is_left(left, &name));
-        // A file that cannot be opened or removed does no harm, because listings skip it.
+        // A leftover file that cannot be opened or removed does no harm, because listings skip it.
         if is_left && vfs.open(&left, OpenMode::WriteOwn).is_ok() {
             let _ = vfs.remove(&left);
         }
     }
 }
 
-/// Returns true if `left` is the name of a temporary file for a path with this file name: `name.unfinished` or
+/// Returns true if `left` is the name of a temporary file for a file named `name`: `name.unfinished` or
 /// `name.PROCESS-CALL.unfinished`.
 fn is_left(left: &str, name: &str) -> bool {
     let middle = left.strip_prefix(name).and_then(|rest| rest.strip_suffix(UNFINISHED));
@@ -175,7 +175,7 @@ mod tests {
         let disk = SimVfs::new();
         disk.create_directory(Path::new("/d")).unwrap();
         let path = Path::new("/d/state.json");
-        // A temporary file that a crash left.
+        // A temporary file left over from a crash.
         disk.put(Path::new("/d/state.json.unfinished"), b"old");
         for content in ["longer content", "short", ""] {
             replace_file(&disk, path, content.as_bytes(), IoReason::Other).unwrap();

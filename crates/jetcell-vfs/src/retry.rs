@@ -4,11 +4,11 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// Maximum number of retries without progress before the error is reported. Signals interrupt disk I/O rarely. An
-/// endless series is a bug of the file system below, which must not hang the process.
+/// Maximum number of retries without progress before the error is reported. Signals rarely interrupt disk I/O.
+/// Endless interruptions are a bug in the underlying file system, which must not hang the process.
 pub(crate) const MOST: u32 = 10_000;
 
-/// Counts the interruptions of one transfer.
+/// Counter for the interruptions of one transfer.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Retries(u32);
 
@@ -20,7 +20,7 @@ impl Retries {
     }
 }
 
-/// Repeats a call until it succeeds, fails, or was interrupted too often.
+/// Repeats a call while it is interrupted, until it succeeds, fails, or exceeds the retry limit.
 pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     let mut retries = Retries::default();
     loop {
@@ -31,7 +31,7 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rusti
     }
 }
 
-/// Like [`retry`], for callers in the standard library, which would retry an interrupted call without limit.
+/// Like [`retry`], but its error never causes the standard library to retry the call without limit.
 pub(crate) fn bounded<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     retry(call).map_err(|error| match error {
         Errno::INTR => io::Error::other(format!(

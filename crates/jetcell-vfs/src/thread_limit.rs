@@ -1,4 +1,4 @@
-//! Limit on the number of threads of the process.
+//! Limit on the number of threads in the process.
 
 use std::io;
 
@@ -6,11 +6,11 @@ use jetcell_sync::{Arc, Mutex, thread};
 
 /// Checks that the process can start `count` threads, by starting them briefly.
 ///
-/// Limits of users (`ulimit -u`), control groups (`pids.max`) and the machine apply in combination, so only a test
-/// shows the result. All threads end before the function returns.
+/// Limits of users (`ulimit -u`), control groups (`pids.max`) and the machine apply in combination, so the result can
+/// only be determined by a test. All threads end before the function returns.
 ///
 /// # Errors
-/// The number of threads that were started, and the error of the next one.
+/// The number of threads that were started, and the error for the next one.
 pub fn try_threads(count: usize) -> Result<(), (usize, io::Error)> {
     let gate = Arc::new(Mutex::new(()));
     let closed = gate.lock();

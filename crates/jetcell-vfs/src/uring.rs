@@ -2,11 +2,11 @@
 //!
 //! One thread owns the ring. Callers append to a queue. If the thread sleeps, callers wake it through an eventfd that
 //! the ring itself reads. The thread submits all queued transfers and waits for completions in a single system call,
-//! so the number of system calls per transfer falls under load. The kernel cancels the requests of a thread that
-//! exits; therefore callers do not submit to the ring themselves. Completions run on the ring thread. A transfer that
-//! a completion submits goes to the kernel immediately, which keeps the device busy while the completion continues.
+//! so the number of system calls per transfer decreases under load. The kernel cancels the requests of a thread that
+//! exits, so callers do not submit to the ring themselves. Completions run on the ring thread. A transfer that a
+//! completion submits goes to the kernel immediately, which keeps the device busy while the completion continues.
 //!
-//! Invariants: an entry of the in-flight table owns its buffer and its open file until the kernel has reported its
+//! Invariants: an entry in the in-flight table owns its buffer and its open file until the kernel has reported its
 //! completion; the thread exits only when the table is empty; completions run while no part of the ring is borrowed.
 
 use std::cell::RefCell;
@@ -32,9 +32,9 @@ use crate::{Transfer, TransferKind, abort_on_panic};
 const DEPTH: usize = 128;
 /// Number of ring entries. All slots and the wake-up request fit, so a push never fails.
 const ENTRIES: u32 = 256;
-/// User data of the wake-up request.
+/// User data that identifies the wake-up request.
 const WAKE: u64 = u64::MAX;
-/// Maximum length of a request in bytes. A longer transfer is split into several requests, one after the other.
+/// Maximum length of a request in bytes. A longer transfer is split into several consecutive requests.
 const REQUEST: usize = 1 << 30;
 
 pub(crate) struct Uring {
@@ -45,7 +45,7 @@ pub(crate) struct Uring {
 struct Shared {
     queue: Mutex<Queue>,
     room: Condvar,
-    /// True if the ring thread waits, or is about to wait. A new job must then wake it.
+    /// True if the ring thread is waiting or about to wait. A new job must then wake it.
     asleep: AtomicBool,
     wake: OwnedFd,
 }
@@ -129,7 +129,7 @@ impl Drop for Uring {
         let other =
             self.thread.take().filter(|thread| thread.thread().id() != jetcell_sync::thread::current().id());
         if let Some(thread) = other {
-            // The thread cannot panic: a panic in a completion ends the process.
+            // The thread cannot panic: a panic in a completion aborts the process.
             let _ = thread.join();
         }
     }
@@ -143,7 +143,7 @@ struct InFlight {
 }
 
 thread_local! {
-    /// The state of the ring thread. Set only on ring threads.
+    /// State of the ring thread. Set only on ring threads.
     static RING_THREAD: RefCell<Option<Rc<RingThread>>> = const { RefCell::new(None) };
 }
 
@@ -159,7 +159,7 @@ impl RingThread {
         Ok(RingThread { shared, table })
     }
 
-    /// Submits the transfers of a completion immediately, unless jobs are queued. Queued jobs are submitted first.
+    /// Submits transfers from a completion immediately. If jobs are queued, they are submitted first.
     fn submit(&self, file: &Arc<Descriptor>, batch: Vec<Transfer>) {
         let mut jobs = batch.into_iter().map(|transfer| Job { file: file.clone(), transfer });
         let mut queue = self.shared.queue.lock();
@@ -227,7 +227,7 @@ impl RingThread {
             self.shared.room.notify_all();
         }
         let closed = queue.closed && queue.jobs.is_empty();
-        // Stored while the queue is locked. Therefore every later append sees the value.
+        // The value is stored while the queue is locked, so every later append sees it.
         self.shared.asleep.store(table.free.len() > count && !closed, Ordering::SeqCst);
         drop(queue);
         for job in jobs {
@@ -262,7 +262,7 @@ struct InFlightTable {
     free: Vec<usize>,
     /// Jobs that could not be submitted.
     failed: Vec<(Job, io::Error)>,
-    /// Buffer of the wake-up request. Boxed, because the kernel keeps its address.
+    /// Buffer for the wake-up request. It is boxed because the kernel keeps its address.
     wake_count: Box<[u8; 8]>,
     wake: RawFd,
     wake_read_pending: bool,
@@ -302,11 +302,11 @@ impl InFlightTable {
         let slot = self.free.pop().expect("the caller has checked that a slot is free");
         self.slots[slot] = Some(in_flight);
         // SAFETY: the slot owns the buffer and the open file. No code accesses the buffer, and the slot stays
-        // occupied until the completion of this entry is reaped; `RingThread::run` does not return before.
+        // occupied until the completion of this entry is reaped; `RingThread::run` does not return before that.
         unsafe { self.push(entry.user_data(slot as u64)) }
     }
 
-    /// Makes the ring read the eventfd. A signal from a caller then also ends a wait for completions.
+    /// Makes the ring read the eventfd, so that a caller's signal also ends a wait for completions.
     fn read_wake_event(&mut self) {
         if !self.wake_read_pending {
             self.wake_read_pending = true;
@@ -325,14 +325,15 @@ impl InFlightTable {
     /// Pushes an entry to the submission queue.
     ///
     /// # Safety
-    /// The memory and the file of the entry must stay valid until its completion is reaped.
+    /// The entry's memory and file must stay valid until its completion is reaped.
     unsafe fn push(&mut self, entry: squeue::Entry) {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: guaranteed by the caller.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the ring has room for every slot");
     }
 
-    /// Passes pushed requests to the kernel. Requests that it does not accept stay in the ring for the next call.
+    /// Passes pushed requests to the kernel. Requests that the kernel does not accept stay in the ring for the next
+    /// call.
     fn submit(&mut self) {
         let _ = self.ring.submit();
     }
@@ -340,8 +341,8 @@ impl InFlightTable {
     fn wait(&mut self) {
         if let Err(error) = self.ring.submit_and_wait(1) {
             let code = error.raw_os_error().map(Errno::from_raw_os_error);
-            // The kernel owns buffers, so the thread cannot stop, regardless of the error. Requests that were not
-            // accepted stay in the ring for the next call.
+            // The thread cannot stop, whatever the error, because the kernel still uses buffers. Requests that were
+            // not accepted stay in the ring for the next call.
             if code != Some(Errno::INTR) {
                 jetcell_sync::thread::sleep(Duration::from_millis(1));
             }

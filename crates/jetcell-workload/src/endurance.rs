@@ -1,6 +1,6 @@
-//! A stress test that can be resumed. Its state is stored in two files in the directory of the first database. The
-//! files exist from before the load starts until the test ends. `--resume` continues a test that was interrupted by a
-//! crash of the program or the machine.
+//! A stress test that can be resumed. Its state is stored in two files in the first database's directory. The files
+//! exist from just before the load starts until the test ends. `--resume` continues a test that was interrupted
+//! because the program or the machine crashed.
 
 mod state_files;
 
@@ -18,13 +18,13 @@ use crate::result::Part;
 
 pub(crate) use state_files::StateFiles;
 
-/// Name of the file with a complete state, in the directory of the first database.
+/// Name of the file that holds a complete state, in the first database's directory.
 const FILE: &str = "jetcell-stress.json";
 
 /// Version of the file format.
 const VERSION: u32 = 2;
 
-/// The size limit is larger than the histograms of a thousand databases.
+/// The size limit leaves room for the histograms of a thousand databases.
 const STATE_FILE: KeptFile =
     KeptFile { name: FILE, largest: 1 << 30, advice: "remove it and begin a new test with --open" };
 
@@ -32,14 +32,14 @@ const STATE_FILE: KeptFile =
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Endurance {
     version: u32,
-    /// Time at which this complete state was stored, in nanoseconds since 1970. Later increments refer to the state
+    /// Time at which this complete state was stored, in nanoseconds since 1970. Later increments identify the state
     /// by this number.
     #[serde(default)]
     number: u64,
     profile: Profile,
     /// Directory for the results.
     pub(crate) output: PathBuf,
-    /// Parts between interruptions. The last part is running or was interrupted.
+    /// Parts of the test, separated by interruptions. The last part is still running or was interrupted.
     pub(crate) parts: Vec<Part>,
     /// Measured time in seconds.
     pub(crate) seconds: f64,
@@ -50,7 +50,7 @@ pub(crate) struct Endurance {
     samples: Vec<Sample>,
 }
 
-/// Adds the options of the interrupted stress test or database creation if `--resume` is given. Otherwise returns the
+/// With `--resume`, adds the options of the interrupted stress test or database creation. Otherwise returns the
 /// options unchanged.
 pub fn remember(options: Options, test: TestKind) -> Result<Options, Refusal> {
     let first = options.dirs.first().filter(|_| options.resume == Some(true) && test == TestKind::Stress);
@@ -78,7 +78,7 @@ impl Endurance {
         }
     }
 
-    /// Reads the state of an interrupted test from this directory. Returns `None` if there is no such state.
+    /// Reads the state of an interrupted test from `dir`. Returns `None` if there is no such state.
     fn read(dir: &Path) -> Result<Option<Endurance>, Refusal> {
         match STATE_FILE.read::<Endurance>(dir)? {
             Some(test) if test.version != VERSION => {
@@ -88,8 +88,8 @@ impl Endurance {
         }
     }
 
-    /// Returns the interrupted test that a run of this profile continues. Returns an error if the directory contains
-    /// another interrupted stress test.
+    /// Returns the interrupted test that a run with this profile continues. Returns an error if the directory
+    /// contains a different interrupted stress test.
     pub(crate) fn find(profile: &Profile) -> Result<Option<Endurance>, Refusal> {
         let Some(first) = profile.dirs.first().filter(|_| profile.test == TestKind::Stress) else {
             return Ok(None);
@@ -106,7 +106,7 @@ impl Endurance {
         }
     }
 
-    /// Returns the options of an interrupted test, which the user does not have to repeat. Returns `None` if there is
+    /// Returns the options of an interrupted test, so that the user need not repeat them. Returns `None` if there is
     /// no such test.
     pub(crate) fn options(dir: &Path) -> Result<Option<Options>, Refusal> {
         let Some(test) = Endurance::read(dir)? else { return Ok(None) };
@@ -114,8 +114,7 @@ impl Endurance {
         Ok(Some(Options { open: None, force: None, resume: Some(true), output, ..test.profile.to_options() }))
     }
 
-    /// Adds the samples of the previous parts. Samples later than the stored state are dropped because they were
-    /// written after it.
+    /// Adds the samples of the previous parts. Samples taken after the state was stored are dropped.
     pub(crate) fn with_samples(self, samples: Vec<Sample>) -> Endurance {
         let samples = samples.into_iter().filter(|sample| sample.at_seconds <= self.seconds + 1e-3).collect();
         Endurance { samples, ..self }
@@ -126,14 +125,14 @@ impl Endurance {
         &self.samples
     }
 
-    /// Returns the complete measurement: the previous parts and the running part.
+    /// Returns the complete measurement: the previous parts plus the running part.
     pub(crate) fn joined(&self, mut part: Measurement) -> Measurement {
         let of_part = std::mem::take(&mut part.samples);
         let samples = self.samples.iter().cloned().chain(of_part).collect();
         Measurement { samples, ..self.joined_totals(part) }
     }
 
-    /// Returns the complete measurement as [`Endurance::joined`] does, but without samples.
+    /// Like [`Endurance::joined`], but without samples.
     pub(crate) fn joined_totals(&self, part: Measurement) -> Measurement {
         let mut io = part.io;
         add_io(&mut io, &self.io);

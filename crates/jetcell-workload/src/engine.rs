@@ -1,8 +1,9 @@
-//! Interface between the load and a storage engine. It contains only what the load needs. [`crate::engine_ese`] is
-//! the real engine. The unit tests of this crate use a small in-memory model.
+//! Interface between the load and a storage engine, limited to what the load needs. [`crate::engine_ese`] is the real
+//! engine. The unit tests of this crate use a small in-memory model.
 //!
 //! Each database has `tables` tables of [`Row`]s. The primary key is an ascending integer, and the secondary key is
-//! random. Appends therefore change one end of the primary tree and any leaf of the secondary tree.
+//! random. Appends therefore always change the end of the primary tree, but may change any leaf of the secondary
+//! tree.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,14 +23,14 @@ use crate::watch::{BackupWatch, ReplayWatch};
 /// Result type of the engine interface.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A record of the load.
+/// A record written by the load.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Row {
     /// Primary key.
     pub id: i64,
-    /// Secondary index key. It is random, so inserts are spread over the whole index.
+    /// Secondary index key. It is random, so inserts are spread across the whole index.
     pub thread: Vec<u8>,
-    /// Content that identifies its record. See `load/record.rs`.
+    /// Content that identifies the record. See `load/record.rs`.
     pub short: Vec<u8>,
     /// Long content, or `None` if the record has none.
     pub long: Option<Vec<u8>>,
@@ -44,7 +45,7 @@ pub enum Commit {
     Lazy,
 }
 
-/// Properties of an existing database, from its header.
+/// Properties of an existing database, read from its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExistingDatabase {
     /// Page size in bytes.
@@ -53,19 +54,19 @@ pub struct ExistingDatabase {
     pub file_bytes: u64,
 }
 
-/// Depth of a verification.
+/// What a verification checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Each page separately. The database may still need recovery.
+    /// Each page on its own. The database may still need recovery.
     Pages,
-    /// Pages, trees and logs. The database must have been shut down.
+    /// Pages, trees and logs. The database must have been shut down cleanly.
     Everything,
 }
 
 /// Mode in which databases are opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Creates missing databases without tables. Half of the memory for pages is reserved for bulk loads.
+    /// Creates missing databases without tables. Half of the page memory is reserved for bulk loads.
     Create,
     /// Opens existing databases.
     Attach,
@@ -76,7 +77,7 @@ pub enum Opening {
 pub struct ReplayStart {
     /// Generation of the log in which the database was attached.
     pub generation: u32,
-    /// Header of the database at the time it was attached.
+    /// Database header at the time of the attach.
     pub attached: DatabaseHeader,
 }
 
@@ -93,14 +94,14 @@ pub enum LoadStep {
 
 /// A storage engine that opens databases.
 pub trait Engine: Send + Sync {
-    /// Sets the receiver of events for instances that are opened later.
+    /// Sets the event sink for instances that are opened later.
     fn report_events(&self, _events: Arc<dyn EventSink>) {}
 
-    /// Returns the file system of databases and logs.
+    /// Returns the file system that stores databases and logs.
     fn files(&self) -> Arc<dyn Vfs>;
 
     /// Returns the directory of the array that stores the databases and logs under a path. Returns `None` if they are
-    /// in the file system of the machine.
+    /// on the machine's own file system.
     fn array_of(&self, _path: &Path) -> Option<PathBuf> {
         None
     }
@@ -112,8 +113,8 @@ pub trait Engine: Send + Sync {
     /// missing.
     fn inspect(&self, instance: &InstancePlan) -> std::result::Result<ExistingDatabase, Refusal>;
 
-    /// Verifies the closed databases. `progress` receives the bytes completed and the total, and returns `false` to
-    /// cancel. Returns `None` after a cancellation.
+    /// Verifies the closed databases. `progress` receives the number of bytes completed and the total, and returns
+    /// `false` to cancel. Returns `None` if cancelled.
     fn verify(
         &self,
         plan: &Plan,
@@ -121,7 +122,7 @@ pub trait Engine: Send + Sync {
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Option<Verification>;
 
-    /// Opens every instance of the plan and recovers dirty databases.
+    /// Opens every instance in the plan and recovers dirty databases.
     fn open(&self, plan: &Plan, opening: Opening) -> Result<Box<dyn Store>>;
 
     /// Returns true if another process has the database or its logs open.
@@ -143,15 +144,15 @@ pub trait Engine: Send + Sync {
 
 /// The open databases of a run.
 pub trait Store: Send + Sync {
-    /// Creates a session on the database at index `database` of the plan.
+    /// Creates a session on the plan's database with index `database`.
     fn session(&self, database: usize) -> Result<Box<dyn Session>>;
-    /// Returns the volume number of each database, in the order of the plan.
+    /// Returns the volume number of each database, in plan order.
     fn volumes(&self) -> Vec<usize>;
     /// Returns true if the table exists. A bulk-loaded table becomes visible only when it is complete.
     fn has_table(&self, database: usize, table: u32) -> Result<bool>;
     /// Bulk-loads a new table. `next` receives the current size of the table in bytes and a record to fill in. The
-    /// load uses `memory` bytes for transfers and for the sort of the index. While indexes are built, the load ends
-    /// if `stopped` returns true. The table is not visible until the load is complete.
+    /// load uses `memory` bytes for transfers and for sorting the index. During index builds, the load ends early if
+    /// `stopped` returns true. The table becomes visible only when the load is complete.
     fn load_table(
         &self,
         database: usize,
@@ -160,33 +161,32 @@ pub trait Store: Send + Sync {
         next: &mut dyn FnMut(u64, &mut Row) -> LoadStep,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()>;
-    /// Returns the I/O counters of each instance, in the order of the plan.
+    /// Returns the I/O counters of each instance, in plan order.
     fn io(&self) -> Vec<InstanceIo>;
-    /// Returns the state of the cache.
+    /// Returns the cache state.
     fn cache(&self) -> CacheState;
     /// Returns the counters of the arrays that store the databases. Returns `None` if no database is on an array.
     fn arrays(&self) -> Option<ArrayCounters> {
         None
     }
-    /// Starts maintenance of every database. Maintenance runs until it is stopped or the store is shut down.
+    /// Starts maintenance on every database. It runs until it is stopped or the store is shut down.
     fn start_maintenance(&self, settings: &MaintenanceSettings) -> Result<()>;
-    /// Stops maintenance. It can be started again, also with other tasks.
+    /// Stops maintenance. It can be started again, with the same or other tasks.
     fn stop_maintenance(&self);
-    /// Stops maintenance and returns the summaries of the scans in the order of the plan. The result is empty if no
-    /// scan was started.
+    /// Stops maintenance and returns the scan summaries in plan order. The result is empty if no scan was started.
     fn end_scan(&self) -> Vec<ScanSummary>;
-    /// Stops maintenance and returns the summaries of online defragmentation. The result is empty if no
-    /// defragmentation was started.
+    /// Stops maintenance and returns the online defragmentation summaries. The result is empty if no defragmentation
+    /// was started.
     fn end_defragmentation(&self) -> Vec<DefragSummary>;
-    /// Reads and verifies all pages of a database. Sessions can continue to work. If `to` is set, the pages and the
-    /// logs that they need are written to this directory. Stops early if `watch` requests it.
+    /// Reads and verifies all pages of a database while sessions continue to work. If `to` is set, the pages and the
+    /// logs needed to recover them are written to this directory. Stops early if `watch` requests it.
     fn back_up(&self, database: usize, to: Option<&Path>, watch: &Arc<BackupWatch>) -> Result<()>;
-    /// Starts to read each log when it is closed, as often as `copies` additional copies of a database would read it.
+    /// Starts reading each log after it is closed, as many times as `copies` additional database copies would.
     fn start_copies(&self, copies: u32) -> Result<()>;
-    /// Stops the log reads and returns their summaries in the order of the plan. The result is empty if the reads
-    /// were not started.
+    /// Stops the log reads and returns their summaries in plan order. The result is empty if the reads were not
+    /// started.
     fn end_copies(&self) -> Vec<LogCopies>;
-    /// Seeds passive copies from the open databases and starts to replicate to them in this process. `progress`
+    /// Seeds passive copies from the open databases and starts replicating to them within this process. `progress`
     /// receives the total number of bytes copied, and returns `false` to cancel.
     fn replicate(
         &self,
@@ -201,25 +201,25 @@ pub trait Store: Send + Sync {
     fn replay_start(&self, database: usize) -> Result<ReplayStart>;
     /// Returns the generation of the current log of a database.
     fn generation(&self, database: usize) -> u32;
-    /// Shuts down every instance, even if one instance fails, and returns the first error. All sessions must be
-    /// closed first.
+    /// Shuts down every instance, even if one of them fails, and returns the first error. All sessions must be closed
+    /// first.
     fn shutdown(self: Box<Self>) -> Result<()>;
 }
 
-/// Passive copies to which the open databases are replicated.
+/// Passive copies that receive the changes to the open databases.
 pub trait Copies: Send + Sync {
     /// Suspends or resumes all copies.
     fn hold(&self, held: bool);
     /// Returns the counters of each copy.
     fn counters(&self) -> Vec<CopyCounters>;
-    /// Returns the number of bytes of durable log that each copy lacks. A failover to the copy would lose this part
+    /// Returns how many bytes of durable log each copy has not received. A failover to the copy would lose this part
     /// of the log.
     fn missing_log(&self) -> Vec<u64>;
-    /// Closes the current log of each database. Each copy stops when it has replayed this log.
+    /// Closes the current log of each database. Each copy stops once it has replayed this log.
     fn drain(&self) -> Result<()>;
     /// Returns true if every copy has stopped or failed.
     fn ended(&self) -> bool;
-    /// Stops all copies and returns their counters. The databases then no longer retain logs for the copies.
+    /// Stops all copies and returns their counters. After that, the databases no longer retain logs for the copies.
     fn end(self: Box<Self>) -> Vec<CopyCounters>;
 }
 
@@ -229,11 +229,11 @@ pub trait Session: Send {
     fn begin(&mut self) -> Result<()>;
     /// Commits the transaction.
     fn commit(&mut self, commit: Commit) -> Result<()>;
-    /// Rolls the transaction back.
+    /// Rolls back the transaction.
     fn rollback(&mut self) -> Result<()>;
     /// Adds a record.
     fn insert(&mut self, table: u32, row: &Row) -> Result<()>;
-    /// Positions on the first record whose key is at least `id`, and returns its key.
+    /// Moves to the first record whose key is at least `id`, and returns its key.
     fn seek(&mut self, table: u32, id: i64) -> Result<Option<i64>>;
     /// Reads the current record.
     fn read(&mut self, table: u32) -> Result<Row>;

@@ -1,8 +1,8 @@
-//! Runs the load on the real engine. Each database has an instance with its own log stream. All instances share one
-//! page cache.
+//! Runs the load on the real engine. Each database has its own instance and log stream. All instances share one page
+//! cache.
 //!
-//! Each page is written once and in place, as in ESE. Page images in a side file would protect against torn writes,
-//! but ESE does not perform this I/O. The plan and the report mention this.
+//! Each page is written once, directly to its location, as in ESE. First writing page images to a side file would
+//! protect against torn writes, but ESE does not perform this I/O. The plan and the report mention this.
 //!
 //! ```text
 //!  table "Messages <n>"   Id (primary) | Thread (index ByThread) | Short | Long
@@ -58,38 +58,38 @@ use crate::watch::{BackupWatch, ReplayWatch};
 /// Number of bytes by which a database file is extended.
 const EXTENSION_BYTES: u32 = 8 << 20;
 
-/// Share of free frames, in permille, below which the cleaner starts. It is higher than ESE's default of 1 %. The
-/// smallest caches have a thousand pages, and on fast storage the load uses ten of them before the cleaner thread
-/// runs.
+/// Percentage of free frames, in permille, below which the cleaner starts. It is higher than ESE's default of 1 %:
+/// the smallest caches have a thousand pages, and on fast storage the load uses up ten of them before the cleaner
+/// thread runs.
 const START_CLEANING_PERMILLE: u32 = 30;
 
-/// Maximum number of instances for which latency distributions have three significant digits. With more instances
+/// Maximum number of instances for which latency distributions have three significant digits. With more instances,
 /// they have two.
 const PRECISE_INSTANCES: usize = 8;
 
-/// The production engine on the machine's file system.
+/// The production engine, running on the machine's file system.
 pub struct EseEngine {
     files: Arc<dyn Vfs>,
-    /// Directories of arrays. Files under these directories are stored on volumes of the arrays.
+    /// Array directories. Files under these directories are stored on array volumes.
     arrays: Vec<PathBuf>,
     array_counters: Option<Arc<ArrayReader>>,
     events: Mutex<Option<Arc<dyn EventSink>>>,
 }
 
-/// Function that reads the counters of the arrays.
+/// Function that reads the array counters.
 type ArrayReader = dyn Fn() -> ArrayCounters + Send + Sync;
 
 impl EseEngine {
     /// Starts the I/O backend.
     ///
     /// # Errors
-    /// The threads of the backend cannot be started, or the kernel does not support the requested backend.
+    /// The backend's threads cannot be started, or the kernel does not support the requested backend.
     pub fn new(backend: Backend) -> io::Result<EseEngine> {
         EseEngine::with_mounts(backend, vec![])
     }
 
-    /// Starts the I/O backend as [`EseEngine::new`] does, and mounts other file systems at directories of the
-    /// machine. These file systems are volumes of arrays.
+    /// Starts the I/O backend as [`EseEngine::new`] does, and mounts other file systems, which are array volumes, at
+    /// directories of the machine.
     ///
     /// # Errors
     /// Returns the same errors as [`EseEngine::new`].
@@ -101,14 +101,14 @@ impl EseEngine {
         Ok(EseEngine { files, arrays, array_counters: None, events: Mutex::default() })
     }
 
-    /// Sets the function that reads the counters of the arrays for each sample. The function must return quickly.
+    /// Sets the function that reads the array counters for each sample. The function must return quickly.
     #[must_use]
     pub fn with_array_counters(self, read: Arc<ArrayReader>) -> EseEngine {
         EseEngine { array_counters: Some(read), ..self }
     }
 
     fn is_locked(&self, path: &Path) -> bool {
-        // The lock operation would create a missing file.
+        // Locking a missing file would create it.
         let busy = || self.files.lock(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         self.files.exists(path).unwrap_or(true) && busy()
     }
@@ -156,7 +156,7 @@ impl Engine for EseEngine {
         let cache = Cache::new(CacheOptions {
             start_cleaning_permille: START_CLEANING_PERMILLE,
             stop_cleaning_permille: 2 * START_CLEANING_PERMILLE,
-            // The storage must receive the same writes as with ESE.
+            // The storage must receive the same writes as it would from ESE.
             eviction: EvictionPolicy::WriteBack,
             ..CacheOptions::new(pages as usize, page_size, self.files.clock())
         });
@@ -206,8 +206,8 @@ impl Engine for EseEngine {
     }
 }
 
-/// Runs a possibly slow operation, such as crash recovery, on each database. All volumes work concurrently. The
-/// number of concurrent databases depends on the volume. The results are in the order of the plan.
+/// Runs a possibly slow operation, such as crash recovery, on each database. Volumes are processed concurrently, and
+/// each volume limits how many of its databases are processed at the same time. Returns the results in plan order.
 fn each_database<R: Send>(
     files: &dyn Vfs,
     plan: &Plan,
@@ -253,7 +253,7 @@ struct Shared<'a> {
 impl Unit {
     fn open(shared: Shared<'_>, plan: &Plan, place: &InstancePlan, opening: Opening) -> Result<Unit> {
         let Shared { files, cache, workers, events } = shared;
-        // Each database has several distributions in memory.
+        // Several distributions are kept in memory for each database.
         let digits = if plan.instances.len() > PRECISE_INSTANCES { IoDigits::Two } else { IoDigits::Three };
         let counted = Arc::new(CountedVfs::with_digits(files.clone(), digits));
         let options = InstanceOptions {
@@ -272,7 +272,7 @@ impl Unit {
         };
         let mut instance = Instance::open(options.clone())?;
         if opening == Opening::Create && instance.recovery().ran {
-            // After a clean shutdown, loads can use the space that recovery has freed.
+            // After a clean shutdown, bulk loads can use the space that recovery has freed.
             instance.shutdown()?;
             drop(instance);
             instance = Instance::open(options)?;
@@ -292,7 +292,7 @@ impl Unit {
     }
 }
 
-/// Returns the name of a table of the load.
+/// Returns the name of the load table with this number.
 fn table_name(number: u32) -> String {
     format!("Messages {}", number + 1)
 }
@@ -321,17 +321,17 @@ struct EseStore {
     files: Arc<dyn Vfs>,
     cache: Arc<Cache>,
     units: Vec<Unit>,
-    /// Buffers of bulk loads.
+    /// Buffers for bulk loads.
     buffers: Arc<LoadBuffers>,
     /// Volume number of each unit.
     volumes: Vec<usize>,
     zero_at_creation: bool,
-    /// Position of each database among the databases on its disk, and the number of databases on the disk.
+    /// For each database, its index among the databases on its disk and the number of databases on that disk.
     of_disk: Vec<(u32, u32)>,
     worked: Mutex<WorkTimes>,
-    /// Log copiers, one for each unit. Empty unless log reads of additional copies are simulated.
+    /// Log copiers, one for each unit. Empty unless the log reads of additional copies are simulated.
     copiers: Mutex<Vec<LogCopier>>,
-    /// Receiver of events, including the events of copies.
+    /// Receiver of events, including those of the copies.
     events: Option<Arc<dyn EventSink>>,
     array_counters: Option<Arc<ArrayReader>>,
 }
@@ -460,8 +460,8 @@ impl Store for EseStore {
     }
 }
 
-/// Converts the I/O counters to those of a report. I/O of headers, file growth and checkpoint files is not
-/// transactional.
+/// Converts the I/O counters to the form used in reports. I/O on headers and checkpoint files and I/O for file growth
+/// do not count as transactional.
 fn io_of(snapshot: &IoSnapshot) -> InstanceIo {
     use IoOperation::{Read, Write};
     let sum = |reasons: &[IoReason], operation| totals(snapshot, reasons, operation);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// Defines wrappers for types of the engine. They are parsed and formatted in the same way as the engine's types.
+/// Defines wrappers for engine types. They use the same text format as the engine types themselves.
 macro_rules! settings {
     ($($(#[$about:meta])* $name:ident($inner:ident);)*) => {$(
         $(#[$about])*
@@ -47,8 +47,8 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Time window in which maintenance may run during the load: `mon-fri 01:00 4h` in UTC, or with an offset, `daily
-    /// 02:00 3h +01:00`.
+    /// Time window in which maintenance may run during the load: `mon-fri 01:00 4h` in UTC, or `daily 02:00 3h
+    /// +01:00` with an offset.
     Window(MaintenanceWindow);
     /// Numbering scheme for maintenance events: `sp1`, `article` or `modern`.
     #[derive(Default)]

@@ -6,7 +6,7 @@
 //!  "severity": "information", "instance": "/var/lib/app", "text": "The checksum scan has completed …", "pages": 5850768, …}
 //! ```
 //!
-//! `id` and `category` are those of ESE. Events of a test have neither, and some events of copies have no `id`.
+//! `id` and `category` are those of ESE. Test events have neither, and some copy events have no `id`.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -23,17 +23,17 @@ use serde_json::{Map, Value};
 /// Name of the event file.
 pub const EVENT_FILE: &str = "events.jsonl";
 
-/// Event file in a directory. Clones share the file.
+/// Event file in a directory. Clones refer to the same file.
 #[derive(Clone)]
 pub struct EventFile(Arc<Mutex<Inner>>);
 
 struct Inner {
     file: OutputFile,
-    /// Error that stopped writing, or `None` if the file is still written.
+    /// Error that stopped writing, or `None` while writing still works.
     failed: Option<String>,
 }
 
-/// Engine event in the form of a line of the file.
+/// Engine event as it appears on a line of the file.
 #[derive(Serialize)]
 struct EngineLine {
     at: String,
@@ -65,7 +65,7 @@ impl EventFile {
         Ok(EventFile(Arc::new(Mutex::new(Inner { file, failed: None }))))
     }
 
-    /// Appends a line. After a failure, further lines are dropped, because a failed event file must not stop the run.
+    /// Appends a line. After a failure, further lines are dropped instead of stopping the run.
     pub fn add(&self, line: &impl Serialize) {
         let mut inner = self.0.lock();
         if inner.failed.is_some() {
@@ -78,7 +78,7 @@ impl EventFile {
         inner.failed = written.err().map(|error| error.to_string());
     }
 
-    /// Returns the reason why events are missing from the file, or `None` if the file is complete.
+    /// Returns why events are missing from the file, or `None` if the file is complete.
     pub fn failure(&self) -> Option<String> {
         self.0.lock().failed.clone()
     }
@@ -119,7 +119,7 @@ fn ends_in_a_line(path: &Path) -> io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// Formats a time as in results and events.
+/// Formats a time as it appears in results and events.
 pub(crate) fn rfc3339(time: &DateTime<Local>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, false)
 }

@@ -1,4 +1,4 @@
-//! A small JSON file in the directory of the first database, from which a later run resumes interrupted work.
+//! A small JSON file in the first database's directory that allows a later run to resume interrupted work.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 pub(crate) struct KeptFile {
     /// Name of the file.
     pub(crate) name: &'static str,
-    /// Maximum size of the file in bytes. A larger file is not valid.
+    /// Maximum file size in bytes. A larger file is rejected as invalid.
     pub(crate) largest: u64,
     /// Advice to the user if the file is damaged.
     pub(crate) advice: &'static str,

@@ -1,4 +1,4 @@
-//! Kills database creations on the real engine in every phase, and resumes them.
+//! Kills database creation on the real engine in every phase, then resumes it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::profile::{Mix, Options, Profile, Source};
 use crate::run::run;
 use crate::run_tests::scratch;
 
-/// File operation at which the simulated program can be killed.
+/// File operation during which the simulated program can be killed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
     Create,
@@ -27,7 +27,7 @@ enum Act {
     Change,
 }
 
-/// Time of the kill: after `after` operations of a kind on files whose names end with `name`.
+/// Time of the kill: after `after` operations of one kind on files whose names end with `name`.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     phase: &'static str,
@@ -36,7 +36,7 @@ struct Moment {
     after: u64,
 }
 
-/// Lifetime of the simulated program. After the kill, all file operations fail.
+/// Whether the simulated program is still alive. After the kill, all of its file operations fail.
 struct Life {
     moment: Moment,
     seen: AtomicU64,
@@ -58,8 +58,8 @@ impl Life {
     }
 }
 
-/// File system of a program that is killed. Data written before the kill remains, as it would in the kernel's page
-/// cache.
+/// File system of a program that gets killed. Data written before the kill is preserved, as it would be in the
+/// kernel's page cache.
 struct MortalVfs {
     inner: Arc<dyn Vfs>,
     life: Arc<Life>,
@@ -127,7 +127,7 @@ impl FileLayer for MortalFile {
     }
 }
 
-/// Observer that stops the run after the creation.
+/// Observer that stops the run once the creation is done.
 struct Creation(StopSignal);
 
 impl Observer for Creation {
@@ -166,8 +166,8 @@ fn create(profile: &Profile, source: Source, moment: Option<Moment>) -> bool {
         })
         .into_iter()
         .collect();
-    // Files in a mount are treated as files of an array, and an array has no directories. The log directories are
-    // therefore created here.
+    // Files in a mount are treated as files on an array, and an array has no directories. The test therefore creates
+    // the log directories itself.
     let logs = (1..=2).map(|number| profile.dirs[0].join(format!("log{number:03}")));
     logs.for_each(|logs| std::fs::create_dir_all(logs).unwrap());
     let engine = EseEngine::with_mounts(Backend::Threads, mounts).unwrap();
@@ -182,7 +182,7 @@ fn create(profile: &Profile, source: Source, moment: Option<Moment>) -> bool {
     }
 }
 
-/// Returns the number of records in each table. Verifies that every record has the content that the seed determines.
+/// Returns the number of records in each table. Verifies that the content of every record matches the seed.
 fn records(profile: &Profile) -> Vec<i64> {
     let engine = EseEngine::new(Backend::Threads).unwrap();
     let profile = Profile { source: Source::Open, ..profile.clone() };
@@ -212,7 +212,7 @@ fn records(profile: &Profile) -> Vec<i64> {
 fn a_creation_that_is_killed_in_any_phase_goes_on_to_the_same_databases() {
     let (dir, other) = (scratch(), scratch());
     let profile = profile_in(dir.path());
-    // The seed differs in each run. Failure messages contain it.
+    // Each run uses a different seed. Failure messages include it.
     let seed = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
     let random = |below: u64, number: u64| u64::from(seed).wrapping_mul(number * 2 + 1) / 97 % below;
     let (database, log, any) = ("001.edb", "E00.log", "");

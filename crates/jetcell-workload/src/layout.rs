@@ -25,7 +25,7 @@ pub const LOG_BASE_NAME: FileStem = FileStem::E00;
 pub struct InstancePlan {
     /// Number of the instance, starting at 1, as in the file names.
     pub number: usize,
-    /// Path of the database file.
+    /// Directory of the logs and the checkpoint.
     pub database: PathBuf,
     /// Directory of logs and checkpoint.
     pub log_dir: PathBuf,
@@ -34,7 +34,7 @@ pub struct InstancePlan {
 }
 
 impl InstancePlan {
-    /// Returns the path of the copy that preserves the database before the load of a recovery test.
+    /// Returns the path of the copy that preserves the database's state before the load of a recovery test.
     pub(crate) fn state_before_load(&self) -> PathBuf {
         self.database.with_extension("edb.before")
     }
@@ -47,28 +47,28 @@ pub struct CopyPlan {
     pub database: usize,
     /// Directory of the copy.
     pub directory: PathBuf,
-    /// Whether the replaying engine stays open between two batches of logs.
+    /// Whether the replaying engine stays open between batches of logs.
     pub keep_instance: bool,
-    /// Whether the copy also receives the durable part of the current log.
+    /// Whether the copy also receives the durable part of the current log as it is written.
     #[serde(default)]
     pub stream_log: bool,
     /// Cache size in bytes.
     pub cache_bytes: u64,
-    /// Maximum amount of log that redo may have to replay, in bytes.
+    /// Maximum amount of log, in bytes, that redo may have to replay.
     pub checkpoint_depth: u64,
 }
 
-/// Action of a run with `--reset` before the load.
+/// What a run with `--reset` does before the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reset {
-    /// Restore the databases to the preserved state.
+    /// Restore the databases to their preserved state.
     PutBack,
-    /// Preserve the state of the databases.
+    /// Preserve the current state of the databases.
     Keep,
 }
 
-/// All decisions that are made before the first change on disk.
+/// All decisions made before anything on disk is changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Databases and log streams.
@@ -84,17 +84,17 @@ pub struct Plan {
     pub tables: u32,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
-    /// Number of newest logs that may be lost without making a database inconsistent.
+    /// Number of most recent logs that can be lost without making a database inconsistent.
     #[serde(default)]
     pub waypoint_latency: u32,
-    /// Whether the unused bytes of pages are overwritten while databases are created.
+    /// Whether unused bytes of pages are overwritten during database creation.
     #[serde(default)]
     pub zero_at_creation: bool,
     /// Numbering scheme for maintenance events.
     #[serde(default)]
     pub event_profile: EventNumbers,
-    /// Whether page images are first written to a side file to protect against torn writes. ESE does not do this, and
-    /// a run does not do it either.
+    /// Whether page images are first written to a side file to protect against torn writes. ESE does not do this, so
+    /// neither does a run.
     pub page_protection: bool,
     /// Whether the databases are restored or their state is preserved. `None` without `--reset`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the index of each database among the databases on its disk, and the number of databases on this disk.
+    /// For each database, returns its index among the databases on its disk and the number of databases on that disk.
     /// Databases in the same directory are on the same disk.
     pub fn databases_of_disks(&self) -> Vec<(u32, u32)> {
         let directory = |instance: &InstancePlan| instance.database.parent().map(Path::to_path_buf);
@@ -127,7 +127,7 @@ impl Plan {
         MemoryBudget { cache: self.cache_bytes, databases: self.instances.len(), threads: self.threads }
     }
 
-    /// Returns the sum of the initial sizes of the databases.
+    /// Returns the total initial size of the databases.
     pub fn initial_bytes(&self) -> u64 {
         self.instances.iter().map(|instance| instance.initial_bytes).sum()
     }

@@ -1,9 +1,9 @@
-//! Test cell: builds ESE databases, runs the mail load on them, and measures, verifies and judges the storage.
+//! Test cell: builds ESE databases, runs the mail load on them, then measures, verifies and judges the storage.
 //!
-//! [`run()`] performs a complete run. Its data is passed in plain values. A [`Profile`] specifies the run, a [`Plan`]
-//! lists the files, a [`Measurement`](measurement::Measurement) contains the figures, and a [`RunResult`] contains
-//! all data for a report. The storage engine is accessed through the small traits in [`engine`]. [`engine_ese`]
-//! implements them for the real engine.
+//! [`run()`] performs a complete run. Its inputs and results are plain data: a [`Profile`] specifies the run, a
+//! [`Plan`] lists the files, a [`Measurement`](measurement::Measurement) contains the figures, and a [`RunResult`]
+//! contains everything that a report needs. The storage engine is accessed through the small traits in [`engine`],
+//! which [`engine_ese`] implements for the real engine.
 //!
 //! ```no_run
 //! use jetcell_workload::engine_ese::{Backend, EseEngine};

@@ -1,4 +1,4 @@
-//! Memory budget of a run. The process stays within a fixed limit for any number of databases: 1.25 times the cache,
+//! Memory budget of a run. For any number of databases, the process stays within a fixed limit: 1.25 times the cache,
 //! plus 64 MiB, plus 2 MiB for each load thread beyond eight.
 //!
 //! ```text
@@ -6,36 +6,36 @@
 //!      =  program  +  databases x (log buffer, versions, tables of each thread)  +  threads  +  pages
 //! ```
 //!
-//! Pages get the remaining memory, at most the size of the cache. While databases are created, half of this memory is
-//! used for the table loads.
+//! Pages get the remaining memory, up to the cache size. During database creation, half of this memory is used for
+//! table loads.
 
 /// Fixed part of the memory limit, in addition to 1.25 times the cache and [`OF_FURTHER_THREAD`].
 const BESIDE_CACHE: u64 = 64 << 20;
-/// Addition to the memory limit for each load thread beyond [`FEW_THREADS`]. The allocator has a heap for each
-/// thread, with pages for each block size. The fill level of these pages is not known in advance.
+/// Addition to the memory limit for each load thread beyond [`FEW_THREADS`]. The allocator keeps a heap for each
+/// thread, with pages for each block size, and it is not known in advance how full these pages will be.
 const OF_FURTHER_THREAD: u64 = 2 << 20;
 const FEW_THREADS: usize = 8;
-/// Memory of a run without databases: code, counters, samples, the report, and the reserve of the allocator.
+/// Memory of a run without databases: code, counters, samples, the report, and the allocator's reserve.
 const OF_PROGRAM: u64 = 44 << 20;
-/// Memory of a database in addition to its pages: its log buffer, versions and counters.
+/// Memory needed by a database in addition to its pages: log buffer, versions and counters.
 const OF_DATABASE: u64 = 1 << 20;
-/// Memory of a load thread: its stack, its latency distributions, and its share of the allocator that is not covered
-/// by [`OF_FURTHER_THREAD`].
+/// Memory needed by a load thread: its stack, its latency distributions, and the part of its allocator heap that is
+/// not covered by [`OF_FURTHER_THREAD`].
 const OF_THREAD: u64 = 768 << 10;
-/// Memory of a thread's session on one database: open tables and rows.
+/// Memory for a thread's session on one database: open tables and rows.
 const OF_SESSION: u64 = 12 << 10;
 
-/// Minimum memory for pages, per database and in total. Each table of a database needs a few pages.
+/// Minimum memory for pages, per database and in total. Each table in a database needs a few pages.
 const MIN_PAGES_OF_DATABASE: u64 = 1 << 20;
 const MIN_PAGES: u64 = 8 << 20;
 
 /// Memory for old record versions: per instance, in total, and the minimum per instance. Transactions of the load are
-/// small, and transactions of a creation have a few dozen records.
+/// small, and transactions during creation contain a few dozen records.
 const VERSION_STORE: u64 = 64 << 20;
 const VERSION_STORES: u64 = 128 << 20;
 const MIN_VERSION_STORE: u64 = 1 << 20;
 
-/// Parameters that determine the memory of a run.
+/// Parameters that determine how much memory a run needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryBudget {
     /// Requested cache size in bytes.
@@ -54,7 +54,7 @@ impl MemoryBudget {
         self.threads.saturating_sub(FEW_THREADS) as u64 * OF_FURTHER_THREAD
     }
 
-    /// Returns the memory limit of the process in bytes.
+    /// Returns the process's memory limit in bytes.
     pub(crate) fn promise(self) -> u64 {
         self.cache
             .saturating_add(self.cache / 4)
@@ -62,7 +62,7 @@ impl MemoryBudget {
             .saturating_add(self.of_further_threads())
     }
 
-    /// Returns the memory for pages in bytes.
+    /// Returns the memory available for pages, in bytes.
     pub(crate) fn pages(self) -> u64 {
         (self.promise() - self.of_further_threads()).saturating_sub(self.beside_pages()).min(self.cache)
     }
@@ -74,7 +74,7 @@ impl MemoryBudget {
         pages.max((more * 4).div_ceil(5))
     }
 
-    /// Returns the maximum memory for old versions of one database, in bytes.
+    /// Returns the maximum memory for old record versions of one database, in bytes.
     pub(crate) fn versions(self) -> u64 {
         VERSION_STORE.min((VERSION_STORES / self.databases.max(1) as u64).max(MIN_VERSION_STORE))
     }

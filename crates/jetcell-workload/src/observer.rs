@@ -13,7 +13,7 @@ use crate::measurement::{Measurement, Sample, Snapshot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Verifies every page of existing databases before the first change.
+    /// Verifies every page of existing databases before anything is changed.
     Examine,
     /// Fills the databases.
     Create,
@@ -27,9 +27,9 @@ pub enum Phase {
     Search,
     /// Runs and measures the load.
     Measure,
-    /// Restores the databases to the preserved state.
+    /// Restores the databases to their preserved state.
     PutBack,
-    /// Preserves the state of the databases for the replay or for later runs.
+    /// Preserves the state of the databases, either for the replay or for later runs.
     Keep,
     /// Runs the load until enough logs are generated.
     Generate,
@@ -73,7 +73,7 @@ impl Phase {
         }
     }
 
-    /// Returns the unit of [`Observer::advance`] in this phase.
+    /// Returns the unit that [`Observer::advance`] uses in this phase.
     pub const fn unit(self) -> Unit {
         match self {
             Phase::Alone | Phase::Search | Phase::Measure | Phase::CatchUp => Unit::Milliseconds,
@@ -90,55 +90,54 @@ pub enum Unit {
     Bytes,
     /// Milliseconds.
     Milliseconds,
-    /// Number of log files of all databases.
+    /// Log files of all databases.
     Logs,
 }
 
 /// Receives the events of a run. All calls come from one thread.
 pub trait Observer {
-    /// Called before a phase begins. The run waits until this function returns. A running load continues during this
-    /// time. An observer that blocks must return when a stop of the run is requested.
+    /// Called before a phase begins. The run waits until this function returns, but a load that is already running
+    /// continues. An observer that blocks must return when the run is requested to stop.
     fn before(&mut self, _phase: Phase) {}
-    /// Returns true if the load must continue after its measured time because other hosts still measure. The run
+    /// Returns true if the load must continue after its measurement because other hosts are still measuring. The run
     /// calls this function several times per second.
     fn holds_load(&mut self) -> bool {
         false
     }
-    /// Returns the duration for which the load is measured alone, before it runs concurrently with the load of other
-    /// hosts. Returns `None` to skip this measurement. The phase [`Phase::Alone`] begins when no other host runs a
-    /// load.
+    /// Returns how long to measure the load alone before it runs concurrently with the loads of other hosts. Returns
+    /// `None` to skip this measurement. [`Phase::Alone`] begins when no other host is running a load.
     fn alone_first(&mut self) -> Option<Duration> {
         None
     }
-    /// Called at the start of a phase. The phase is complete at `total` units.
+    /// Called at the start of a phase, which is complete at `total` units.
     fn begin(&mut self, phase: Phase, total: u64);
     /// Reports the progress of the phase, with a short note about the current step.
     fn advance(&mut self, done: u64, note: &str);
     /// Reports a line of the test log.
     fn log(&mut self, line: &str);
-    /// Reports all counters, about once per second while databases are open. Counters start at zero each time
+    /// Reports all counters, about once per second while databases are open. Counters restart at zero whenever
     /// databases are opened.
     fn counters(&mut self, _now: &Snapshot) {}
-    /// Reports a sample of the measured time.
+    /// Reports a sample of the measurement.
     fn sampled(&mut self, _sample: &Sample) {}
-    /// Returns true if the observer needs the measurement so far. The run calls this function after each sample.
+    /// Returns true if the observer needs the results so far. The run calls this function after each sample.
     fn wants_measured(&self) -> bool {
         false
     }
-    /// Reports the measurement so far.
+    /// Reports the results so far.
     fn measured(&mut self, _so_far: Measurement) {}
     /// Returns true if the observer needs the totals so far. The run calls this function several times per second.
     fn wants_totals(&self) -> bool {
         false
     }
-    /// Reports the measurement so far, without samples and repetitions.
+    /// Reports the results so far, without samples or repetitions.
     fn totals(&mut self, _so_far: Measurement) {}
 }
 
 /// Interval between two calls of [`Observer::counters`].
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Limits the rate of [`Observer::counters`], because collecting the counters has a cost.
+/// Limits how often [`Observer::counters`] is called, because collecting the counters has a cost.
 #[derive(Debug)]
 pub struct Heartbeat(Instant);
 
@@ -164,7 +163,7 @@ impl Default for Heartbeat {
     }
 }
 
-/// A request to stop a run cleanly. Clones share the request.
+/// A request to stop a run cleanly. Clones share the same request.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal(Arc<AtomicBool>);
 

@@ -1,14 +1,14 @@
 //! Preserved states of prepared databases. The databases are restored to this state before each run (`--reset`), so
-//! repeated and compared runs start from equal states.
+//! that repeated or compared runs start from the same state.
 //!
-//! The preserved files are in a directory named `prepared`, next to each database and next to its log directory. A
-//! file in the directory of the first database marks the preserved state as complete. This file is written last and
-//! lists all databases.
+//! The preserved files are in directories named `prepared`, one next to each database and one next to its log
+//! directory. A file in the first database's directory marks the preserved state as complete. This file is written
+//! last and lists all databases.
 //!
-//! A restore overwrites the database files in place and takes time proportional to their size. The marker file
-//! records the restore before it starts. Until the restore is complete, runs without `--reset` are refused. A run
-//! with `--reset` restarts the restore, because the preserved files do not change. A crash at any point therefore
-//! loses only time.
+//! A restore overwrites the existing database files and takes time proportional to their size. It is recorded in the
+//! marker file before it starts. Until it is complete, runs without `--reset` are refused. A run with `--reset`
+//! restarts it, which is possible because the preserved files do not change. A crash at any point therefore costs
+//! only time.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ use crate::layout::InstancePlan;
 use crate::profile::ResetMethod;
 use crate::refusal::{Refusal, refuse};
 
-/// Name of the file, in the directory of the first database.
+/// Name of the marker file, in the first database's directory.
 pub(crate) const FILE: &str = "jetcell-prepared.json";
 
 /// Name of the directories that contain the preserved files.
@@ -56,12 +56,12 @@ pub(crate) enum Outcome {
     Stopped,
 }
 
-/// Preserved state of the databases of a run.
+/// The preserved state of a run's databases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prepared {
     version: u32,
     instances: Vec<InstancePlan>,
-    /// Whether a restore of the databases is in progress or was interrupted.
+    /// Whether a restore is in progress or was interrupted.
     putting_back: bool,
 }
 
@@ -75,13 +75,13 @@ impl Prepared {
         }
     }
 
-    /// Returns true if a restore was interrupted. The databases are then neither in the preserved state nor in the
-    /// state after their last run.
+    /// Returns true if a restore was interrupted. The databases are then neither in their preserved state nor in the
+    /// state that the last run left.
     pub(crate) fn was_interrupted(&self) -> bool {
         self.putting_back
     }
 
-    /// Returns the preserved files in the form of instances. Returns an error if they belong to other databases.
+    /// Returns the preserved files as instances. Returns an error if they belong to other databases.
     pub(crate) fn of(&self, instances: &[InstancePlan]) -> Result<Vec<InstancePlan>, Refusal> {
         let places = |all: &[InstancePlan]| -> Vec<(PathBuf, PathBuf)> {
             all.iter().map(|one| (absolute(&one.database), absolute(&one.log_dir))).collect()
@@ -98,7 +98,7 @@ impl Prepared {
     }
 }
 
-/// Returns the paths of the preserved files of a database.
+/// Returns the paths of a database's preserved files.
 pub(crate) fn kept_place(instance: &InstancePlan) -> InstancePlan {
     let beside = |path: &Path| {
         let name = path.file_name().unwrap_or_default();
@@ -111,7 +111,7 @@ pub(crate) fn kept_place(instance: &InstancePlan) -> InstancePlan {
     }
 }
 
-/// Preserves the current state of closed databases. Replaces the previously preserved state.
+/// Preserves the current state of closed databases, replacing any previously preserved state.
 pub(crate) fn keep(
     dir: &Path,
     instances: &[InstancePlan],
@@ -128,7 +128,7 @@ pub(crate) fn keep(
     Ok(Outcome::Done)
 }
 
-/// Restores closed databases to the preserved state. If the restore is stopped, it must be repeated before the
+/// Restores closed databases to their preserved state. If the restore is stopped, it must be repeated before the
 /// databases can be used.
 pub(crate) fn put_back(
     dir: &Path,
@@ -152,7 +152,7 @@ pub(crate) fn put_back(
 /// Removes the preserved state, if it exists.
 pub(crate) fn forget(dir: &Path, instances: &[InstancePlan]) -> io::Result<()> {
     if dir.join(FILE).exists() {
-        // After this removal, no run uses the preserved files.
+        // Once this file is removed, no run uses the preserved files.
         STATE_FILE.remove(dir)?;
     }
     for kept in instances.iter().map(kept_place) {
@@ -191,8 +191,8 @@ fn files_of(instance: &InstancePlan) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Copies databases with their logs, using one thread for each volume. `progress` receives the bytes completed and
-/// the total.
+/// Copies databases with their logs, using one thread per volume. `progress` receives the number of bytes completed
+/// and the total.
 fn copy_all(
     pairs: &[(InstancePlan, InstancePlan)],
     method: ResetMethod,
@@ -211,7 +211,7 @@ fn copy_all(
             scope.spawn(move || {
                 let mut own = pairs.iter().filter(|(from, _)| directory(from) == *volume);
                 let copied = own.try_for_each(|(from, to)| copy_one(from, to, method, stopped, done));
-                // The send cannot fail, because the receiver waits for all senders.
+                // Sending cannot fail, because the receiver waits for all senders.
                 let _ = sender.send(copied);
             });
         }
@@ -248,7 +248,7 @@ fn copy_one(
     for directory in directories {
         create_private_directory(directory).map_err(failed(directory))?;
     }
-    // Without this check, the files of a database without a preserved state would be removed below.
+    // Without this check, if no state was preserved, the database's own files would be removed below.
     if !from.database.is_file() {
         return Err(format!("{}: it is not there", from.database.display()));
     }
@@ -276,8 +276,8 @@ fn copy_one(
     Ok(())
 }
 
-/// Copies the content of a file. [`ResetMethod::Copy`] overwrites the existing blocks of the target.
-/// [`ResetMethod::Snapshot`] shares the blocks of the source.
+/// Copies a file's content. [`ResetMethod::Copy`] overwrites the existing blocks of the target.
+/// [`ResetMethod::Snapshot`] makes the target share the blocks of the source.
 fn copy_file(
     source: &Path,
     target: &Path,
@@ -290,7 +290,7 @@ fn copy_file(
     let mut to = open_or_create(target)?;
     match method {
         ResetMethod::Snapshot => {
-            // Otherwise blocks past the end of the source would remain.
+            // Otherwise, blocks past the end of the source would remain.
             to.set_len(0)?;
             rustix::fs::ioctl_ficlone(&to, &from).map_err(|error| {
                 io::Error::other(format!(
@@ -318,14 +318,14 @@ fn copy_file(
         }
     }
     to.sync_all()?;
-    // The next run must not find the files in the page cache of the kernel.
+    // The next run must not find the files in the kernel's page cache.
     for file in [&from, &to] {
         let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
     }
     Ok(())
 }
 
-/// Returns true if files in the directory can share blocks. The check leaves no files.
+/// Returns true if files in the directory can share blocks. The check leaves no files behind.
 pub(crate) fn can_share_blocks(directory: &Path) -> bool {
     let probe = || -> io::Result<()> {
         let [one, other] = [tempfile_in(directory)?, tempfile_in(directory)?];
@@ -354,7 +354,7 @@ mod tests {
         InstancePlan { number: 1, database, log_dir, initial_bytes: 0 }
     }
 
-    /// Creates a directory with the files of a database. The files have different lengths.
+    /// Creates a directory with the files of some databases. The files have different lengths.
     fn filled() -> (tempfile::TempDir, Vec<InstancePlan>) {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("log001")).unwrap();
@@ -372,7 +372,7 @@ mod tests {
         files.into_iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
     }
 
-    /// Changes the files as a load would: other content, other lengths, other logs.
+    /// Changes the files as a load would: different content, different lengths, different logs.
     fn change(dir: &Path) {
         fs::write(dir.join(NAMES[0]), vec![9; PIECE * 3]).unwrap();
         fs::write(dir.join(NAMES[1]), b"short").unwrap();
@@ -418,7 +418,7 @@ mod tests {
         let (dir, instances) = filled();
         assert_eq!(keep(dir.path(), &instances, ResetMethod::Copy, &mut |_, _| false), Ok(Outcome::Stopped));
         assert_eq!(Prepared::read(dir.path()), Ok(None));
-        // Files that an interrupted attempt left are replaced.
+        // Files left over from an interrupted attempt are replaced.
         let left = dir.path().join("prepared/log001/E0000000009.log");
         fs::create_dir_all(left.parent().unwrap()).unwrap();
         fs::write(&left, b"old").unwrap();

@@ -1,8 +1,8 @@
-//! Refusal of a run before anything on disk has changed.
+//! Refusal to start a run, before anything on disk has changed.
 
 use thiserror::Error;
 
-/// Error if a run cannot start: one line with the reason and what to do. Nothing on disk has changed.
+/// Error returned if a run cannot start: one line that states the reason and what to do. Nothing on disk has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Refusal(String);

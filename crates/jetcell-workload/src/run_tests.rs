@@ -13,17 +13,17 @@ use crate::run::{Finished, run};
 use crate::units::{ByteSize, TimeSpan};
 use crate::verdict::Verdict;
 
-/// Observer that records the phases and can stop the run in one of them.
+/// Observer that records the phases and can stop the run during one of them.
 #[derive(Default)]
 struct Watcher {
     phases: Vec<Phase>,
     counters: Vec<Snapshot>,
-    /// Expected size of the current phase.
+    /// Total size of the current phase.
     total: u64,
     /// Remaining size of the phase at each progress report.
     left: Vec<(Phase, u64)>,
     stop_in: Option<(Phase, StopSignal)>,
-    /// Directory of `result.json`. The file is read during the run, and its content is recorded for each phase.
+    /// Directory of `result.json`. The file is read during the run, and its content in each phase is recorded.
     results_in: Option<PathBuf>,
     seen: Vec<(Phase, RunResult)>,
 }
@@ -80,7 +80,7 @@ fn profile(dir: &Path, databases: usize) -> Profile {
     options.resolve().unwrap()
 }
 
-/// Creates a temporary directory next to the test binary. The temporary directory of the system may be a tmpfs, and a
+/// Creates a temporary directory next to the test binary. The system's temporary directory may be a tmpfs, and a
 /// killed test must not leave files in the source tree.
 pub(crate) fn scratch() -> tempfile::TempDir {
     let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -218,12 +218,12 @@ fn interim_results_are_stored_during_the_run() {
         same("database_read", *percentiles);
         same("insert", seen.operation_latency["insert"]);
     }
-    // The first state is that after the first sample. The second state covers the whole measured time.
+    // The first interim result follows the first sample. The second covers the whole measurement.
     assert!(early.measured_seconds < 0.4, "{}", early.measured_seconds);
     let result = &finished.result;
     assert_eq!(late.measured_seconds, result.measured_seconds);
     assert_eq!((&late.histograms, &late.scan), (&result.histograms, &result.scan));
-    // The run no longer writes the file, so the state written by the caller remains.
+    // The run no longer writes the file, so what the caller writes there is kept.
     let path = dir.path().join("out/result.json");
     result.write(&path).unwrap();
     std::thread::sleep(Duration::from_millis(50));
@@ -267,7 +267,7 @@ fn damaged_records_fail_the_run() {
 fn a_bad_page_fails_the_run() {
     let dir = scratch();
     let engine = ModelEngine { bad_page: true, ..ModelEngine::default() };
-    // The duration is long, so the error occurs before its end even on a slow machine.
+    // The duration is long enough for the error to occur before the end even on a slow machine.
     let patient = Profile { duration: TimeSpan(Duration::from_secs(20)), ..profile(dir.path(), 1) };
     let (finished, _) = complete(&patient, &engine);
     assert_eq!(finished.result.verdict, Verdict::Fail);
@@ -308,7 +308,7 @@ fn existing_databases_with_a_bad_page_are_refused_and_not_changed() {
 fn a_broken_disk_fails_the_run_and_still_reports() {
     let dir = scratch();
     let engine = ModelEngine { fail_after: Some(16_000), ..ModelEngine::default() };
-    // The duration is long, so the error occurs before its end even on a slow machine.
+    // The duration is long enough for the error to occur before the end even on a slow machine.
     let patient = Profile { duration: TimeSpan(Duration::from_secs(20)), ..profile(dir.path(), 1) };
     let (finished, _) = complete(&patient, &engine);
     assert_eq!(finished.result.verdict, Verdict::Fail);
@@ -336,7 +336,7 @@ fn a_disk_that_fails_during_the_creation_ends_the_run_with_an_error() {
 fn a_resumed_creation_has_the_records_of_an_uninterrupted_one() {
     let dir = scratch();
     let engine = ModelEngine::default();
-    // The mix contains only reads, because the load would otherwise change records in an order that depends on
+    // The mix contains only reads, because a load that changes records would do so in an order that depends on
     // timing.
     let mix = Mix { insert: 0, delete: 0, replace: 0, read: 100 };
     let first = Profile { mix, ..profile(dir.path(), 2) };
@@ -389,15 +389,15 @@ fn the_observer_gets_counters_while_databases_are_open() {
     let dir = scratch();
     let mut watcher = Watcher::default();
     run(&profile(dir.path(), 2), &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
-    // There is at least one report in each of the phases create, warm and measure.
+    // There is at least one report in each of the create, warm and measure phases.
     assert!(watcher.counters.len() >= 3, "{}", watcher.counters.len());
     assert!(watcher.counters.iter().all(|now| now.io.len() == 2));
     let reads = |now: &Snapshot| now.io.iter().map(|io| io.database_read.operations).sum::<u64>();
     assert!(watcher.counters.iter().any(|now| reads(now) > 0));
 }
 
-/// Verifies that each task has as many turns as the load alone, and that no other figure mixes turns with and without
-/// maintenance.
+/// Verifies that each task has as many turns as the load without maintenance, and that no other figure mixes turns
+/// with and without maintenance.
 #[test]
 fn turns_with_and_without_maintenance_are_compared() {
     let dir = scratch();
@@ -438,8 +438,8 @@ fn repetitions_add_up_to_the_measured_time() {
     assert!(repetitions.latencies("database_read").is_some());
 }
 
-/// Verifies that a run stops when its load is steady. A fixed rate keeps the I/O per second constant. Without a rate,
-/// other programs would determine when the load is steady.
+/// Verifies that a run stops once its load is steady. A fixed rate keeps the I/O per second constant. Without it,
+/// activity of other programs would determine when the load is steady.
 #[test]
 fn a_run_ends_as_soon_as_its_load_is_steady_if_that_is_wanted() {
     let dir = scratch();
@@ -464,7 +464,7 @@ fn a_search_measures_the_rate_that_it_found() {
     let mut watcher = Watcher::default();
     let finished = run(&profile, &ModelEngine::default(), &mut watcher, &StopSignal::default()).unwrap();
     assert_eq!(watcher.phases[3..5], [Phase::Search, Phase::Measure]);
-    // The remaining time is reported from the start, and decreases to a small value.
+    // The remaining time is reported from the start and decreases to a small value.
     let left: Vec<u64> =
         watcher.left.iter().filter(|(phase, _)| *phase == Phase::Search).map(|(_, left)| *left).collect();
     assert!(left[0] > 3_000 && left.iter().min() < Some(&300), "{left:?}");

@@ -1,4 +1,4 @@
-//! Tests of the load on the real engine with eight volumes, one of which is slow at intervals.
+//! Tests of the load on the real engine with eight volumes, one of which is intermittently slow.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ use crate::run_tests::scratch;
 const VOLUMES: usize = 8;
 /// Index of the slow volume.
 const SLOW: usize = 3;
-/// Additional time for every operation on the slow volume.
+/// Delay added to every operation on the slow volume.
 const DELAY: Duration = Duration::from_millis(40);
 /// Duration of each slow or fast interval.
 const INTERVAL: Duration = Duration::from_millis(400);
 
-/// A volume on which every transfer and every sync is delayed while `slow` is set.
+/// A volume that delays every transfer and sync while `slow` is set.
 struct SlowVfs {
     inner: Arc<dyn Vfs>,
     slow: Arc<AtomicBool>,
@@ -96,7 +96,7 @@ impl Observer for Nobody {
     fn log(&mut self, _: &str) {}
 }
 
-/// Reads of each database and their durations, while the volume is fast (index 0) and slow (index 1).
+/// Reads of each database and their latencies, while the volume is fast (index 0) and slow (index 1).
 #[derive(Default)]
 struct Measured {
     seconds: [f64; 2],
@@ -114,7 +114,7 @@ impl Measured {
         }
     }
 
-    /// Returns the reads per second and the mean read latency in milliseconds for the given volumes together.
+    /// Returns the reads per second and the mean read latency in milliseconds over the given volumes.
     fn of(&self, is_slow: bool, volumes: impl Iterator<Item = usize>) -> (f64, f64) {
         let (mut sum, at) = (IoTotals::default(), usize::from(is_slow));
         volumes.for_each(|volume| sum.add(&self.reads[at][volume]));
@@ -122,8 +122,8 @@ impl Measured {
         (rates.per_second, rates.average_ms)
     }
 
-    /// Checks the conditions while the volume is slow, with wide margins. Each other volume has more than half of its
-    /// rate and less than twice its latency. The slow volume has less than a tenth of its rate.
+    /// Checks the results for the time while the volume was slow, with wide margins: each other volume kept more than
+    /// half of its rate and less than twice its latency, and the slow volume had less than a tenth of its rate.
     fn holds(&self) -> bool {
         let each = |volume: usize| {
             let [fast, slow] = [false, true].map(|is_slow| self.of(is_slow, volume..volume + 1));
@@ -136,7 +136,7 @@ impl Measured {
     }
 }
 
-/// Returns options for databases of 32 MiB in these directories, with eight load threads.
+/// Returns options for 32 MiB databases in these directories, with eight load threads.
 fn options(dirs: Vec<PathBuf>) -> Options {
     Options {
         databases: Some(dirs.len()),
@@ -148,8 +148,8 @@ fn options(dirs: Vec<PathBuf>) -> Options {
     }
 }
 
-/// Verifies that each volume has its share of the threads. Otherwise all threads would wait for the slow volume, and
-/// all databases would become as slow.
+/// Verifies that each volume has its share of the threads. Otherwise all threads would end up waiting for the slow
+/// volume, and all databases would become equally slow.
 #[test]
 fn one_slow_volume_does_not_slow_the_others() {
     let root = scratch();
@@ -176,7 +176,7 @@ fn one_slow_volume_does_not_slow_the_others() {
     let load = Load::new(&*store, VOLUMES, &profile).unwrap();
     let mut measured = Measured::default();
     let ((), failure) = load.run(|_| {
-        // Fast and slow intervals alternate, because other programs also use the machine.
+        // Fast and slow intervals alternate, because other programs also use the machine and affect both equally.
         for turn in 0..40 {
             for is_slow in [false, true] {
                 slow.store(is_slow, Relaxed);

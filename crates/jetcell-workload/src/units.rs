@@ -38,7 +38,8 @@ const SIZE_UNITS: [(&str, u64); 14] = [
 const TIME_UNITS: [(&str, u64); 6] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1), ("", 1_000)];
 
-/// Size of the databases: an absolute size for each, or a share such as `80%` of the volume for all databases on it.
+/// Size of the databases: either an absolute size for each, or a share of a volume, such as `80%`, for all databases
+/// on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "String")]
 pub enum DatabaseSize {
@@ -82,7 +83,7 @@ fn scale(text: &str, units: &[(&str, u64)], example: &str) -> Result<u64, ParseE
     if value < u64::MAX as f64 { Ok(value.round() as u64) } else { Err(large()) }
 }
 
-/// Formats the value with the largest unit that divides it, so parsing the text returns the same value.
+/// Formats the value with the largest unit that divides it evenly, so that parsing the text returns the same value.
 fn exact(value: u64, units: &[(&str, u64)]) -> String {
     let fits =
         |&&(name, factor): &&(&str, u64)| !name.is_empty() && value != 0 && value.is_multiple_of(factor);
@@ -211,7 +212,7 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
-/// Formats a byte count for display: `1.25 GiB`. The text cannot be parsed back exactly.
+/// Formats a byte count for display: `1.25 GiB`. The text may not parse back to the exact value.
 pub fn human_bytes(bytes: u64) -> String {
     match SIZE_UNITS[..4].iter().find(|(_, factor)| bytes >= *factor) {
         Some((name, factor)) => format!("{:.2} {name}", bytes as f64 / *factor as f64),

@@ -14,7 +14,7 @@ pub enum Verdict {
     Incomplete,
 }
 
-/// State of a rule, including whether it could be judged.
+/// State of a rule: whether it is met, broken, or could not be judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
@@ -32,7 +32,7 @@ pub enum RuleState {
 pub struct Rule {
     /// Name of the rule with the unit of its value.
     pub name: String,
-    /// Whether the measured value must be at most or at least the limit.
+    /// Whether the limit is a maximum or a minimum for the measured value.
     pub bound: Bound,
     /// Limit of the rule.
     pub limit: f64,
@@ -43,7 +43,7 @@ pub struct Rule {
     /// Whether there was evidence to judge the rule.
     #[serde(default = "judged", skip_serializing_if = "Clone::clone")]
     pub judged: bool,
-    /// Origin of the measured value, and what to examine if the rule is broken.
+    /// Where the measured value comes from, and what to examine if the rule is broken.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -58,7 +58,7 @@ pub enum Bound {
     AtLeast,
 }
 
-/// Returns the default for results without this field, in which all rules were judged.
+/// Returns the default for older results without this field, in which all rules were judged.
 fn judged() -> bool {
     true
 }
@@ -73,7 +73,7 @@ pub(crate) const BAD_IN_BACKUP: &str = "Bad pages read by the backup";
 pub(crate) const LOGS_REPLAYED: &str = "Logs replayed of each database";
 pub(crate) const COPIES_FAILED: &str = "Copies that could not follow";
 pub(crate) const PASSIVE_IO: &str = "Database I/O of a copy over that of its active side";
-/// Name of the rule about the measurement itself.
+/// Name of the rule for the measurement itself.
 pub(crate) const MEASURED_ENOUGH: &str = "Measured enough (doubts)";
 
 impl Rule {

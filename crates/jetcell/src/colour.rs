@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-/// Use of colours in the output.
+/// Setting that controls whether output is coloured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Colour {
     /// Use colours on a terminal, unless the variable NO_COLOR is set
@@ -43,8 +43,8 @@ pub fn painted(text: &str) -> String {
     if is_wanted() { paint(text) } else { text.to_string() }
 }
 
-/// Words that are coloured at the start of a line before a colon. Words without lowercase letters are also coloured
-/// before a space.
+/// Words that are coloured at the start of a line if a colon follows. Words without lowercase letters are also
+/// coloured if a space follows.
 const BEGINS: [(&str, &str); 8] = [
     ("PASS", GREEN),
     ("FAIL", RED),
@@ -56,7 +56,7 @@ const BEGINS: [(&str, &str); 8] = [
     ("!", YELLOW),
 ];
 
-/// Words that are coloured at the end of a line after a colon.
+/// Words that are coloured at the end of a line if they follow a colon.
 const ENDS: [(&str, &str); 2] = [("good", GREEN), ("BAD", RED)];
 
 /// Table cells that are coloured.
@@ -78,7 +78,7 @@ const CELLS: [(&str, &str); 12] = [
 /// Cells that may be followed by a comma and details, such as `sound, clean` and `PASS, 2 doubts`.
 const DETAILED: [&str; 4] = ["sound", "PASS", "FAIL", "INCOMPLETE"];
 
-/// Nouns of counts that are coloured at the start of a cell, such as `2 ERRORs, 1 warning`.
+/// Nouns that are coloured together with their count at the start of a cell, such as `2 ERRORs, 1 warning`.
 const COUNTED: [(&str, &str); 2] = [("ERROR", RED), ("warning", YELLOW)];
 
 /// Colours verdicts at the start of a line and in table cells. Two or more spaces separate cells.
@@ -109,8 +109,8 @@ fn paint_cells(line: &str, out: &mut String) {
         if number > 0 {
             out.push_str("  ");
         }
-        // A cell of a right-aligned column may start with a space of its gap, and the last cell includes the line
-        // end.
+        // A cell in a right-aligned column may start with a space that belongs to the gap, and the last cell includes
+        // the line end.
         let word = cell.trim();
         match colour_of(word) {
             Some((code, coloured)) => {

@@ -9,7 +9,7 @@ use crate::colour::painted;
 use crate::outcome::{Outcome, print_error};
 pub use crate::terminal::{note, terminal_width, width};
 
-/// Exit status of a process that was ended by a closed pipe, as reported by shells: 128 plus SIGPIPE.
+/// Exit status of a process that ended because of a closed pipe, as reported by shells: 128 plus SIGPIPE.
 pub const PIPE_CLOSED: i32 = 141;
 
 /// Prints text to standard output. Control characters in the text are escaped.
@@ -17,18 +17,18 @@ pub fn print(text: &str) {
     print_exact(&printable_lines(text));
 }
 
-/// Prints text for people. Lines that are wider than the terminal are wrapped between words, and verdicts are
+/// Prints human-readable text. Lines that are wider than the terminal are wrapped between words, and verdicts are
 /// coloured.
 pub fn show(text: &str) {
     print_exact(&painted(&folded(&printable_lines(text), width())));
 }
 
-/// Prints text for people whose lines already fit the terminal. Verdicts are coloured.
+/// Prints human-readable text whose lines already fit the terminal. Verdicts are coloured.
 pub fn print_painted(text: &str) {
     print_exact(&painted(&printable_lines(text)));
 }
 
-/// Prints JSON, whose strings may contain text from files.
+/// Prints JSON whose strings may contain text from files.
 pub fn print_json(text: &str) {
     print_exact(&printable_json(text));
 }
@@ -38,15 +38,15 @@ pub fn print_as(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { print(text) }
 }
 
-/// Prints JSON with [`print_json`], and text for people with [`show`].
+/// Prints JSON with [`print_json`], and human-readable text with [`show`].
 pub fn answer(is_json: bool, text: &str) {
     if is_json { print_json(text) } else { show(text) }
 }
 
-/// Prints text that contains only output of this program, which may include escape sequences.
+/// Prints text that was generated entirely by this program, and may therefore include escape sequences.
 ///
 /// If the reader of standard output, such as `head`, has closed the pipe, the process exits without a message, as
-/// `cat` does. If the text cannot be written, the process exits with one line.
+/// `cat` does. If the text cannot be written for another reason, the process exits with a one-line error.
 pub fn print_exact(text: &str) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -55,7 +55,7 @@ pub fn print_exact(text: &str) {
     }
 }
 
-/// Returns the exit status after an error of standard output. The error is reported unless the pipe was closed.
+/// Returns the exit status for a standard output error. The error is reported unless the pipe was closed.
 pub fn failed(error: &io::Error) -> i32 {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return PIPE_CLOSED;
@@ -64,12 +64,13 @@ pub fn failed(error: &io::Error) -> i32 {
     Outcome::CouldNotRun as i32
 }
 
-/// Creates a writer of text for people: control characters are escaped, and lines are wrapped like those of [`show`].
+/// Creates a writer for human-readable text: control characters are escaped, and lines are wrapped like those of
+/// [`show`].
 pub fn lines_writer(inner: impl Write) -> impl Write {
     PrintableWriter::new(Folding { inner, width: width() }, TextForm::Lines)
 }
 
-/// Creates a writer of JSON like [`print_json`].
+/// Creates a writer that escapes JSON like [`print_json`].
 pub fn json_writer(inner: impl Write) -> impl Write {
     PrintableWriter::new(inner, TextForm::Json)
 }

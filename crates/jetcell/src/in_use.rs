@@ -1,4 +1,4 @@
-//! Check for files that a running engine modifies.
+//! Refuses files that a running engine modifies.
 
 use std::path::Path;
 

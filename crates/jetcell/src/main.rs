@@ -73,8 +73,8 @@ use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, 
 use crate::not_built::NotBuilt;
 use crate::outcome::{Outcome, print_error};
 
-/// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the allocator of the
-/// C library is slow.
+/// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the C library's
+/// allocator is slow.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -122,7 +122,7 @@ jetcell test performance --help has more. Exit code: 0 pass, 1 fail or stopped e
 #[command(name = "jetcell", version, long_version = version::long(), arg_required_else_help = true)]
 #[command(after_help = EXAMPLES)]
 struct Arguments {
-    /// Use of colours in the output; the variable NO_COLOR turns them off
+    /// When to colour the output; the environment variable NO_COLOR disables colours by default
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     color: Colour,
     #[command(subcommand)]
@@ -142,7 +142,7 @@ enum Subcommands {
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost (not in this build: feature sizing)
     #[cfg(not(feature = "sizing"))]
     Size(NotBuilt),
-    /// Recover dirty databases with their logs, including those of Windows
+    /// Recover dirty databases with their logs, including databases from Windows
     Recover(Box<Recover>),
     /// Back up the databases and logs of a stopped instance
     Backup(Box<MakeBackup>),
@@ -165,16 +165,16 @@ enum Subcommands {
     /// Test storage: run a load, measure, verify and judge the result
     #[command(subcommand, after_help = TEST_EXAMPLES)]
     Test(Test),
-    /// Test many hosts together: one test, one verdict
+    /// Test many hosts together, with one test and one verdict
     #[cfg(feature = "fleet")]
     #[command(subcommand, after_help = commands::fleet::EXAMPLES)]
     Fleet(Fleet),
-    /// Test many hosts together: one test, one verdict (not in this build: feature fleet)
+    /// Test many hosts together, with one test and one verdict (not in this build: feature fleet)
     #[cfg(not(feature = "fleet"))]
     Fleet(NotBuilt),
     /// Show the reports of stored runs
     Report(Report),
-    /// Show the events of a run, of a recovery or of maintenance
+    /// Show the events of a run, a recovery or maintenance
     Events(Events),
     /// Compare stored runs
     Compare(Compare),
@@ -196,7 +196,7 @@ enum Subcommands {
     /// Record the power use of a test, and calculate its cost
     #[command(subcommand, after_help = commands::power::EXAMPLES)]
     Power(Power),
-    /// Show which resources of this machine a test will use, and what to change before a test
+    /// Show which of this machine's resources a test will use, and what to change before a test
     Doctor(Doctor),
     /// Print a completion script for a shell
     Completions(Completions),
@@ -212,7 +212,7 @@ enum Test {
     Performance(Box<StorageTest<Performance>>),
     /// Run a mail load for 24 hours and judge it with lenient limits; it can be continued after a crash
     ///
-    /// Run a mail load on ESE databases for a day, verify every page, judge the storage and detect drifts
+    /// Run a mail load on ESE databases for a day, verify every page, judge the storage and detect drift
     Stress(Box<StorageTest<Stress>>),
     /// Read and verify all pages as a backup does, and measure the rate
     ///
@@ -221,21 +221,21 @@ enum Test {
     Backup(Box<StorageTest<Backup>>),
     /// Generate logs under load and measure how fast they are replayed
     ///
-    /// Generate logs with a mail load on ESE databases, put the databases back, replay the logs and verify every page
+    /// Generate logs with a mail load on ESE databases, restore the databases to their earlier state, replay the logs
+    /// and verify every page
     Recovery(Box<StorageTest<Recovery>>),
     /// Let passive copies follow a load, and compare their I/O with that of the active side
     ///
     /// Seed passive copies of ESE databases under a mail load, make them follow and catch up, and compare the I/O of
     /// both sides
     Replication(Box<StorageTest<Replication>>),
-    /// Test whether storage keeps the writes that it acknowledged when the power is cut
+    /// Test whether storage keeps acknowledged writes when the power is cut
     ///
     /// Write to storage until it is cut off, report acknowledged writes to a witness on another host, and verify them
     /// after the cut
     #[cfg(feature = "lab")]
     Durability(Box<DurabilityTest>),
-    /// Test whether storage keeps the writes that it acknowledged when the power is cut (not in this build: feature
-    /// lab)
+    /// Test whether storage keeps acknowledged writes when the power is cut (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
     Durability(NotBuilt),
     /// Run the mail load on several file systems alternately, and compare them
@@ -250,7 +250,7 @@ enum Test {
 }
 
 /// Restarts the program with allocators that reserve little address space, if the address space of the process is
-/// limited (`ulimit -v`). By default the allocators reserve a gigabyte in advance, and too little would remain for
+/// limited (`ulimit -v`). By default, the allocators reserve a gigabyte in advance, which would leave too little for
 /// the load.
 fn spare_address_space() {
     const SETTINGS: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "1"), ("MIMALLOC_ARENA_RESERVE", "32MiB")];
@@ -266,11 +266,11 @@ fn spare_address_space() {
     let _ = again.exec();
 }
 
-/// Number of threads that every command may start: those of the I/O backend, workers, and the thread that waits for
-/// Ctrl-C. A storage test checks the threads of its load later.
+/// Number of threads that any command may start: I/O backend threads, workers, and the thread that waits for Ctrl-C.
+/// A storage test checks the threads for its load later.
 const THREADS: usize = 32;
 
-/// Returns true if the process can start the threads of a command. Otherwise a library would panic during the work.
+/// Returns true if the process can start the threads that a command needs. Otherwise, a library would panic later.
 fn may_start_threads() -> bool {
     try_threads(THREADS)
         .map_err(|(started, error)| {
@@ -282,7 +282,7 @@ fn may_start_threads() -> bool {
         .is_ok()
 }
 
-/// Returns a command line error in the form of all errors: the problem, and the remedy.
+/// Formats a command line error like all other errors: the problem, and the remedy.
 fn one_line(text: &str, kind: ErrorKind) -> String {
     let mut lines = text.lines().map(str::trim);
     let what = lines.next().unwrap_or_default().trim_start_matches("error: ");
@@ -292,7 +292,7 @@ fn one_line(text: &str, kind: ErrorKind) -> String {
         .map(|line| line.trim_start_matches("tip: ").trim_start_matches('[').trim_end_matches(']'))
         .collect();
     let what = match what.strip_suffix(':') {
-        // The text of most invalid values already contains the remedy.
+        // For most invalid values, the text already contains the remedy.
         _ if kind == ErrorKind::ValueValidation && what.contains("; ") => return what.to_string(),
         _ if kind == ErrorKind::ValueValidation => what.to_string(),
         Some(what) => format!("{what}: {}", details.join(", ")),
@@ -322,7 +322,7 @@ fn main() -> ExitCode {
     spare_address_space();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        // Clap also returns help and version as errors.
+        // Clap also returns help and version output as errors.
         Err(error) if !error.use_stderr() => {
             colour::choose(asked_colour(std::env::args()));
             console::print_exact(&match colour::is_wanted() {

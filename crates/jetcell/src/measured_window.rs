@@ -1,4 +1,4 @@
-//! Time window of the measurement of a run.
+//! Time window in which a run was measured.
 
 use chrono::DateTime;
 use jetcell_workload::Phase;
@@ -6,8 +6,8 @@ use jetcell_workload::result::{PhaseTime, RunResult};
 
 use crate::outcome::Failure;
 
-/// Returns the start and end of the measured time in milliseconds since 1970 UTC. A stress test that was continued
-/// has no single window, which is an error.
+/// Returns the start and end of a run's measured time in milliseconds since 1970 UTC. Fails for a stress test that
+/// was continued, because it has no single window.
 pub fn measured_window(run: &RunResult) -> Result<(i64, i64), Failure> {
     let failed = |what: &str| Failure::from(format!("the run of {}: {what}", run.started));
     if run.parts.len() > 1 {
@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(window("2026-01-01T00:00:00.500Z", &phases), Some((begin + 12_500, begin + 72_500)));
         assert_eq!(window("2026-01-01T00:00:00.500Z", &phases[..2]), None);
         assert_eq!(window("yesterday", &phases), None);
-        // Stored results are not trusted.
+        // Stored results are untrusted, so they may contain absurd durations.
         let endless = [phase(Phase::Create, 1e300), phase(Phase::Measure, 1e300)];
         assert_eq!(window("2026-01-01T00:00:00Z", &endless), Some((i64::MAX, i64::MAX)));
     }

@@ -1,4 +1,4 @@
-//! Commands and options that are missing in this build because their Cargo feature is off.
+//! Commands and options that are missing from this build because their Cargo feature is disabled.
 
 use std::ffi::OsString;
 
@@ -6,8 +6,8 @@ use clap::Args;
 
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Placeholder for a command whose feature is off. It accepts all arguments, so every use of the command explains how
-/// to get it.
+/// Placeholder for a command whose feature is disabled. It accepts all arguments, so that every use of the command
+/// explains how to get it.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct NotBuilt {

@@ -47,8 +47,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Prints one line to stderr: the problem, and the remedy. On a terminal the line is wrapped. Control characters in
-/// names and stored text are escaped and never sent to the terminal.
+/// Prints one line to stderr that states the problem and the remedy. On a terminal, the line is wrapped. Control
+/// characters in names and stored text are escaped, so they are never sent to the terminal.
 pub fn print_error(what: impl fmt::Display) {
     note(&format!("jetcell: {}", with_remedy(&what.to_string())));
 }

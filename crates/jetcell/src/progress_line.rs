@@ -1,4 +1,4 @@
-//! Progress line on a terminal. It is never wider than the terminal.
+//! Progress line on a terminal. The line is never wider than the terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use crate::console;
 
 /// Width of the bar in characters.
 const BAR: usize = 20;
-/// Width in characters of the spinner and the space before the text.
+/// Width in characters of the spinner and the following space.
 const SPINNER: usize = 2;
-/// Number of details that have priority over the bar.
+/// Number of details that take priority over the bar.
 const KEPT_BESIDE_BAR: usize = 2;
-/// Minimum number of characters to which a title is shortened.
+/// Minimum length in characters to which a title may be shortened.
 const MIN_TITLE: usize = 8;
 /// Interval between two steps of the spinner.
 const SPINNER_INTERVAL: Duration = Duration::from_millis(200);
@@ -22,13 +22,13 @@ const SPINNER_INTERVAL: Duration = Duration::from_millis(200);
 pub struct ProgressLine(ProgressBar);
 
 impl ProgressLine {
-    /// Creates a progress line on standard error, or returns `None` if that is not a terminal.
+    /// Creates a progress line on standard error, or returns `None` if standard error is not a terminal.
     pub fn new() -> Option<ProgressLine> {
         if !std::io::stderr().is_terminal() {
             return None;
         }
         let bar = ProgressBar::new_spinner();
-        // If the terminal was made narrower, a line that no longer fits is truncated.
+        // If the terminal becomes narrower, a line that no longer fits is truncated.
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
@@ -36,7 +36,7 @@ impl ProgressLine {
         Some(ProgressLine(bar))
     }
 
-    /// Shows a title, the completed share if it is known, and details separated by commas, the most important first.
+    /// Shows a title, the completed share if it is known, and comma-separated details, the most important first.
     pub fn show(&self, title: &str, share: Option<f64>, details: &str) {
         let width = console::terminal_width().saturating_sub(SPINNER);
         self.0.set_message(line(width, &jetcell_input::printable(title), share, details));
@@ -54,13 +54,13 @@ impl Drop for ProgressLine {
     }
 }
 
-/// Returns the completed share of a whole. An empty whole is complete.
+/// Returns the completed share of `total`. If `total` is zero, everything is complete.
 pub fn share(done: u64, total: u64) -> Option<f64> {
     Some(if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) })
 }
 
-/// Formats the text in at most `width` characters. Parts that do not fit are omitted: first the last details down to
-/// two, then the bar, then more details, then the end of the title.
+/// Formats the text in at most `width` characters. Parts that do not fit are omitted in this order: the last details
+/// until two are left, the bar, the remaining details, the end of the title.
 fn line(width: usize, title: &str, share: Option<f64>, details: &str) -> String {
     let percent = share.map_or(String::new(), |share| format!(" {:>3.0} %", (share * 100.0).floor()));
     let joined = |title: &str, bar: &str, details: &str| match details {

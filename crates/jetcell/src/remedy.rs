@@ -1,7 +1,7 @@
-//! Remedies for errors of the operating system and of parsers, whose messages do not contain one.
+//! Remedies for operating system and parser errors, whose messages do not contain one.
 
-/// Adds a remedy to a message that ends in an error of the operating system, `… (os error 28)`, or that names a line
-/// of a file or the limits of a value. A message with text after a `;` already contains a remedy.
+/// Adds a remedy to a message that ends in an operating system error, `… (os error 28)`, or that names a line in a
+/// file or the limits of a value. A message that contains text after a `;` already includes a remedy.
 pub fn with_remedy(message: &str) -> String {
     let of_line = || (names_a_line(message) && !message.contains("; ")).then_some("correct this line");
     let of_limit =
@@ -16,8 +16,8 @@ fn names_a_line(message: &str) -> bool {
     message.split("line ").skip(1).any(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// Returns the error number from the words with which the standard library ends such an error. ESE's name of the
-/// error may follow.
+/// Returns the operating system's error number from a message that ends with the standard library's text for the
+/// error. ESE's name for the error may follow.
 fn error_number(message: &str) -> Option<u32> {
     let (_, rest) = message.rsplit_once("(os error ")?;
     let (number, name) = rest.split_once(')')?;
@@ -25,7 +25,7 @@ fn error_number(message: &str) -> Option<u32> {
     number.parse().ok().filter(|_| is_end)
 }
 
-/// Returns the remedy for an error number of Linux.
+/// Returns the remedy for a Linux error number.
 fn remedy(number: u32) -> Option<&'static str> {
     Some(match number {
         2 => "give a path that exists",

@@ -1,4 +1,4 @@
-//! Width of the terminal, and lines on standard error that fit it.
+//! Terminal width, and output to standard error that fits it.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ pub fn width() -> usize {
     }
 }
 
-/// Returns the line length of the terminal on standard error.
+/// Returns the maximum line length for standard error on a terminal.
 pub fn terminal_width() -> usize {
     columns(io::stderr()).unwrap_or(80).max(20)
 }
@@ -27,7 +27,7 @@ fn columns(terminal: impl AsFd) -> Option<usize> {
     Some(size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
-/// Prints a line to standard error. Errors are ignored. On a terminal the line is wrapped between words.
+/// Prints a line to standard error, ignoring errors. On a terminal, the line is wrapped between words.
 pub fn note(line: &str) {
     let text = match io::stderr().is_terminal() {
         true => wrapped("", line, terminal_width()),

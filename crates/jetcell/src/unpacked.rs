@@ -19,22 +19,22 @@ use crate::not_built::not_built;
 /// First bytes of a Zstandard frame.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// First bytes of a skippable frame. The lower half of the first byte can have any value. Such frames may precede the
-/// content.
+/// First bytes of a skippable frame, where the lower half of the first byte can have any value. Such frames may
+/// precede the content.
 const SKIPPABLE_MAGIC: [u8; 4] = [0x50, 0x2a, 0x4d, 0x18];
 
-/// Size in bytes up to which every file is unpacked by default. Small databases are mostly free space, which is
-/// compressed to almost nothing.
+/// Default size limit in bytes, which applies even if a file is highly compressed. Small databases consist mostly of
+/// free space, which compresses to almost nothing.
 const DEFAULT_MAX_BYTES: u64 = 1 << 30;
 
-/// Default limit for larger files as a multiple of the packed size. Typical databases of Windows have a ratio of a
-/// tenth of this limit or less.
+/// Default limit for larger files as a multiple of the packed size. Typical Windows databases have a ratio of at most
+/// a tenth of this limit.
 const DEFAULT_MAX_RATIO: u64 = 100;
 
-/// Options of commands that read compressed files.
+/// Options for commands that read compressed files.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct UnpackOptions {
-    /// Unpack .zst files up to this size; by default 1 GiB, or 100 times the packed size if that is more
+    /// Unpack .zst files up to this size [default: 1 GiB, or 100 times the packed size if that is more]
     #[arg(long, value_name = "SIZE")]
     max_unpacked: Option<ByteSize>,
 }
@@ -43,7 +43,7 @@ pub struct UnpackOptions {
 /// for reading.
 ///
 /// Compressed files may be malicious: a few kilobytes can unpack to terabytes. Only ESE files are unpacked
-/// completely. Of other content, only the first [`START_LEN`] bytes are unpacked. They suffice to report that the
+/// completely. For other files, only the first [`START_LEN`] bytes are unpacked, which is enough to report that the
 /// file is not an ESE file.
 pub struct Unpacked {
     inner: RealVfs,
@@ -61,7 +61,7 @@ impl Unpacked {
         if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst")) {
             return Ok(None);
         }
-        // Opening a pipe would wait for its other end.
+        // Opening a pipe would wait until its other end is opened.
         if !path.metadata()?.is_file() {
             return Ok(None);
         }
@@ -106,7 +106,7 @@ impl Unpacked {
         }
     }
 
-    /// Returns the size limit for a file of this packed size that is unpacked into `plain`.
+    /// Returns the size limit for a file with the given packed size that is unpacked into `plain`.
     fn limit(&self, packed: u64, plain: &RealFile) -> io::Result<Limit> {
         let stat = rustix::fs::fstatvfs(plain)?;
         // A tenth of the space is reserved for other programs.
@@ -116,13 +116,13 @@ impl Unpacked {
     }
 }
 
-/// Decodes a compressed file. `corrupt` describes errors of its content.
+/// Decodes a compressed file. `corrupt` converts errors in its content.
 #[cfg(feature = "zst")]
 fn decoder(packed: RealFile, corrupt: impl Fn(io::Error) -> io::Error) -> io::Result<impl Read> {
     zstd::Decoder::new(BufReader::new(packed)).map_err(corrupt)
 }
 
-/// Returns an error that explains how to get a build with a decoder.
+/// Returns an error that explains how to get a build that includes the decoder.
 #[cfg(not(feature = "zst"))]
 fn decoder(_: RealFile, _: impl Fn(io::Error) -> io::Error) -> io::Result<io::Empty> {
     Err(io::Error::new(io::ErrorKind::Unsupported, not_built("reading compressed files", "zst").to_string()))
@@ -137,9 +137,9 @@ fn is_skippable(start: &[u8]) -> bool {
 /// Limits on the size of an unpacked file in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
-    /// Limit from the user's option, or its default.
+    /// Limit set by the user's option, or its default.
     asked: u64,
-    /// Free space on the file system of temporary files.
+    /// Free space on the file system that holds temporary files.
     space: u64,
 }
 

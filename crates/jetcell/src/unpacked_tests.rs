@@ -38,7 +38,8 @@ fn database_start() -> Vec<u8> {
     start
 }
 
-/// Returns a packed file with these first bytes and zeros up to `len`. Packing it uses little memory.
+/// Returns a packed file that starts with the given bytes, followed by zeros up to `len`. Packing it uses little
+/// memory.
 fn packed_zeros(start: &[u8], len: u64) -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
     encoder.write_all(start).unwrap();

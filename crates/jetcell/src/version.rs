@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use ese_format::header::{DATABASE_UPDATE, DATABASE_VERSION};
 use ese_format::log::header::LOG_VERSION;
 
-/// Returns the text after the name of the program. Clap requires a static lifetime.
+/// Returns the text that follows the program name. Clap requires a static lifetime.
 pub fn long() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(text);
     &TEXT

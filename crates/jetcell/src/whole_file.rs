@@ -1,11 +1,11 @@
-//! Atomic writes of output files. A file is complete or absent even after a kill or a power failure.
+//! Atomic writes of output files. Even after a kill or a power failure, a file is either complete or absent.
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use jetcell_vfs::UnfinishedFile;
 
-/// Replaces the file durably. After an error the old file is unchanged.
+/// Replaces the file durably. If an error occurs, the old file is unchanged.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut file = UnfinishedFile::create(path)?;
     file.write_all(text.as_bytes())?;

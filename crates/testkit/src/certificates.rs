@@ -1,11 +1,11 @@
-//! Certificates for tests of TLS, created with the `openssl` program. `NAME.pem` is the certificate of NAME, and
-//! `NAME.key` is its private key.
+//! Certificates for TLS tests, created with the `openssl` program. `NAME.pem` is NAME's certificate, and `NAME.key`
+//! is its private key.
 
 use std::path::Path;
 use std::process::Command;
 
 const KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
-/// Validity of the certificates, which is longer than any test.
+/// Validity period of the certificates, longer than any test.
 const DAYS: [&str; 2] = ["-days", "2"];
 
 fn openssl(directory: &Path, words: &[&str]) {
@@ -21,7 +21,8 @@ pub fn make_authority(directory: &Path, name: &str) {
     openssl(directory, &[&words, &KEY[..], &DAYS].concat());
 }
 
-/// Creates a certificate for alternative names such as `DNS:localhost`, signed by an authority in the same directory.
+/// Creates a certificate for the given alternative names, such as `DNS:localhost`, signed by an authority in the same
+/// directory.
 pub fn make_certificate(directory: &Path, authority: &str, name: &str, alternative: &str) {
     let [request, names] = ["request", "names"].map(|ending| format!("{name}.{ending}"));
     let (file, key, subject) = (format!("{name}.pem"), format!("{name}.key"), format!("/CN={name}"));

@@ -1,7 +1,8 @@
-//! The corpus of real files that Windows wrote: its location, its manifest, and its unpacked files.
+//! A corpus of real files written by Windows: where it is located, its manifest, and its unpacked files.
 //!
-//! The corpus is outside the repository and may be absent. [`Corpus::locate`] then marks the test as skipped. Files
-//! are stored compressed and are unpacked into memory. Nothing is ever written to the corpus directory.
+//! The corpus is not part of the repository and may be absent, in which case [`Corpus::locate`] marks the test as
+//! skipped. Files are stored compressed and are unpacked into memory. Nothing is ever written to the corpus
+//! directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::{Need, skip};
 #[derive(Debug)]
 pub struct Corpus {
     root: PathBuf,
-    /// Every file, in manifest order.
+    /// All files, in manifest order.
     pub files: Vec<CorpusFile>,
 }
 
@@ -33,7 +34,7 @@ pub struct CorpusFile {
     /// Header state of a database: 2 dirty, 3 clean.
     #[serde(default)]
     pub state: Option<u32>,
-    /// Number of the last page that the database owns.
+    /// Number of the last page owned by the database.
     #[serde(default)]
     pub last_owned_page: Option<u32>,
     /// Number of pages with content and a valid checksum.
@@ -42,7 +43,7 @@ pub struct CorpusFile {
     /// Number of pages that contain only zeros.
     #[serde(default)]
     pub zero_pages: Option<u32>,
-    /// Tables of a database, by name.
+    /// Tables in a database, by name.
     #[serde(default)]
     pub tables: BTreeMap<String, CorpusTable>,
 }
@@ -55,16 +56,16 @@ pub struct CorpusTable {
     /// Number of leaf nodes that are flagged deleted.
     #[serde(default)]
     pub deleted_nodes: u64,
-    /// Rows that libesedb reads.
+    /// Rows as read by libesedb.
     #[serde(default)]
     pub libesedb: Option<serde_json::Value>,
-    /// Rows that dissect.esedb reads.
+    /// Rows as read by dissect.esedb.
     #[serde(default)]
     pub dissect: Option<serde_json::Value>,
-    /// Rows that impacket reads.
+    /// Rows as read by impacket.
     #[serde(default)]
     pub impacket: Option<serde_json::Value>,
-    /// Number of columns in the catalog.
+    /// Number of columns listed in the catalog.
     #[serde(default)]
     pub columns: Option<u64>,
     /// Number of entries in each secondary index, by index name.
@@ -78,8 +79,8 @@ struct Manifest {
 }
 
 impl Corpus {
-    /// Returns the corpus at the path in `JETCELL_CORPUS`, or the corpus next to the workspace. If neither exists,
-    /// prints a message to the test log and returns `None`.
+    /// Returns the corpus at the path in `JETCELL_CORPUS`, or else the corpus next to the workspace. If neither
+    /// exists, prints a message to the test log and returns `None`.
     pub fn locate() -> Option<Corpus> {
         let root = std::env::var_os("JETCELL_CORPUS").map_or_else(
             || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/corpus")),
@@ -93,17 +94,17 @@ impl Corpus {
         Some(Corpus { root, files: manifest.files })
     }
 
-    /// Returns the directory of the corpus. Callers use it to read manifest fields that [`CorpusFile`] lacks.
+    /// Returns the corpus directory. Callers use it to read manifest fields that [`CorpusFile`] lacks.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns the databases.
+    /// Returns the corpus files that are databases.
     pub fn databases(&self) -> impl Iterator<Item = &CorpusFile> {
         self.files.iter().filter(|file| file.kind == "db")
     }
 
-    /// Returns the entry called `name`.
+    /// Returns the file called `name`.
     pub fn file(&self, name: &str) -> &CorpusFile {
         self.files
             .iter()
@@ -111,7 +112,7 @@ impl Corpus {
             .unwrap_or_else(|| panic!("{name} is not in the corpus"))
     }
 
-    /// Returns the unpacked content of a file. Panics if the size differs from the manifest.
+    /// Returns a file's unpacked content. Panics if its size differs from the manifest.
     pub fn read(&self, name: &str) -> Vec<u8> {
         let packed = self.root.join(format!("{name}.zst"));
         let bytes = std::fs::File::open(&packed)
@@ -121,7 +122,7 @@ impl Corpus {
         bytes
     }
 
-    /// Unpacks a file into `directory` under its file name, and returns the path.
+    /// Unpacks a file into `directory`, keeping its file name, and returns the path.
     pub fn unpack(&self, name: &str, directory: &Path) -> PathBuf {
         let target = directory.join(Path::new(name).file_name().expect("corpus names have a last part"));
         std::fs::write(&target, self.read(name)).expect("the test directory is writable");

@@ -1,8 +1,8 @@
-//! Damages copies of databases and logs at one exact location. For tests and demonstrations of `jetcell check`; not
-//! part of the product.
+//! Damages copies of databases and logs at one exact location. Meant for tests and for demonstrating `jetcell check`;
+//! not part of the product.
 //!
-//! There are two kinds of damage. Disks and crashes cause flipped bits and zeroed, swapped, or truncated pages, which
-//! checksums detect. Bugs cause wrong content with a valid checksum, which only a check of the structure detects.
+//! There are two kinds of damage. Disks and crashes flip bits and leave zeroed, swapped, or truncated pages, which
+//! checksums detect. Bugs write wrong content with a valid checksum, which only a structure check detects.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,21 +15,21 @@ use ese_format::{PageNumber, PageSize, TreeId};
 /// A database in memory that can be damaged page by page.
 #[derive(Clone)]
 pub struct Patient {
-    /// Content of the file.
+    /// The file's content.
     pub bytes: Vec<u8>,
-    /// Page size of the database.
+    /// The database's page size.
     pub size: PageSize,
 }
 
 impl Patient {
-    /// Wraps a database, which must have a valid header.
+    /// Wraps a database that has a valid header.
     pub fn new(bytes: Vec<u8>) -> Patient {
         let size =
             DatabaseHeader::decode(&bytes).expect("the database to damage has a good header").page_size;
         Patient { bytes, size }
     }
 
-    /// Returns the byte range of a page in the file.
+    /// Returns a page's byte range in the file.
     pub fn range(&self, page: PageNumber) -> Range<usize> {
         let start = usize::try_from(self.size.offset_of(page)).expect("the file fits memory");
         start..start + self.size.bytes()
@@ -40,13 +40,13 @@ impl Patient {
         Page::new(&self.bytes[self.range(page)], self.size)
     }
 
-    /// Returns the bytes of a page for modification without updating the checksum.
+    /// Returns a page's bytes for modification. The checksum is not updated.
     pub fn raw(&mut self, page: PageNumber) -> &mut [u8] {
         let range = self.range(page);
         &mut self.bytes[range]
     }
 
-    /// Changes a page and updates its checksum, so only a check of the structure can detect the damage.
+    /// Changes a page and updates its checksum, so that only a structure check can detect the damage.
     pub fn edit(&mut self, page: PageNumber, change: impl FnOnce(PageMut<'_>)) {
         let size = self.size;
         let raw = self.raw(page);
@@ -54,12 +54,12 @@ impl Patient {
         seal_page(raw, size, page);
     }
 
-    /// Flips one bit of a page.
+    /// Flips one bit in a page.
     pub fn flip(&mut self, page: PageNumber, byte: usize, bit: u32) {
         self.raw(page)[byte] ^= 1 << bit;
     }
 
-    /// Exchanges two pages, as a disk does that confuses two addresses.
+    /// Exchanges two pages, like a disk that mixes up two addresses.
     pub fn swap(&mut self, one: PageNumber, other: PageNumber) {
         let (first, second) = (self.raw(one).to_vec(), self.raw(other).to_vec());
         self.raw(one).copy_from_slice(&second);
@@ -71,7 +71,7 @@ impl Patient {
         self.bytes.truncate((pages as usize + 2) * self.size.bytes());
     }
 
-    /// Returns the pages in use that match `wanted`.
+    /// Returns the pages that are in use and match `wanted`.
     pub fn find(&self, wanted: impl Fn(&Page<'_>) -> bool) -> Vec<PageNumber> {
         let pages = self.bytes.len() / self.size.bytes() - 2;
         (1..=pages as u32)
@@ -83,10 +83,10 @@ impl Patient {
             .collect()
     }
 
-    /// Returns a leaf of a table with its left and right neighbours. Prefers user tables over system tables.
+    /// Returns a table leaf with its left and right neighbours. User tables are preferred over system tables.
     pub fn inner_leaf(&self) -> (PageNumber, PageNumber, PageNumber) {
         let kinds = PageFlags::SPACE | PageFlags::INDEX | PageFlags::LONG_VALUE;
-        // Freed pages can look like leaves, so only leaves that a parent page refers to are considered.
+        // Freed pages can look like leaves, so only leaves referenced by a parent page are considered.
         let parents = self.find(|page| !page.is_leaf());
         let referred: HashSet<PageNumber> = parents
             .iter()
@@ -106,13 +106,13 @@ impl Patient {
     }
 }
 
-/// Returns the bytes of one segment of a log.
+/// Returns the bytes of one log segment.
 pub fn segment(log: &mut [u8], number: usize) -> &mut [u8] {
     &mut log[number * SEGMENT_LEN..(number + 1) * SEGMENT_LEN]
 }
 
-/// Overwrites the records of a segment with data that makes its checksum invalid.
+/// Overwrites a segment's records with data that makes its checksum invalid.
 pub fn scribble(segment: &mut [u8]) {
-    // The checksum does not detect a uniform fill.
+    // The checksum would not detect a uniform fill.
     segment[512..].iter_mut().zip(0u32..).for_each(|(byte, n)| *byte = (n * n / 7) as u8);
 }

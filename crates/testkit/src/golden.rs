@@ -1,9 +1,9 @@
-//! Compares text and files with stored golden files. `JETCELL_BLESS=1 cargo test --workspace --all-features` writes
-//! all golden files again.
+//! Compares text and files with stored golden files. `JETCELL_BLESS=1 cargo test --workspace --all-features` rewrites
+//! all golden files.
 
 use std::path::Path;
 
-/// Returns true if golden files are written instead of compared.
+/// Returns true if golden files should be written rather than compared.
 fn is_blessing() -> bool {
     std::env::var_os("JETCELL_BLESS").is_some()
 }

@@ -1,5 +1,5 @@
-//! Helpers for tests only: certificates, the corpus of real files, skipped tests, damage to copies of files,
-//! comparable pages, and golden files.
+//! Helpers for tests only: certificates, the corpus of real files, skipped tests, damaged copies of files, comparable
+//! pages, and golden files.
 
 #![forbid(unsafe_code)]
 

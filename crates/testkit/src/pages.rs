@@ -1,8 +1,7 @@
-//! Extracts the comparable parts of database pages.
+//! Extracts the parts of database pages that can be compared.
 
-/// Returns the pages of a database without the parts that may differ between equal databases. These parts are the two
-/// headers, the checksum and the flush type of each page, which depend on the number of writes, and zeroed pages at
-/// the end.
+/// Returns a database's pages without the parts that may differ between equal databases: the two headers, each page's
+/// checksum and flush type, which depend on the number of writes, and zeroed pages at the end.
 ///
 /// `page_bytes` is the page size. Panics if a page is shorter than its header.
 pub fn comparable(database: &[u8], page_bytes: usize) -> Vec<Vec<u8>> {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Databases that the engine wrote, one for each page size. Each contains the table `Things` with the columns of the
-/// engine's own tests.
+/// Databases written by the engine, one for each page size. Each contains the table `Things` with the columns used in
+/// the engine's own tests.
 pub const ENGINE_DATABASES: [&str; 4] =
     ["engine-4k.edb", "engine-8k.edb", "engine-16k.edb", "engine-32k.edb"];
 

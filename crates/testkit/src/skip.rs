@@ -1,19 +1,19 @@
-//! Skips tests that cannot run on this machine. Skipped tests print a message, are counted, and can be turned into
-//! failures.
+//! Skips tests that cannot run on this machine. A skipped test prints a message and is counted. Skips can be turned
+//! into failures.
 //!
 //! libtest cannot mark a running test as skipped, and reports it as passed. [`skip`] therefore appends a line to the
-//! file named in `JETCELL_SKIPPED`, and `test.sh` prints the number of lines at its end.
+//! file named in `JETCELL_SKIPPED`, and `test.sh` prints the number of lines when it ends.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Requirement of a test that a machine may not meet.
+/// Something a test requires that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Real files that Windows wrote.
+    /// Real files written by Windows.
     Corpus,
-    /// Feature of the kernel, a device, or a file system.
+    /// A feature of the kernel, a device, or a file system.
     Kernel,
     /// A NATS server.
     Nats,
@@ -21,18 +21,18 @@ pub enum Need {
     Nbd,
     /// Independent readers of ESE databases.
     Readers,
-    /// Files of the repository that a package does not contain.
+    /// Repository files that are not included in a package.
     Repository,
-    /// Root privileges: loop devices, mounts, namespaces, other users.
+    /// Root privileges, for loop devices, mounts, namespaces, or other users.
     Root,
-    /// External program, such as a browser or an mkfs program.
+    /// An external program, such as a browser or an mkfs program.
     Tools,
-    /// User other than root.
+    /// A user other than root.
     User,
 }
 
 impl Need {
-    /// Returns the name in the summary.
+    /// Returns the name used in the summary.
     pub fn name(self) -> &'static str {
         match self {
             Need::Corpus => "corpus",
@@ -47,21 +47,21 @@ impl Need {
         }
     }
 
-    /// Returns the environment variable that, if set to `1`, turns a missing requirement into a failure.
+    /// Returns the name of the environment variable that, if set to `1`, makes a missing requirement a failure.
     pub fn variable(self) -> String {
         format!("JETCELL_REQUIRE_{}", self.name().to_uppercase())
     }
 
-    /// Returns true if a missing requirement is a failure.
+    /// Returns true if this requirement must be met, so that a test that lacks it fails.
     pub fn is_required(self) -> bool {
         std::env::var_os(self.variable()).is_some_and(|value| value == "1")
     }
 }
 
-/// Records that the current test cannot run. `why` is shown to people.
+/// Records that the current test cannot run. `why` is shown to the user.
 ///
 /// # Panics
-/// Panics if the requirement is mandatory.
+/// Panics if the requirement must be met.
 #[track_caller]
 pub fn skip(need: Need, why: impl Display) {
     let name = need.name();
@@ -71,7 +71,7 @@ pub fn skip(need: Need, why: impl Display) {
     let thread = std::thread::current();
     let why = why.to_string().replace(['\n', '\t'], " ");
     let line = format!("{name}\t{}\t{why}\n", thread.name().unwrap_or("unnamed"));
-    // A single write keeps the lines of concurrent processes intact.
+    // A single write keeps lines from concurrent processes intact.
     let added = OpenOptions::new()
         .create(true)
         .append(true)

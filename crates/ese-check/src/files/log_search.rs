@@ -1,5 +1,5 @@
-//! Search for the logs of a database: which of the required logs are present, and which logs next to the database
-//! belong to another stream.
+//! Finds the logs of a database: which of the required logs are present, and which logs next to the database belong
+//! to a different stream.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,9 +18,9 @@ use crate::logs::check_log;
 use crate::report::NeedsLogs;
 use crate::source::Source;
 
-/// Maximum number of missing generations that are listed.
+/// Maximum number of missing generations to list.
 const MISSING_LISTED: usize = 100;
-/// Maximum number of foreign logs that are named.
+/// Maximum number of foreign logs to name.
 const FOREIGN_NAMED: usize = 3;
 const LOG_EXTENSIONS: [&str; 2] = ["log", "jtx"];
 
@@ -32,8 +32,8 @@ struct FoundLog {
 }
 
 impl FileSet<'_> {
-    /// Searches for the logs that a database needs among the checked logs. If the checked logs do not contain its
-    /// stream, searches the directory of the database.
+    /// Looks for the logs that a database needs among the checked logs. If none of the checked logs belongs to the
+    /// database's stream, searches the directory of the database.
     pub(super) fn needs_logs(&self, path: &Path, header: &DatabaseHeader) -> NeedsLogs {
         let (first, last) = (header.gen_min_required.0, header.gen_max_required.0);
         let committed = header.gen_max_committed.0.max(last);
@@ -69,7 +69,7 @@ impl FileSet<'_> {
         (log.generation.0, log.path, sound)
     }
 
-    /// Reports logs next to a database that do not belong to any database in the directory. Each directory is
+    /// Reports logs next to a database that do not belong to any database in that directory. Each directory is
     /// reported only once.
     pub(super) fn report_foreign_logs(&mut self, path: &Path, own: Signature, findings: &mut Findings) {
         let directory = parent_directory(path);
@@ -105,7 +105,7 @@ impl FileSet<'_> {
         findings.at(Severity::Warning, FindingKind::LogForeign, None, what);
     }
 
-    /// Returns the readable logs in a directory: both the logs that were checked and other logs.
+    /// Returns the readable logs in a directory, including logs that were not checked.
     fn logs_in(&self, directory: &Path) -> Vec<FoundLog> {
         let mut logs = Vec::new();
         let mut known: BTreeSet<OsString> = BTreeSet::new();
@@ -121,7 +121,7 @@ impl FileSet<'_> {
                 && path.file_name().is_some_and(|name| !known.contains(name))
         };
         let read = |path: PathBuf| {
-            // A directory may contain a large number of logs, so only the headers are read.
+            // A directory may contain many logs, so read only their headers.
             let mut start = IoBuffer::zeroed(SEGMENT_LEN);
             let file = self.vfs.open(&path, OpenMode::Read).ok()?;
             file.read_at(0, &mut start, IoReason::LogRead).ok()?;
@@ -133,7 +133,7 @@ impl FileSet<'_> {
         logs
     }
 
-    /// Returns the log streams to which the databases in a directory belong.
+    /// Returns the log streams to which a directory's databases belong.
     fn streams_of_databases(&self, directory: &Path) -> BTreeSet<[u8; Signature::LEN]> {
         let signature = |path: PathBuf| {
             let source = Source::open(self.vfs, &path).ok()?;

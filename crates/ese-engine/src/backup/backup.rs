@@ -1,4 +1,4 @@
-//! A backup of the databases of an instance, step by step.
+//! Step-by-step backup of an instance's databases.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,10 +26,10 @@ pub struct BackupSummary {
     pub removed_logs: Option<(Generation, Generation)>,
 }
 
-/// A running backup. The caller executes these steps: read the pages of each database ([`Backup::read_pages`], in
-/// parallel if wanted); [`Backup::close_logs`]; read all logs ([`Backup::next_log`]); store the headers
-/// ([`Backup::header`]); [`Backup::finish`]. If the backup is dropped before [`Backup::finish`], it is aborted, and
-/// has changed only the log.
+/// A running backup. The caller executes these steps: read each database's pages ([`Backup::read_pages`], optionally
+/// in parallel), call [`Backup::close_logs`], read all logs ([`Backup::next_log`]), store the headers
+/// ([`Backup::header`]), and call [`Backup::finish`]. If the backup is dropped before [`Backup::finish`], it is
+/// aborted; only the log has changed by then.
 ///
 /// ```
 /// use ese_engine::*;
@@ -72,18 +72,18 @@ pub struct Backup {
     core: Arc<Core>,
     kind: BackupKind,
     databases: Vec<Arc<Database>>,
-    /// Position of the log record that marks the beginning of the backup, and the time of the beginning.
+    /// Position of the log record that marks the start of the backup, and the start time.
     mark: (LogPosition, LogTime),
     low: Generation,
-    /// Last generation of the backup; `None` until it is closed.
+    /// Last generation of the backup; `None` until [`Backup::close_logs`] sets it.
     high: Option<Generation>,
     hold: LogHold,
     logs: Option<LogCopies>,
     /// Creation time of the last generation; `None` until its log has been read.
     last_created: Option<LogTime>,
-    /// Shared with the readers of pages. The reference count shows whether readers exist.
+    /// Shared with the page readers. The reference count shows whether any readers exist.
     reading: Arc<()>,
-    /// Whether the pages and logs are in a snapshot.
+    /// Whether the pages and logs come from a snapshot.
     is_snapshot: bool,
     ended: bool,
 }
@@ -93,7 +93,7 @@ fn fault<T>(fault: BackupFault, what: impl Into<String>) -> Result<T> {
 }
 
 impl Backup {
-    /// Begins a backup of all attached databases. The caller must prevent databases from being attached and detached
+    /// Begins a backup of all attached databases. The caller must ensure that no database is attached or detached
     /// during this call.
     pub(crate) fn begin(core: Arc<Core>, kind: BackupKind, circular: bool) -> Result<Backup> {
         core.check_writable()?;
@@ -132,7 +132,7 @@ impl Backup {
         Ok(backup)
     }
 
-    /// Returns the oldest log that the backup contains, and a hold that retains the logs from it on.
+    /// Returns the oldest log that the backup contains, and a hold that retains this log and all later ones.
     fn first_log(
         core: &Core,
         kind: BackupKind,
@@ -189,8 +189,8 @@ impl Backup {
         &self.databases
     }
 
-    /// Returns the first and the last generation of the logs of the backup. Until [`Backup::close_logs`], the last
-    /// one is the current generation.
+    /// Returns the first and last log generation of the backup. Until [`Backup::close_logs`], the last one is the
+    /// current generation.
     pub fn generations(&self) -> std::ops::RangeInclusive<Generation> {
         self.low..=self.high.unwrap_or_else(|| self.core.log().tail().generation)
     }
@@ -205,10 +205,10 @@ impl Backup {
         self.core.log().base_name()
     }
 
-    /// Extends the backup to an older generation. The backup can then include pages that an interrupted backup has
-    /// already read.
+    /// Extends the backup back to an older generation. The backup can then include pages that an interrupted backup
+    /// has already read.
     ///
-    /// Returns an error if a log that is then needed was removed.
+    /// Returns an error if this requires a log that was removed.
     pub fn begin_at(&mut self, low: Generation) -> Result<()> {
         if low >= self.low || self.high.is_some() {
             return Ok(());
@@ -230,7 +230,7 @@ impl Backup {
         Ok(())
     }
 
-    /// Starts to read the pages of a database. Sessions can continue.
+    /// Starts reading the pages of a database. Sessions continue to work.
     pub fn read_pages(&self, database: &Arc<Database>, options: ReadOptions) -> Result<PageReader> {
         if self.high.is_some() || !self.kind.has_pages() {
             return fault(BackupFault::WrongStep, "this backup reads no pages, or no more of them");
@@ -241,7 +241,7 @@ impl Backup {
         PageReader::of_attached(database.file.clone(), options, self.reading.clone())
     }
 
-    /// Closes the current generation, which becomes the last one of the backup. The logs then contain all changes of
+    /// Closes the current generation, which becomes the last one of the backup. The logs then contain all changes in
     /// the pages that were read.
     pub fn close_logs(&mut self) -> Result<()> {
         if self.high.is_some() || Arc::strong_count(&self.reading) > 1 {
@@ -262,11 +262,11 @@ impl Backup {
         Ok(())
     }
 
-    /// Freezes the instance, to take the pages and logs of the backup from a snapshot.
+    /// Freezes the instance so that a snapshot can supply the backup's pages and logs.
     ///
     /// Instead of reading pages and logs, the caller makes the snapshot, ends the freeze with [`Freeze::thaw`],
     /// verifies the pages and logs in the snapshot, calls [`Backup::verified_logs`], and then [`Backup::finish`]. See
-    /// [`crate::Instance::freeze`], also for errors.
+    /// [`crate::Instance::freeze`] for details and errors.
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&mut self, limit: Duration) -> Result<Freeze> {
         if self.high.is_some() || !self.kind.has_pages() || Arc::strong_count(&self.reading) > 1 {
@@ -283,8 +283,8 @@ impl Backup {
         Ok(freeze)
     }
 
-    /// Returns the files that a snapshot must contain: the databases, the logs of the backup, and the log after them.
-    /// Call this while the instance is frozen.
+    /// Returns the files that a snapshot must contain: the databases, the backup's logs, and the log that follows
+    /// them. Call this while the instance is frozen.
     pub fn files(&self) -> Vec<PathBuf> {
         let log = self.core.log();
         let logs =
@@ -293,9 +293,9 @@ impl Backup {
         databases.chain(logs).chain([log.names().next()]).collect()
     }
 
-    /// Confirms that all logs of the snapshot were verified. `last` is the log of the last generation with records.
+    /// Confirms that all logs in the snapshot were verified. `last` is the log of the last generation with records.
     ///
-    /// Returns an error if there was no freeze, or if `last` is another log (-616).
+    /// Returns an error if there was no freeze, or if `last` is a different log (-616).
     pub fn verified_logs(&mut self, last: &LogCopy) -> Result<()> {
         if !self.is_snapshot || Some(last.generation) != self.high {
             return fault(BackupFault::LogNotCopied, "the snapshot does not have all logs of the backup");
@@ -336,9 +336,8 @@ impl Backup {
         Ok(header)
     }
 
-    /// Completes the backup. `whole` contains the databases whose pages were all good. The headers of these databases
-    /// name the backup from now on. All data that was read must be durable. Removes logs after a full or incremental
-    /// backup.
+    /// Completes the backup. `whole` contains the databases whose pages were all good; their headers name this backup
+    /// from now on. All data that was read must be durable. After a full or incremental backup, removes logs.
     pub fn finish(mut self, whole: &[Arc<Database>]) -> Result<BackupSummary> {
         if self.last_created.is_none() {
             return fault(BackupFault::LogNotCopied, "not all logs of the backup were read");
@@ -358,7 +357,7 @@ impl Backup {
         Ok(summary)
     }
 
-    /// Removes the logs that neither redo nor a backup needs. Returns the first and the last removed generation.
+    /// Removes the logs that neither redo nor a backup needs. Returns the first and last removed generations.
     fn truncate(&mut self, whole: &[Arc<Database>]) -> Result<Option<(Generation, Generation)>> {
         let mut limit = self.high.map_or(Generation(0), Generation::next);
         for database in self.core.databases() {
@@ -410,7 +409,7 @@ impl Backup {
 impl Drop for Backup {
     fn drop(&mut self) {
         if !self.ended {
-            // The log may have failed. In that case the end of the instance ends the backup.
+            // The append fails if the log has failed. In that case the backup ends with the instance.
             let _ = self.append(record::Backup::ABORT, DatabaseIdInLog(0));
             let internal_copy = self.kind == BackupKind::Copy;
             self.core.events.report(EventKind::BackupAborted { internal_copy });
@@ -420,8 +419,8 @@ impl Drop for Backup {
     }
 }
 
-/// Turns a header into the header of a copy from a backup with these details. The header requires that the copy is
-/// restored before it is used.
+/// Turns a database header into the header of a copy made by a backup with these details. The header requires that
+/// the copy is restored before it is used.
 pub fn mark_copy(header: &mut DatabaseHeader, kind: BackupKind, details: BackupInfo) {
     note_backup(header, kind.scope(), details);
     header.current_full_backup = details;
@@ -437,6 +436,6 @@ fn require_logs(header: &mut DatabaseHeader, (low, high): (Generation, Generatio
     if header.gen_max_required_time != LogTime::NONE {
         header.gen_max_required_time = created;
     }
-    // A flush map has no information about the copy.
+    // A flush map contains no information about the copy.
     (header.flush_signature, header.flush_map_signature) = Default::default();
 }

@@ -1,10 +1,10 @@
-//! The kinds of backup, as ESE defines them.
+//! The kinds of backup that ESE defines.
 
 use std::fmt;
 
 use crate::storage::backup_scope;
 
-/// Kind of a backup: the data that it contains, and the logs that may be removed after it.
+/// Kind of a backup: what it contains, and which logs may be removed afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BackupKind {
     /// Contains pages, and the logs that are needed to make them consistent. Older logs are removed.
@@ -23,12 +23,12 @@ impl BackupKind {
         matches!(self, BackupKind::Full | BackupKind::Copy)
     }
 
-    /// Returns whether logs that are no longer needed are removed at the end of the backup.
+    /// Returns whether logs that are no longer needed are removed when the backup ends.
     pub fn truncates(self) -> bool {
         matches!(self, BackupKind::Full | BackupKind::Incremental)
     }
 
-    /// Returns the number of the kind in headers and in the log.
+    /// Returns the number that identifies the kind in headers and in the log.
     pub(crate) fn scope(self) -> u8 {
         match self {
             BackupKind::Full => backup_scope::FULL,

@@ -1,4 +1,4 @@
-//! A freeze of an instance: no file of the instance changes while an external program makes a snapshot.
+//! A freeze of an instance: none of its files change while an external program makes a snapshot.
 
 use std::io;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::{Error, Result};
 /// A freeze of an instance. While it lasts, the logs, databases, headers and checkpoint file do not change, and they
 /// contain all durable commits. Reads continue. Commits and all other changes wait, but do not fail.
 ///
-/// The log is held between the two renames that end a generation. All generations up to [`Freeze::generation`] are
+/// The log stays between the two renames that end a generation. All generations up to [`Freeze::generation`] are
 /// complete and have their archive names. The next generation has a header but no records. Its file has the name of a
-/// prepared log (`E00tmp.log`), where recovery finds it. The databases are dirty, and need these logs.
+/// prepared log (`E00tmp.log`), where recovery finds it. The databases are dirty and need these logs.
 ///
-/// The freeze ends when this value is dropped, or when its time limit is reached. The limit prevents a hanging
-/// snapshot from stopping the service. [`Freeze::thaw`] returns an error if the limit was reached.
+/// The freeze ends when this value is dropped, or when its time limit is reached. The limit keeps a hung snapshot
+/// from blocking the service. [`Freeze::thaw`] returns an error if the limit was reached.
 ///
 /// ```
 /// use ese_engine::*;
@@ -47,22 +47,21 @@ pub struct Freeze {
     frozen: Option<FrozenVfs>,
     generation: Generation,
     limit: Duration,
-    /// Whether the freeze is not part of a backup. If so, databases can be attached again when it ends.
+    /// Whether the freeze is independent of a backup. If so, databases can be attached again when it ends.
     alone: bool,
     /// Whether the freeze was ended before its time limit.
     complete: bool,
 }
 
 impl Freeze {
-    /// Default time limit of a freeze. ESE: `JET_paramOSSnapshotTimeout`, 70 s. Snapshots of Windows (VSS) allow 20
-    /// s.
+    /// Default time limit of a freeze. ESE: `JET_paramOSSnapshotTimeout`, 70 s. Windows snapshots (VSS) allow 20 s.
     #[doc(alias = "JET_paramOSSnapshotTimeout")]
     pub const DEFAULT_LIMIT: Duration = Duration::from_secs(70);
 
-    /// Freezes the instance. The caller has set `backup_running`; if `alone`, the flag is reset at the end of the
-    /// freeze. `mark` is the last log record before the freeze.
+    /// Freezes the instance. The caller has set `backup_running`; if `alone`, the flag is cleared when the freeze
+    /// ends. `mark` is the last log record before the freeze.
     pub(crate) fn begin(core: Arc<Core>, mark: &LogRecord, limit: Duration, alone: bool) -> Result<Freeze> {
-        // From here on, dropping `freeze` resets the flag that the caller has set.
+        // From here on, dropping `freeze` clears the flag that the caller has set.
         let mut freeze =
             Freeze { core, frozen: None, generation: Generation(0), limit, alone, complete: false };
         if alone {
@@ -86,8 +85,8 @@ impl Freeze {
                 io::ErrorKind::TimedOut => timed_out(limit),
                 _ => Error::Internal(format!("the files cannot be frozen: {error}")),
             })?;
-            // Some kinds of snapshots do not contain data that is only in the kernel's page cache. A failed sync is
-            // not repeated.
+            // Some kinds of snapshots omit data that is only in the kernel's page cache. A failed sync is not
+            // repeated.
             frozen.sync_files().map_err(|error| {
                 let what = format!("files could not be made durable: {error}");
                 core.fail(what.clone());
@@ -106,7 +105,7 @@ impl Freeze {
         self.generation
     }
 
-    /// Returns the remaining time of the freeze, or `None` if its limit was reached.
+    /// Returns the time remaining until the freeze reaches its limit, or `None` if it has reached it.
     pub fn left(&self) -> Option<Duration> {
         self.frozen.as_ref().and_then(FrozenVfs::left)
     }

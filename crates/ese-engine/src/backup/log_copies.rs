@@ -23,19 +23,19 @@ pub struct LogCopy {
     pub created: LogTime,
     /// Creation time of the previous log.
     pub previous_created: LogTime,
-    /// Accumulated checksum of the segments of the previous log. Earlier formats store zero.
+    /// Checksum accumulated over the segments of the previous log. Earlier formats store zero.
     pub previous_checksum: u64,
     /// XOR of the checksums of the segments.
     pub checksum: u64,
-    /// Position after the last record.
+    /// Position after the log's last record.
     pub end: LogPosition,
-    /// Content of the whole file. Segments that were torn by a crash are replaced by their copies.
+    /// Content of the whole file. Segments that a crash tore are replaced by their shadow copies.
     pub bytes: IoBuffer,
 }
 
 impl LogCopy {
-    /// Reads a log, and verifies every segment and record. `is_closed` means that the engine has ended the
-    /// generation, so a crash cannot have truncated it.
+    /// Reads a log and verifies every segment and record. `is_closed` means that the engine has ended the generation,
+    /// so a crash cannot have truncated it.
     ///
     /// Returns an error if the log cannot be read or is damaged ([`Error::Log`], [`Error::Corrupt`]).
     pub fn read(vfs: &Arc<dyn Vfs>, path: &Path, is_closed: bool) -> Result<LogCopy> {
@@ -72,12 +72,12 @@ impl LogCopy {
     }
 }
 
-/// Reads logs in the order of their generations.
+/// Reads logs in generation order.
 pub struct LogCopies {
     reader: LogReader,
     chain: LogChain,
     logs: std::vec::IntoIter<(Generation, PathBuf)>,
-    /// Whether the last log was the current one when its engine ended.
+    /// Whether the last log was still the current one when the engine ended.
     last_is_open: bool,
 }
 

@@ -20,10 +20,11 @@ use crate::{Error, Result};
 
 /// Maximum number of times that a suspect page is read again. The value is the same as in ESE.
 const ATTEMPTS: u32 = 16;
-/// Pause after the first of these attempts. Each pause is longer than the previous one by this amount.
+/// Pause after the first attempt. Each later pause is longer than the previous one by this amount.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Maximum number of extents in memory, as a multiple of `reads_in_flight`. Reads complete in any order, but are
-/// returned in page order. Without memory for reads that completed early, one slow read would prevent new reads.
+/// Maximum number of extents in memory, as a multiple of `reads_in_flight`. Reads complete in any order, but their
+/// extents are returned in page order. If there were no memory for extents that arrive early, one slow read would
+/// block new reads.
 const EXTENTS_PER_READ: usize = 4;
 /// Maximum number of bad pages that are listed. Additional bad pages are only counted.
 const BAD_LISTED: usize = 1000;
@@ -35,7 +36,7 @@ pub struct ReadOptions {
     pub read_bytes: usize,
     /// Number of concurrent reads per database.
     pub reads_in_flight: usize,
-    /// Number of the first page to read. A backup that continues an earlier one does not start at the first page.
+    /// Number of the first page to read. A backup that continues an earlier one starts after page 1.
     pub from: PageNumber,
 }
 
@@ -45,7 +46,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// A range of consecutive pages. Pages that cannot be read contain the bytes of the last attempt.
+/// A range of consecutive pages. For an unreadable page, it contains whatever bytes the last attempt returned.
 pub struct PageExtent {
     /// Number of the first page.
     pub first: PageNumber,
@@ -53,20 +54,21 @@ pub struct PageExtent {
     pub bytes: IoBuffer,
 }
 
-/// Statistics of the pages that a [`PageReader`] has read.
+/// Statistics about the pages that a [`PageReader`] has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageReads {
     /// Number of pages that were read.
     pub pages: u64,
-    /// Number of these pages that contain only zeros because they were never written.
+    /// Number of all-zero pages, which were never written.
     pub zero: u64,
-    /// Number of bytes read, without repeated reads.
+    /// Number of bytes read, excluding repeated reads.
     pub bytes: u64,
-    /// Number of pages that were read again because they were being written or seemed damaged.
+    /// Number of pages that were reread because they were being written or seemed damaged.
     pub read_again: u64,
-    /// Number of pages with flipped bits that are corrected in the copy.
+    /// Number of pages with flipped bits, which are corrected in the copy.
     pub corrected: u64,
-    /// Number of torn pages of a database that was not shut down. The copy contains their images from the side file.
+    /// Number of torn pages in a database that was not shut down. The copy contains their images from the
+    /// double-write file.
     pub torn: u64,
     /// Number of bad pages.
     pub bad: u64,
@@ -74,7 +76,7 @@ pub struct PageReads {
     pub bad_pages: BTreeMap<PageNumber, PageFlaw>,
 }
 
-/// A read that was started and whose result was not returned yet.
+/// A read that was started and whose result has not been returned yet.
 struct Read {
     first: PageNumber,
     /// Records which pages are written during the read.
@@ -92,16 +94,15 @@ struct Completed {
 /// Number of a read, its result and its bytes.
 type Completion = (u64, io::Result<()>, IoBuffer);
 
-/// Reads the pages of one database in order. It stops at the size that the file had at the beginning, because redo
-/// adds later pages.
+/// Reads the pages of one database in order. It stops at the file's initial size, because redo adds later pages.
 pub struct PageReader {
     source: PageSource,
     options: ReadOptions,
     last: u32,
     next: u32,
-    /// Reads that were started and not yet returned, in page order.
+    /// Reads that were started but not yet returned, in page order.
     reads_begun: VecDeque<Read>,
-    /// Number of reads that were returned. This is the number of the first read in `reads_begun`.
+    /// Number of reads whose results were returned. This is also the number of the first read in `reads_begun`.
     returned: u64,
     /// Number of reads in flight.
     in_flight: usize,
@@ -109,12 +110,12 @@ pub struct PageReader {
     completions: Receiver<Completion>,
     spare: Vec<IoBuffer>,
     reads: PageReads,
-    /// Shows the backup that pages are still being read.
+    /// Tells the backup that pages are still being read.
     _reading: Option<Arc<()>>,
 }
 
 impl PageReader {
-    /// Creates a reader of the pages of an attached database.
+    /// Creates a reader for the pages of an attached database.
     pub(super) fn of_attached(
         database: Arc<DatabaseFile>,
         options: ReadOptions,
@@ -123,8 +124,8 @@ impl PageReader {
         PageReader::new(PageSource::Attached(database), options, Some(reading))
     }
 
-    /// Creates a reader of the pages of a database that no engine uses, and whose log ends at `end_of_log`. The
-    /// caller must lock the file. Also returns the header. The file is not changed.
+    /// Creates a reader for the pages of a database that no engine uses and whose log ends at `end_of_log`. Also
+    /// returns the header. The caller must lock the file, which is not changed.
     pub fn of_file(
         vfs: &dyn Vfs,
         path: &Path,
@@ -163,7 +164,7 @@ impl PageReader {
         self.source.page_size()
     }
 
-    /// Returns the statistics of the pages that were read so far.
+    /// Returns statistics about the pages read so far.
     pub fn reads(&self) -> &PageReads {
         &self.reads
     }
@@ -209,7 +210,7 @@ impl PageReader {
         }
     }
 
-    /// Processes completed reads, and starts further reads in their place.
+    /// Processes completed reads and starts new reads to replace them.
     fn keep_reading(&mut self) -> Result<()> {
         while let Ok(completion) = self.completions.try_recv() {
             self.ended(completion);
@@ -273,9 +274,9 @@ impl PageReader {
         let torn = self.source.replace_torn(first, bytes);
         self.reads.torn += torn.len() as u64;
         for (page, bytes) in (0..).map(|index| first.plus(index)).zip(bytes.chunks_exact_mut(size.bytes())) {
-            // The device must not become idle while pages are verified.
+            // Keep the device busy while the pages are verified.
             self.keep_reading()?;
-            // If the read of an extent failed, at least one of its pages is unreadable. Each page is then read
+            // If an extent could not be read, at least one of its pages is unreadable, so each page is read
             // separately.
             if doubts.contains(&page) || (result.is_err() && !torn.contains(&page)) {
                 doubts.insert(page);
@@ -292,7 +293,7 @@ impl PageReader {
         Ok(doubts)
     }
 
-    /// Reads pages individually, while they are not being written, until they are good or the maximum number of
+    /// Rereads pages individually, while they are not being written, until they are good or the maximum number of
     /// attempts is reached.
     fn read_again(
         &mut self,

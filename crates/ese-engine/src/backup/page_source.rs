@@ -1,4 +1,4 @@
-//! Sources of the pages of a backup: the file of an attached database, or a file that no engine uses.
+//! Sources of the pages for a backup: the file of an attached database, or a file that no engine uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::storage::double_write::{PageImage, page_images};
 use crate::storage::{DatabaseFile, read_header};
 use crate::{Error, Result};
 
-/// A database whose pages are read without the cache.
+/// A database whose pages are read directly, bypassing the cache.
 pub(super) enum PageSource {
-    /// An attached database. The engine may write its pages during the reads.
+    /// An attached database. The engine may write its pages while they are read.
     Attached(Arc<DatabaseFile>),
     /// A database that no engine uses.
     Still(StillDatabase),
@@ -27,7 +27,7 @@ pub(super) struct StillDatabase {
     file: Arc<dyn File>,
     page_size: PageSize,
     clock: Arc<dyn Clock>,
-    /// Page images with which recovery would replace torn pages.
+    /// Page images that recovery would use to replace torn pages.
     images: BTreeMap<PageNumber, PageImage>,
 }
 
@@ -78,7 +78,7 @@ impl PageSource {
         Ok(pages.saturating_sub(2).min(u64::from(u32::MAX)) as u32)
     }
 
-    /// Registers a read of these pages, to detect concurrent writes.
+    /// Registers a read of these pages so that concurrent writes are detected.
     pub fn watch(&self, first: PageNumber, count: u32) -> Result<Option<WatchedRead>> {
         match self {
             PageSource::Attached(database) => {
@@ -88,7 +88,7 @@ impl PageSource {
         }
     }
 
-    /// Replaces torn pages of an extent in the same way as recovery. Returns the pages that were replaced.
+    /// Replaces an extent's torn pages as recovery would. Returns the pages that were replaced.
     pub fn replace_torn(&self, first: PageNumber, bytes: &mut [u8]) -> BTreeSet<PageNumber> {
         let PageSource::Still(still) = self else { return BTreeSet::new() };
         let size = still.page_size;
@@ -105,7 +105,7 @@ impl PageSource {
         replaced
     }
 
-    /// Reads one page again while it is not being written.
+    /// Rereads one page while it is not being written.
     pub fn read_again(&self, page: PageNumber, bytes: &mut [u8]) -> Result<OnDiskPage> {
         match self {
             PageSource::Attached(database) => {
@@ -114,7 +114,7 @@ impl PageSource {
             PageSource::Still(still) => {
                 Ok(match still.file.read_at(still.page_size.offset_of(page), bytes, IoReason::Backup) {
                     Ok(()) => OnDiskPage::Verified(verify_page(bytes, still.page_size, page)),
-                    // An unreachable device does not mean that the page is damaged.
+                    // If the device is unreachable, the page is not necessarily damaged.
                     Err(error) if is_out_of_reach(error.kind()) => {
                         return Err(Error::io(still.file.path(), &error));
                     }

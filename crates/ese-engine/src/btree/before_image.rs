@@ -1,5 +1,5 @@
 //! Deferred undo information: the before-image of an uncommitted replace, and the key of a deleted node. It is logged
-//! only if its page must be written before the transaction ends, or before the node is removed. ESE: `LRUNDOINFO`.
+//! only if its page must be written before the transaction ends or before the node is removed. ESE: `LRUNDOINFO`.
 
 use ese_format::log::record::{
     DatabaseIdInLog, LogRecord, NodeChange, PageChange, PageChangeFlags, UndoInfo, operation,
@@ -14,11 +14,11 @@ use crate::pages::Shape;
 use crate::storage::DatabaseFile;
 use crate::transaction::{Change, SYSTEM_PROCID, Version};
 
-/// Deferred undo information that is attached to a dirty frame until the page is written or the information is no
-/// longer needed.
+/// Deferred undo information attached to a dirty frame until the page is written or the information is no longer
+/// needed.
 #[doc(alias = "LRUNDOINFO")]
 pub(crate) struct DeferredBeforeImage {
-    /// Weak reference, because a frame that is no longer in use can still own this value.
+    /// Weak, because a frame that is no longer in use can still own this value.
     file: Weak<DatabaseFile>,
     shape: Shape,
     version: Arc<Version>,
@@ -84,8 +84,9 @@ impl DeferredUndo for DeferredBeforeImage {
         let mut batch = RecordBatch::new();
         batch.push(&LogRecord::UndoInfo(info.clone()));
         let appended = file.log.append_with(batch.len(), true, |turn| {
-            // No commit can happen between this check and the append. ESE would roll back a committed deletion that
-            // an UndoInfo record of its session names, together with the next transaction of the session.
+            // No commit can happen between this check and the append. If an UndoInfo record were logged after the
+            // commit, ESE would attribute it to the session's next transaction and roll back the committed deletion
+            // with it.
             if !transaction.is_running() {
                 info.node.page.procid = SYSTEM_PROCID;
                 batch.clear();
@@ -100,8 +101,8 @@ impl DeferredUndo for DeferredBeforeImage {
     fn resolved_at(&self) -> Option<LogPosition> {
         let gone = self.version.is_settled();
         // A deletion needs its undo information until the node is removed, because recovery must be able to find the
-        // node. This does not apply to a copy, where the log removes the node. Otherwise the page could not be
-        // evicted from the cache for a long time.
+        // node. A database copy does not need it, because there the node is removed by redo, and keeping the
+        // information would prevent the page from being evicted for a long time.
         let deletion = self.version.change == Change::FlagDelete && self.can_log();
         let needed = self.version.transaction.is_running() || deletion;
         (gone || !needed).then(|| self.version.transaction.commit_end())

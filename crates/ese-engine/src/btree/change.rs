@@ -1,8 +1,7 @@
-//! Versioned changes of single nodes: insert, flag-delete, replace, and undo.
+//! Versioned changes to single nodes: insert, flag-delete, replace, and undo.
 //!
 //! A change first checks everything that can fail. Then it appends the log record, and finally it changes the page
-//! and the version store. All steps happen under the leaf's write latch. Therefore a call that fails has changed
-//! nothing.
+//! and the version store. All steps happen under the leaf's write latch. A failed call has therefore changed nothing.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -39,8 +38,8 @@ impl Tree {
         Ok(state.exists.then(|| read(state.data(node.data))))
     }
 
-    /// Inserts a record. Fails with a duplicate key, a write conflict, a full version store, or a full disk. After an
-    /// error, nothing has changed.
+    /// Inserts a record. Fails if the key already exists, on a write conflict, or if the version store or the disk is
+    /// full. On error, nothing is changed.
     pub fn insert(&self, context: &mut ChangeContext, key: &[u8], data: &[u8]) -> Result<()> {
         let bytes = self.bookmark_bytes(key, data);
         loop {
@@ -92,8 +91,8 @@ impl Tree {
         }
     }
 
-    /// Returns the right-most leaf if the last insert was at its end and the new node follows it. Inserts in key
-    /// order therefore need no descent.
+    /// Returns the right-most leaf if the last insert went to its end and the new node belongs after it. Inserts in
+    /// key order therefore need no descent.
     fn leaf_to_append(&self, bytes: &[u8]) -> Option<WriteLatch> {
         let last = PageNumber::new(self.append_leaf.load(Ordering::Relaxed))?;
         let appends = |leaf: &WriteLatch| {
@@ -110,7 +109,7 @@ impl Tree {
         leaf
     }
 
-    /// Flags a record deleted.
+    /// Flags a record as deleted.
     pub fn flag_delete(&self, context: &mut ChangeContext, bookmark: &Bookmark) -> Result<()> {
         let bytes = bookmark.bytes();
         let (leaf, line) = self.node_to_change(context, bookmark)?;
@@ -172,7 +171,7 @@ impl Tree {
         }
     }
 
-    /// Inserts a record by reusing an existing node that is flagged deleted. The node gets the new data.
+    /// Inserts a record by reusing a node that is flagged as deleted. The node gets the new data.
     fn revive(
         &self,
         context: &mut ChangeContext,
@@ -247,8 +246,7 @@ impl Tree {
             node.page.begin0 = by.transaction.snapshot as u32;
             node.page.level = by.level;
             // An Undo record contains no data, so the old data is logged before it as a plain replace. Redo of the
-            // Undo record alone would need a before-image, which can be in a part of the log that is older than the
-            // checkpoint.
+            // Undo record alone would need a before-image, which may be in the log before the checkpoint.
             let mut records = RecordBatch::new();
             if let Change::Replace { before } = &version.change {
                 let mut restored = node;
@@ -292,7 +290,7 @@ impl Tree {
         Ok((leaf, line))
     }
 
-    /// Returns the leaf that contained the node before, if the node is still there. A node is in one leaf only, so
+    /// Returns the leaf in which the node was last seen, if the node is still there. A node is in one leaf only, so
     /// the path to the leaf need not be checked.
     fn leaf_again(&self, leaf: PageNumber, bytes: &[u8]) -> Option<WriteLatch> {
         let leaf = self.file.resident(leaf)?.into_write();
@@ -355,7 +353,7 @@ impl Tree {
         }
     }
 
-    /// Logs a change of one leaf and makes the change. Returns the leaf, still latched.
+    /// Logs a change to one leaf and applies it. Returns the leaf, still latched.
     fn perform(
         &self,
         mut leaf: WriteLatch,
@@ -396,7 +394,7 @@ pub(crate) fn undo_edit(
     }
 }
 
-/// Returns the number of bytes that an insert needs on this page.
+/// Returns the number of bytes that inserting this node would use on the page.
 pub(crate) fn insert_size(page: &Page<'_>, key: &[u8], data: &[u8]) -> usize {
     let shared = shared_prefix_len(page.prefix(), key);
     node_space(key.len() - shared, shared > 0, data.len())

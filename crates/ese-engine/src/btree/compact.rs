@@ -27,31 +27,32 @@ use crate::space::SpaceLock;
 use crate::transaction::CommitNumber;
 use crate::{Error, Result};
 
-/// A partial merge must move at least this fraction of a page (one eighth). Moving fewer bytes would not justify
+/// Divisor of the page size: a partial merge must move at least one eighth of a page. Moving less would not justify
 /// writing two pages.
 const WORTH_MOVING: usize = 8;
 
 /// Rules that a merge must follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactRules {
-    /// Nodes that were deleted before this number are dead.
+    /// Nodes whose deletion was committed before this number are dead.
     pub oldest: CommitNumber,
-    /// Whether a merge may move only some of the nodes if not all fit. ESE: not `JET_bitDefragmentNoPartialMerges`.
+    /// Whether a merge may move only some of the nodes if they do not all fit. ESE: the opposite of
+    /// `JET_bitDefragmentNoPartialMerges`.
     pub partial_merges: bool,
 }
 
 /// Result of an attempt to merge two neighbouring leaves.
 #[derive(Clone, Debug)]
 pub(crate) struct Compacted {
-    /// Position up to which the tree is done, in the direction of the task. `None`: the whole tree is done.
+    /// Key up to which the tree has been processed, in the direction of the task. `None`: the whole tree is done.
     pub position: Option<Vec<u8>>,
-    /// Number of pages that were removed from the tree.
+    /// Number of pages removed from the tree.
     pub freed: u32,
-    /// Whether some of the nodes, but not all, have moved.
+    /// Whether some, but not all, of the nodes have moved.
     pub partly: bool,
     /// Whether the leaf has moved to another page.
     pub moved: bool,
-    /// The error because of which the pair was left unchanged.
+    /// The error that caused the pair to be left unchanged.
     pub failure: Option<Error>,
 }
 
@@ -72,7 +73,7 @@ fn entry_before(page: &Page<'_>, key: Option<&[u8]>) -> Option<(usize, PageNumbe
     let line = match key {
         None => page.node_count().checked_sub(1)?,
         Some(key) => {
-            // The last entry of a page can also end exactly at the key.
+            // The key can also be the upper bound of the page's last entry.
             let line = page.child_for(key).map_or(page.node_count(), |(line, _)| line);
             let ends_at_key =
                 |before: &usize| page.node(*before).is_some_and(|node| node.cmp_key(key) == Ordering::Equal);
@@ -83,7 +84,7 @@ fn entry_before(page: &Page<'_>, key: Option<&[u8]>) -> Option<(usize, PageNumbe
 }
 
 impl Tree {
-    /// Tries to merge the last pair of leaves before `before`. `None` stands for the end of the tree.
+    /// Tries to merge the last pair of leaves before `before`, or the last pair of the tree if `before` is `None`.
     ///
     /// Returns `None` if no pair is left. An error means that the pair could not be found.
     pub(crate) fn compact_before(
@@ -139,7 +140,7 @@ impl Tree {
         Ok(Some(Pair { parents, left, right, separator, siblings }))
     }
 
-    /// Merges the left leaf into the right one if all its nodes fit. Returns the number of freed pages.
+    /// Merges the left leaf into the right one if all its nodes fit there. Returns the number of freed pages.
     fn merge_right(&self, pair: &Pair, rules: CompactRules) -> Result<u32> {
         let fits = |from: &Page<'_>, to: &Page<'_>| {
             let need = packed_size(from, 0..from.node_count(), to.prefix()) - to.prefix().len();

@@ -1,5 +1,5 @@
 //! Tests of leaf merges by online defragmentation: the resulting tree, snapshots, concurrent sessions, and recovery
-//! when only some pages were written.
+//! after only some pages were written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,8 +25,8 @@ use crate::{CreateOptions, Database, Instance};
 
 pub(super) const SIZE: PageSize = PageSize::KIB_4;
 
-/// Handles all pairs of a tree. Returns the number of pages that were removed from the tree, and the number of
-/// partial merges.
+/// Processes all pairs of neighbouring leaves in a tree. Returns the number of pages removed from the tree and the
+/// number of partial merges.
 fn compact(instance: &Instance, tree: &Arc<Tree>, partial_merges: bool) -> (u32, usize) {
     let (mut position, mut freed, mut partly): (Option<Vec<u8>>, _, _) = (None, 0, 0);
     loop {
@@ -87,7 +87,7 @@ fn a_sparse_tree_of_four_levels_is_merged_across_parents() {
         let disk = SimVfs::new();
         let (instance, _db, tree) = new_tree(&disk, kind);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
-        // A leaf has room for only a few records of 250 to 900 bytes, and an internal page for only a few long
+        // A leaf has room for only a few records (250 to 900 bytes each), and an internal page for only a few long
         // separators.
         let len = if tree.is_unique() { 600 } else { 1 };
         insert(&mut session, &tree, 0..1600, len);
@@ -142,7 +142,8 @@ fn what_a_snapshot_sees_stays_where_the_snapshot_finds_it() {
     assert_eq!(contents(&tree, &View::latest()).len(), 100);
 }
 
-/// Leaves with different parents are merged. Then the power fails after any subset of the changed pages was written.
+/// Merges leaves with different parents. Then the power fails after an arbitrary subset of the changed pages has been
+/// written.
 #[test]
 fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
     let disk = SimVfs::new();
@@ -154,7 +155,7 @@ fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
         path[path.len() - 2]
     };
     let edge = (1..300).find(|number| parent(*number) != parent(number - 1)).unwrap();
-    // Two records fill a leaf. One stays on each side of the edge.
+    // Two records fill a leaf. One record is left on each side of the edge.
     delete(&mut session, &tree, [edge - 2, edge + 1].into_iter());
     clean_up(&instance);
     instance.checkpoint().unwrap();
@@ -169,7 +170,7 @@ fn redo_of_a_merge_across_parents_is_independent_of_the_written_pages() {
     assert_redo_is_independent_of_the_written_pages(&disk, (&instance, &db, &tree), &older, &model);
 }
 
-/// Simulates a power failure after any subset of the pages that have changed since `older` was written.
+/// Simulates a power failure after an arbitrary subset of the pages changed since `older` has been written.
 pub(super) fn assert_redo_is_independent_of_the_written_pages(
     disk: &SimVfs,
     (instance, db, tree): (&Arc<Instance>, &Arc<Database>, &Arc<Tree>),
@@ -206,7 +207,7 @@ pub(super) fn assert_redo_is_independent_of_the_written_pages(
     assert_eq!(results.len(), 1, "the recovered tree depends on the written pages");
 }
 
-/// A tree with random changes stays equal to its model while leaves are merged between the changes.
+/// A randomly changed tree still matches its model while leaves are merged between the changes.
 #[test]
 fn a_tree_that_changes_between_merges_agrees_with_an_ordered_map() {
     for seed in 0..3 {
@@ -245,14 +246,15 @@ fn sessions_lose_nothing_while_leaves_are_merged() {
     assert_sessions_lose_nothing(|instance, tree| compact(instance, tree, true).0);
 }
 
-/// Runs sessions and cursors in both directions on leaves while `work` is repeated. `work` returns the amount of work
-/// that it has done.
+/// Runs sessions and cursors in both directions on the leaves while `work` is called repeatedly. `work` returns the
+/// amount of work done.
 pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) -> u32 + Sync) {
     const WRITERS: u32 = 3;
     let disk = SimVfs::new();
     let (instance, _db, tree) = new_tree(&disk, PageFlags::empty());
     let done = AtomicBool::new(false);
-    // Each thread uses the numbers with its own remainder. The numbers with one further remainder never change.
+    // Each thread changes only the numbers with its own remainder. One remainder belongs to no thread, so those
+    // numbers never change.
     let fixed = |number: &u32| number % (WRITERS + 1) == WRITERS;
     insert(&mut ActiveTransaction::new(instance.core().clone(), 9), &tree, (0..1200).filter(fixed), 400);
     let fixed_keys: Vec<Vec<u8>> = contents(&tree, &View::latest()).into_keys().collect();
@@ -306,7 +308,7 @@ pub(super) fn assert_sessions_lose_nothing(work: impl Fn(&Instance, &Arc<Tree>) 
     assert_eq!(contents(&tree, &View::latest()).into_keys().collect::<BTreeSet<_>>(), expected);
 }
 
-/// A tree in a single extent has no space trees, and merges would have to create them.
+/// A tree in a single extent has no space trees, and a merge would have to create them.
 #[test]
 fn small_trees_are_left_alone() {
     let disk = SimVfs::new();

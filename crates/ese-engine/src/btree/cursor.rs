@@ -1,4 +1,4 @@
-//! Cursors that read a tree in key order, in both directions, through a snapshot.
+//! Cursors that read a snapshot of a tree in key order, in either direction.
 //!
 //! A cursor holds no latch between calls. It remembers the bookmark of its current record. As a shortcut, it also
 //! keeps the leaf pinned and remembers the database time of the leaf. If the leaf has changed in the meantime, the
@@ -41,19 +41,18 @@ struct Place {
     index: usize,
 }
 
-/// Number of leaves that a cursor requests at once when it scans a tree leaf by leaf. ESE: `cpagePrereadMax` of a
-/// range.
+/// Number of leaves that a cursor requests at once when it scans a tree. ESE: `cpagePrereadMax` of a range.
 const READ_AHEAD: usize = 16;
 
-/// Maximum number of consecutive searches for the path to a sibling. Other sessions do not change the path that
-/// often, so more searches indicate damage.
+/// Maximum number of times in a row that the path to a sibling is searched. Other sessions do not change the path
+/// that often, so more searches indicate damage.
 const MAX_DETOURS: u32 = 1000;
 
 /// Progress of a cursor in one direction.
 #[derive(Clone, Copy)]
 struct Run {
     way: Way,
-    /// Number of leaves that the cursor has left.
+    /// Number of leaves that the cursor has moved past in this direction.
     leaves: usize,
 }
 
@@ -61,7 +60,8 @@ struct Run {
 enum Step {
     /// The sibling, latched.
     There(ReadLatch),
-    /// The path must be searched again. The page is the sibling, which stays pinned and therefore in the cache.
+    /// The path must be searched again. Contains the sibling, if it was read; it stays pinned and therefore in the
+    /// cache.
     Again(Option<PinnedPage>),
 }
 
@@ -91,7 +91,7 @@ impl TreeCursor {
         self.bookmark.as_ref()
     }
 
-    /// Returns the data of the current record, as seen by the view of the last move.
+    /// Returns the data of the current record, as the view used for the last move sees it.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
@@ -250,9 +250,9 @@ impl TreeCursor {
     /// Moves from a leaf to its sibling.
     ///
     /// Between two latches, pages can be split, merged, freed and reused elsewhere, so a link alone does not prove
-    /// that two leaves are neighbours. There are two ways to find the right sibling. Either both leaves are latched at
-    /// the same time and their keys show that no node lies between them. Or the path is searched again from `edge`,
-    /// the key at the edge of the first leaf.
+    /// that two leaves are neighbours. There are two ways to find the correct sibling: either both leaves are latched
+    /// at the same time and their keys show that no node lies between them, or the path is searched again from
+    /// `edge`, the key at the edge of the first leaf.
     ///
     /// If the sibling is not in the cache and `ahead` (the same key) is given, the leaves after the sibling are
     /// prefetched with it.
@@ -289,8 +289,8 @@ impl TreeCursor {
             && let Some(here) = self.tree.file.resident(current)
         {
             let previous = pinned.read();
-            // No page to the right of the leaf may stay latched while this thread waits for the leaf. The other page
-            // can come after the leaf in latch order by now.
+            // No page to the right of the leaf may stay latched while this thread waits for the leaf. By now, that
+            // page can come after the leaf in latch order.
             if self.is_leaf(&previous) && self.tree.view(&previous).next() == Some(current) {
                 let here = here.read();
                 if self.nothing_between(&previous, &here, edge) {

@@ -11,7 +11,7 @@ use super::Tree;
 use crate::cache::{PinnedPage, ReadLatch, WriteLatch};
 use crate::{Error, Result};
 
-/// Maximum depth of a tree. A deeper descent means that damaged pages form a cycle.
+/// Maximum depth of a tree. A deeper descent means that the pages are damaged and form a cycle.
 pub(crate) const MAX_DEPTH: usize = 24;
 
 /// The leaf that a descent searches for.
@@ -94,8 +94,8 @@ impl Tree {
         }
     }
 
-    /// Returns up to `count` leaves that follow (or precede) the leaf of `key` and have the same parent. Used to read
-    /// ahead.
+    /// Returns up to `count` leaves that follow (or precede) the leaf of `key` under the same parent. Used for
+    /// read-ahead.
     pub(crate) fn leaves_beside(&self, key: &[u8], forward: bool, count: usize) -> Result<Vec<PageNumber>> {
         let mut at = self.root;
         for _ in 0..MAX_DEPTH {

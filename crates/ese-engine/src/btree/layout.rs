@@ -1,13 +1,13 @@
-//! Sequential layout of one tree. Its leaves move, in key order, to consecutive pages of the file, which makes a scan
-//! of the leaves sequential. ESE: `OLD2`.
+//! Sequential layout of one tree: its leaves are moved to consecutive pages of the file in key order, so that a leaf
+//! scan reads the file sequentially. ESE: `OLD2`.
 //!
 //! A leaf stays in place if its page follows the page of the preceding leaf, or if it starts a sufficiently long run
 //! of leaves on consecutive pages. Otherwise it moves to the page after the preceding leaf. If that page is in use,
-//! the leaf starts a new run in an available extent that has room for a whole run. A layout therefore only has to
-//! remember its position in the tree, and a second layout moves nothing.
+//! the leaf starts a new run in an available extent that has room for a whole run. A layout pass therefore only has
+//! to remember its position in the tree, and a second pass moves nothing.
 //!
-//! Invariant: the parent, the neighbours, and both pages of a leaf that moves are latched together. A descent or a
-//! step to a neighbour therefore arrives at one of the two pages. If it arrives at the old page, that page is empty,
+//! Invariant: while a leaf moves, its parent, its neighbours, and its old and new pages are latched together. A
+//! descent or a step to a neighbour therefore arrives at either the old or the new page. The old page is then empty,
 //! and the cursor searches again.
 
 use ese_format::PageNumber;
@@ -22,11 +22,11 @@ use crate::pages::group;
 use crate::pages::page_move::{self, LeafMove};
 use crate::space::SpaceLock;
 
-/// Minimum size in bytes of a run of leaves on consecutive pages that stays in place. Disks read such a run nearly as
-/// fast as a longer one.
+/// A run of leaves on consecutive pages stays in place if it has at least this many bytes. Disks read such a run
+/// nearly as fast as a longer one.
 const RUN_BYTES: usize = 1 << 20;
 
-/// Number of leaves that are counted per acquisition of the structure lock.
+/// Number of leaves counted each time the structure lock is acquired.
 const LEAVES_PER_LOCK: usize = 1000;
 
 /// A leaf and its location, according to the internal pages.
@@ -34,7 +34,7 @@ struct LeafEntry<'a> {
     page: PageNumber,
     parent: PageNumber,
     line: usize,
-    /// Exclusive upper bound of the keys of the leaf. `None`: the leaf is the last one.
+    /// Exclusive upper bound of the leaf's keys. `None` for the last leaf.
     upper: Option<&'a [u8]>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct LeafRuns {
 }
 
 impl LeafRuns {
-    /// Returns true if the leaves are in more than twice as many runs as a layout would produce.
+    /// Returns true if the leaves form more than twice as many runs as they would after a layout.
     pub fn are_scattered(&self, run: u32) -> bool {
         self.runs > 2 * self.leaves.div_ceil(u64::from(run))
     }
@@ -58,7 +58,7 @@ fn follows(before: Option<PageNumber>, page: PageNumber) -> bool {
 }
 
 impl Tree {
-    /// Returns the number of leaves in a run.
+    /// Returns the number of leaves in a complete run.
     pub(crate) fn run_leaves(&self) -> u32 {
         (RUN_BYTES / self.file.page_size.bytes()) as u32
     }

@@ -1,5 +1,5 @@
-//! Tests of leaves that are moved to consecutive pages: the resulting tree, snapshots and open transactions,
-//! concurrent sessions, and recovery when only some pages were written.
+//! Tests of moving leaves to consecutive pages: the resulting tree, snapshots and open transactions, concurrent
+//! sessions, and recovery after only some pages were written.
 
 use std::path::Path;
 

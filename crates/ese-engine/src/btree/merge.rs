@@ -27,14 +27,14 @@ pub(super) enum WithoutLeaf {
     Empty,
     Changed {
         path: Vec<PathChange>,
-        /// New key of some entries on the path.
+        /// The new key of the affected entries on the path.
         separator: Vec<u8>,
-        /// Internal pages that become the last page of their level.
+        /// Internal pages that become the last page on their level.
         spine: Vec<PageNumber>,
         /// Whether the key range of the leaf passes to its left neighbour.
         to_left: bool,
     },
-    /// The page at this level has no room for its new key.
+    /// The page at this level of the path has no room for its new key.
     NoRoom(usize),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct LeavingLeaf<'a> {
 }
 
 impl Tree {
-    /// Returns true if the tree has a node with this key that is flagged deleted.
+    /// Returns true if the tree has a node with this key that is flagged as deleted.
     pub(crate) fn has_deleted(&self, bytes: &[u8]) -> Result<bool> {
         let leaf = self.leaf_for_read(Target::Key(bytes))?;
         let page = self.view(&leaf);
@@ -57,8 +57,8 @@ impl Tree {
         Ok(exact && page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED)))
     }
 
-    /// Removes a node that is flagged deleted, and the version of its deletion. The deletion must be older than
-    /// `oldest`, which means that it is visible in every snapshot.
+    /// Removes a node that is flagged as deleted, along with the version of its deletion. The deletion must be older
+    /// than `oldest`, so that it is visible in every snapshot.
     pub(crate) fn remove_deleted(
         &self,
         bytes: &[u8],
@@ -125,8 +125,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes the leaf of `bytes` from the tree if its only node is dead. Returns false if this condition no longer
-    /// holds, or if another page had to be split first.
+    /// Removes the leaf of `bytes` from the tree if its only node is dead. Returns false if the node is no longer
+    /// alone or dead, or if another page had to be split first.
     fn remove_leaf(&self, bytes: &[u8], oldest: CommitNumber) -> Result<bool> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);
@@ -149,9 +149,9 @@ impl Tree {
         Ok(freed > 0)
     }
 
-    /// Removes a leaf from the tree in one atomic group. `is_due` is called when all affected pages are latched; if
+    /// Removes a leaf from the tree in one atomic group. `is_due` is called once all affected pages are latched; if
     /// it returns false, nothing changes. Returns the number of freed pages. The caller holds the structure lock and
-    /// the lock of the space trees.
+    /// the space-tree lock.
     pub(super) fn take_out(
         &self,
         space: &SpaceLock<'_>,
@@ -203,7 +203,7 @@ impl Tree {
     /// Determines how the pages above a leaf change when the leaf is removed from the tree. ESE:
     /// `ErrBTISelectMergeInternalPages`.
     ///
-    /// A page that leads only to the leaf is removed, too. The next page above loses an entry. If that was its last
+    /// Pages that lead only to the leaf are removed, too. The page above them loses an entry. If that was its last
     /// entry, the key of the preceding entry becomes the new upper limit, and the pages above get this key. The range
     /// of the leaf passes to its right neighbour. Only at the right edge of the tree, where keys have no limit, does
     /// it pass to the left neighbour.
@@ -265,8 +265,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes the upper limits of internal pages that are about to become the last page of their level. ESE instead
-    /// keeps the page to the right of them.
+    /// Removes the upper limits of internal pages that are about to become the last page of their level. ESE keeps
+    /// the page to their right instead.
     fn unbound(&self, group: &mut AtomicGroup, spine: &[PageNumber]) -> Attempt<()> {
         let shape = self.shape();
         for &number in spine {
@@ -311,14 +311,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns true if all nodes that are flagged deleted are dead. A merge drops these nodes.
+    /// Returns true if all nodes flagged as deleted are dead. A merge drops dead nodes.
     pub(super) fn all_deleted_are_dead(&self, page: &Page<'_>, oldest: CommitNumber) -> bool {
         let mut deleted = page.nodes().filter(|node| node.flags.contains(NodeFlags::DELETED));
         deleted.all(|node| self.is_dead(page, self.bookmark_of(&node).bytes(), oldest))
     }
 
-    /// Merges the sparse leaf of `bytes` into its right neighbour, or its left neighbour into it. Merges only if a
-    /// quarter of the merged page stays free.
+    /// Merges the sparse leaf of `bytes` into its right neighbour, or merges its left neighbour into it. Does so only
+    /// if a quarter of the merged page stays free.
     fn merge_sparse(&self, bytes: &[u8], oldest: CommitNumber) -> Result<()> {
         let _structure = self.structure.lock();
         let space = SpaceLock::new(&self.file);

@@ -1,4 +1,4 @@
-//! Tests that remove records from trees of four levels, and that insert records which cleanup is about to remove.
+//! Tests that remove records from four-level trees, and tests that insert records which cleanup is about to remove.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
-/// Sufficient time for a thread to reach the lock that it waits for. If the time is too short, the test can miss a
-/// bug but never reports a false one.
+/// Time that is long enough for a thread to reach the lock on which it blocks. If it is too short, the test can miss
+/// a bug but never reports a false one.
 const TIME_TO_REACH_THE_LOCK: Duration = Duration::from_millis(50);
 /// Number of keys that share all bytes except the last one. The separators between such keys are as long as the keys.
 const GROUP: u32 = 8;
@@ -57,7 +57,7 @@ impl Fixture {
         ActiveTransaction::new(self.instance.core().clone(), number)
     }
 
-    /// Inserts records for those of the numbers that have no record.
+    /// Inserts a record for each number that does not have one.
     fn insert(&mut self, numbers: impl Iterator<Item = u32>, len: usize) {
         let mut session = self.session(1);
         session.begin().unwrap();
@@ -71,7 +71,7 @@ impl Fixture {
         session.commit().unwrap();
     }
 
-    /// Flags the records with these numbers deleted. Cleanup removes them later.
+    /// Flags the records with these numbers as deleted. Cleanup removes them later.
     fn delete(&mut self, numbers: impl Iterator<Item = u32>) {
         let mut session = self.session(1);
         session.begin().unwrap();
@@ -214,7 +214,8 @@ fn a_full_page_is_split_before_it_gets_a_longer_separator() {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut fixture = Fixture::new();
     let last = 900 * GROUP;
-    // A separator between two groups is as short as a group's number. A separator within a group is as long as a key.
+    // A separator between two groups is only as long as a group number. A separator within a group is as long as a
+    // key.
     fixture.insert((0..last).filter(|_| rng.random_bool(0.3)), 2500);
     assert_eq!(fixture.levels(), 4);
     let numbers_below = |separator: &[u8]| {
@@ -274,8 +275,8 @@ fn a_rollback_makes_room_on_a_page_that_was_merged_meanwhile() {
     fixture.check();
 }
 
-/// Runs `meanwhile` while cleanup waits for the structure lock of the tree. At this moment, cleanup has found that
-/// the only record of a leaf is dead and has released the latch of the leaf.
+/// Runs `meanwhile` while cleanup waits for the structure lock of the tree. At that point, cleanup has found that the
+/// only record of a leaf is dead and has released the latch of the leaf.
 fn while_cleanup_waits(fixture: &Fixture, dead: &[u8], meanwhile: impl FnOnce()) {
     let mut session = fixture.session(1);
     session.begin().unwrap();

@@ -1,4 +1,4 @@
-//! B+-trees on pages: descent, ordered reading, changes of one leaf, splits, merges, and moves of nodes between
+//! B+-trees on pages: descent, reads in key order, changes to one leaf, splits, merges, and moving nodes between
 //! neighbours.
 //!
 //! Latch order: a page before its children, a leaf before its right sibling, tree pages before space-tree pages. A

@@ -26,7 +26,7 @@ impl OpenTrees {
         OpenTrees { file, versions, by_root: Mutex::default() }
     }
 
-    /// Returns the tree with this root, id and kind, and opens it if necessary.
+    /// Returns the tree with this root, id and kind, opening it if necessary.
     pub(crate) fn tree(&self, root: PageNumber, id: TreeId, kind: PageFlags) -> Arc<Tree> {
         let mut trees = self.by_root.lock();
         let known = trees.get(&root).filter(|tree| tree.id == id).cloned();
@@ -37,7 +37,7 @@ impl OpenTrees {
         })
     }
 
-    /// Returns the tree with this root. Reads the id and kind from the root page.
+    /// Returns the tree rooted at `root`. Reads the id and kind from the root page.
     pub(crate) fn tree_at(&self, root: PageNumber) -> Result<Arc<Tree>> {
         if let Some(tree) = self.open_tree(root) {
             return Ok(tree);
@@ -50,8 +50,8 @@ impl OpenTrees {
         Ok(self.tree(root, id, kind))
     }
 
-    /// Returns the tree with this root and id, or `None` if it no longer exists. Its pages can belong to another tree
-    /// by then.
+    /// Returns the tree with this root and id, or `None` if it no longer exists. By then, its pages can belong to
+    /// another tree.
     pub(crate) fn find(&self, root: PageNumber, id: TreeId) -> Result<Option<Arc<Tree>>> {
         if let Some(tree) = self.open_tree(root) {
             return Ok(Some(tree).filter(|tree| tree.id == id));
@@ -72,7 +72,7 @@ impl OpenTrees {
         self.by_root.lock().get(&root).cloned()
     }
 
-    /// Creates an empty tree and allocates its space from the tree at `parent`. A rollback returns its pages. ESE:
+    /// Creates an empty tree and allocates its space from the tree at `parent`. A rollback frees its pages. ESE:
     /// creating an `FDP`.
     pub(crate) fn create_tree(
         &self,

@@ -25,7 +25,7 @@ use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
 const SIZE: PageSize = PageSize::KIB_4;
-/// Sufficient time for a thread to start waiting.
+/// Time that is long enough for a thread to start waiting.
 const A_MOMENT: Duration = Duration::from_millis(50);
 const TOO_LONG: Duration = Duration::from_secs(5);
 
@@ -78,8 +78,9 @@ fn comes_free(bench: &Bench, page: PageNumber) -> bool {
     false
 }
 
-/// The page can by now be to the right of the leaf, or it can be the leaf's parent. A thread that waits for the leaf
-/// while it latches this page violates the latch order: another thread that latches the leaf can wait for this page.
+/// By now, the latched page can be to the right of the leaf, or it can be the leaf's parent. A thread that waits for
+/// the leaf while it latches this page violates the latch order: another thread that latches the leaf can wait for
+/// this page.
 #[test]
 fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
     let bench = Bench::new();
@@ -118,8 +119,8 @@ fn a_backward_cursor_waits_for_no_leaf_while_it_latches_a_page_right_of_it() {
     });
 }
 
-/// If the dbtime were allocated before the latch, the page could have an older dbtime after the change than before.
-/// Redo would then skip the change.
+/// If the dbtime were allocated before the latch, the change could lower the page's dbtime. Redo would then skip the
+/// change.
 #[test]
 fn a_conversion_takes_its_dbtime_after_it_latches_the_root() {
     let mut bench = Bench::new();

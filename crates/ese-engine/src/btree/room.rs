@@ -1,5 +1,5 @@
 //! Checks whether a page has room for a change, and splits pages until a node fits. Calls
-//! [`pages::split`](crate::pages::split) and [`share`](super::share) in a loop, with space allocation and the
+//! [`pages::split`](crate::pages::split) and [`share`](super::share) in a loop, and handles space allocation and the
 //! structure lock.
 
 use jetcell_sync::Arc;
@@ -31,16 +31,16 @@ enum Step {
 }
 
 impl Tree {
-    /// Returns true if a change may use `need` bytes of the page. The bytes that undo of uncommitted changes can need
+    /// Returns true if a change may use `need` bytes of the page. The bytes that undoing uncommitted changes may need
     /// stay free.
     pub(crate) fn has_room(&self, page: &Page<'_>, need: usize) -> bool {
         self.leaves_reserve(page, need, None)
     }
 
-    /// Returns true if the node with bookmark `bytes` may grow by `growth` bytes. The growth reduces the undo reserve
-    /// of this node. Therefore it is not counted twice.
+    /// Returns true if the node with bookmark `bytes` may grow by `growth` bytes. The node's undo reserve shrinks by
+    /// the same amount, so the growth is not counted twice.
     pub(super) fn may_grow(&self, page: &Page<'_>, bytes: &[u8], growth: usize) -> bool {
-        // A single node can use the whole page. Its current length does not affect the space for undo.
+        // A single node can use the whole page, and its current length does not affect the space needed for undo.
         page.node_count() == 1 && page.free_bytes() >= growth
             || self.leaves_reserve(page, growth, Some((bytes, growth)))
     }
@@ -50,8 +50,8 @@ impl Tree {
         left > self.file.page_size.bytes() / 2 || left >= self.reserved_for_undo(page, grown)
     }
 
-    /// Returns the number of bytes that undo of uncommitted changes on this page can need. `grown` is a node that is
-    /// about to grow: its bookmark and the additional length.
+    /// Returns the number of bytes that undoing the uncommitted changes on this page may need. `grown` describes a
+    /// node that is about to grow: its bookmark and the additional length.
     pub(super) fn reserved_for_undo(&self, page: &Page<'_>, grown: Option<(&[u8], usize)>) -> usize {
         let replaced = !self.kind.intersects(PageFlags::INDEX | PageFlags::SPACE);
         if !replaced || !self.versions.has_replaces() {
@@ -153,9 +153,9 @@ impl Tree {
         }
     }
 
-    /// Reads the page that a split of the leaf of `bytes` may need. This happens before the structure lock is
-    /// acquired. Other splits therefore do not wait for the disk. The result is only a hint: the leaf can have
-    /// another neighbour when the lock is acquired.
+    /// Pins the page that a split of the leaf of `bytes` may need. This happens before the structure lock is
+    /// acquired, so that other splits do not wait for the disk. The result is only a hint: the leaf can have another
+    /// neighbour by the time the lock is acquired.
     fn pin_right_neighbour(&self, bytes: &[u8]) -> Result<Option<PinnedPage>> {
         let leaf = self.leaf_for_read(Target::Key(bytes))?;
         let next = self.view(&leaf).next();
@@ -167,7 +167,7 @@ impl Tree {
         neighbour.and_then(|page| self.pin(page).ok())
     }
 
-    /// Splits pages until the node with bookmark `bytes` may grow by `growth` bytes.
+    /// Splits pages until there is room for the node with bookmark `bytes` to grow by `growth` bytes.
     pub(crate) fn make_room(&self, bytes: &[u8], growth: usize) -> Result<()> {
         let _neighbour = self.pin_right_neighbour(bytes)?;
         let _structure = self.structure.lock();

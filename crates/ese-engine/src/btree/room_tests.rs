@@ -1,4 +1,4 @@
-//! Tests in which one transaction shrinks and grows nodes on pages with little room.
+//! Tests in which one transaction shrinks and grows nodes on nearly full pages.
 
 use std::ops::Range;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::transaction::ActiveTransaction;
 use crate::transaction::View;
 use crate::{CreateOptions, Instance};
 
-/// Number of the record that is changed.
+/// Number of the record that the tests change.
 const LARGE: u32 = 100;
-/// Data length of this record in bytes. It leaves less than half of a page free.
+/// Length of this record's data in bytes. It leaves less than half a page free.
 const LENGTH: usize = 3000;
 
-/// A step of a transaction, with the length of the record's data.
+/// A transaction step, with the resulting length of the record's data.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Replace(usize),
@@ -32,7 +32,7 @@ enum Step {
 
 use Step::{Delete, Insert, Replace};
 
-/// Runs `work` in a thread and fails if it does not finish in time. After a timeout, the thread is not joined, and
+/// Runs `work` in a thread and fails if it does not finish in time. After a timeout, the thread is not joined, so
 /// other tests can continue.
 fn in_time(work: impl FnOnce() + Send + 'static) {
     let (ended, end) = channel::<()>();
@@ -46,7 +46,7 @@ fn in_time(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Creates a tree with these committed records. Each record is given by its number and its data length.
+/// Creates a tree with the given committed records. Each record is given as its number and data length.
 fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
     let instance = open(&SimVfs::new(), PageSize::KIB_4, 64).unwrap();
     let db = instance.create_database(Path::new(DB), &CreateOptions::default()).unwrap();
@@ -66,7 +66,7 @@ fn tree_of(records: &[(u32, usize)]) -> (Arc<Instance>, Arc<Tree>, Model) {
 fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step: Step, model: &mut Model) {
     let key = number.to_be_bytes();
     let bookmark = tree.bookmark(&key, &[]);
-    // The data depends on the record's length. All states are therefore different.
+    // The data depends on its length, so all states differ.
     let data_of = |length: usize| vec![length as u8; length];
     match step {
         Replace(length) => tree.replace(session.changes().unwrap(), &bookmark, &data_of(length)).unwrap(),
@@ -79,8 +79,8 @@ fn perform(tree: &Arc<Tree>, session: &mut ActiveTransaction, number: u32, step:
     }
 }
 
-/// Runs these steps on the large record between the records `small` of 200 bytes each. One run commits, another rolls
-/// back.
+/// Runs `steps` on the large record, which lies between the `small` records (200 bytes each). One run commits,
+/// another rolls back.
 fn shorter_and_longer(small: Range<u32>, steps: &'static [Step]) {
     for commits in [true, false] {
         let small = small.clone();

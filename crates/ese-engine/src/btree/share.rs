@@ -1,17 +1,18 @@
-//! A full leaf shares nodes with its right neighbour. This adds fewer pages and keeps pages fuller.
+//! Relieves a full leaf by sharing nodes with its right neighbour. This adds fewer pages than plain splits and keeps
+//! pages fuller.
 //!
 //! If the two leaves have room for the new node and some slack, the upper nodes of the leaf move to the neighbour.
-//! Otherwise, two full leaves become three: the leaf is split after a third of the bytes of both, and the lower nodes
-//! of the neighbour also move to the new page. A split must read and write the neighbour in any case, to change its
-//! link. Therefore neither method touches an additional page. ESE: partial merge, which its online defragmentation
-//! does.
+//! Otherwise, two full leaves become three: the leaf is split after a third of their combined bytes, and the
+//! neighbour's lower nodes also move to the new page. A split must read and write the neighbour in any case, to
+//! change its link, so neither method touches an additional page. ESE: partial merge, which ESE uses for online
+//! defragmentation.
 //!
 //! Invariants:
 //!
 //! - Both leaves have the same parent. Each move therefore changes one separator.
 //! - No page loses all its nodes.
-//! - The bytes that undo of uncommitted changes can need stay free on every page.
-//! - Nodes that are flagged deleted do not move, because a partial merge does not move them.
+//! - The bytes that undoing uncommitted changes may need stay free on every page.
+//! - Nodes flagged as deleted do not move, because a partial merge does not move them.
 
 use std::ops::Range;
 
@@ -28,14 +29,14 @@ use crate::pages::split::{
 use crate::pages::{AtomicGroup, Attempt, Shape, Stop};
 use crate::space::{SpaceLock, SpaceTrees};
 
-/// Divisor of the page size that gives the minimum free space, on both leaves together, after two leaves are
-/// balanced.
+/// After two leaves are balanced, together they must have at least this fraction of a page free (a divisor of the
+/// page size).
 ///
-/// With less slack, a file that was loaded full and then changed at random stays smaller, but each insert writes more
-/// pages. With more slack, the file gets larger, and each insert writes fewer pages.
+/// With less slack, a file that was loaded with full pages and then changed at random stays smaller, but each insert
+/// writes more pages. With more slack, the file gets larger, and each insert writes fewer pages.
 const SPARE: usize = 32;
 
-/// Method to relieve a full leaf with the help of its right neighbour.
+/// How to relieve a full leaf with the help of its right neighbour.
 pub(super) enum Plan {
     /// The nodes of the leaf from the cut onwards move to the neighbour.
     Balance(Cut),
@@ -59,7 +60,7 @@ pub(super) struct Move<'a> {
     pub kind: u8,
     /// The nodes that move.
     pub nodes: Range<usize>,
-    /// New separator of the two pages.
+    /// New separator between the two pages.
     pub separator: &'a [u8],
 }
 
@@ -79,8 +80,8 @@ fn item_at(sizes: &[usize], goal: usize) -> usize {
     sizes.iter().position(reaches).unwrap_or(sizes.len())
 }
 
-/// Returns the cut of the leaf at which `item` is the first item that moves. The incoming node counts as an item.
-/// Returns `None` if the leaf would keep or move no existing node.
+/// Returns the cut that makes `item` the first item to move. The incoming node counts as an item. Returns `None` if
+/// the leaf would keep or move no existing node.
 fn cut_before(shape: &Shape, leaf: &Page<'_>, incoming: Incoming<'_>, item: usize) -> Option<Cut> {
     let incoming_right = incoming.line >= item;
     let line = if incoming_right { item } else { item - 1 };

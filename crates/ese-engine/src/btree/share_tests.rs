@@ -1,4 +1,4 @@
-//! Tests of leaves that share nodes: the resulting tree, the log records, and recovery when only some pages were
+//! Tests of node sharing between leaves: the resulting tree, the log records, and recovery after only some pages were
 //! written.
 
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ pub(super) fn records(disk: &SimVfs) -> Vec<LogRecord> {
     records
 }
 
-/// Returns the number of moves of nodes to the right and to the left.
+/// Returns how many times nodes moved to the right neighbour and to the left neighbour.
 pub(super) fn partial_merges(disk: &SimVfs) -> [usize; 2] {
     let kinds: Vec<u8> = records(disk)
         .iter()
@@ -50,7 +50,7 @@ pub(super) fn partial_merges(disk: &SimVfs) -> [usize; 2] {
 
 pub(crate) type Leaf = (PageNumber, Vec<(Vec<u8>, Vec<u8>, NodeFlags)>);
 
-/// Returns the leaves, left to right. Each leaf has its nodes: key, data and flags.
+/// Returns the leaves from left to right, each as a list of nodes (key, data and flags).
 pub(crate) fn leaves(tree: &Arc<Tree>) -> Vec<Leaf> {
     let mut at = tree.leaf_for_read(Target::First).unwrap();
     let mut leaves = Vec::new();
@@ -138,8 +138,8 @@ fn full_leaves_share_nodes_before_they_split() {
     }
 }
 
-/// Tests recovery when two leaves share nodes while there are uncommitted changes and then the power fails. Any
-/// subset of the changed pages can be on disk.
+/// Tests recovery from a power failure after two leaves with uncommitted changes have shared nodes. An arbitrary
+/// subset of the changed pages is on disk.
 fn written_pages(third: bool) {
     let size = PageSize::KIB_4;
     let disk = SimVfs::new();
@@ -170,14 +170,14 @@ fn written_pages(third: bool) {
     instance.checkpoint().unwrap();
     let older = disk.contents(Path::new(DB)).unwrap();
 
-    // Uncommitted changes of nodes that move to the right. If there is a third page, also of nodes that move to the
-    // left.
+    // Uncommitted changes to nodes that move to the right, and to nodes that move to the left if there is a third
+    // page.
     let mut open_one = ActiveTransaction::new(instance.core().clone(), 2);
     open_one.begin().unwrap();
     let bookmark = |key: &[u8]| tree.bookmark(key, &[]);
     tree.replace(open_one.changes().unwrap(), &bookmark(&first[first.len() - 1].0), &[1; 190]).unwrap();
     if third {
-        // A split moves nodes that are flagged deleted. A partial merge does not.
+        // A split moves nodes flagged as deleted; a partial merge does not.
         tree.flag_delete(open_one.changes().unwrap(), &bookmark(&first[first.len() - 2].0)).unwrap();
         tree.replace(open_one.changes().unwrap(), &bookmark(&second[0].0), &[2; 150]).unwrap();
     }

@@ -221,7 +221,7 @@ fn model_run(seed: u64, size: PageSize, kind: PageFlags, rounds: usize) {
             assert_eq!(contents(&tree, &session.view()), model);
         }
     }
-    // After all records are deleted, all pages must be returned.
+    // Once all records have been deleted, all pages must be freed.
     session.begin().unwrap();
     for key in model.keys() {
         let mut cursor = TreeCursor::new(tree.clone());
@@ -259,7 +259,7 @@ fn inserts_in_key_order_find_the_right_most_leaf_after_the_tree_shrank_or_grew()
     let mut models = [Model::new(), Model::new()];
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     for round in 0..24 {
-        // One tree uses the pages that the other one returned.
+        // One tree uses the pages that the other one freed.
         let (tree, model) = (&trees[round % 2], &mut models[round % 2]);
         let last = model.keys().last().map_or(0, |key| u32::from_be_bytes(key[..].try_into().unwrap()));
         session.begin().unwrap();
@@ -306,7 +306,7 @@ fn power_cuts_lose_no_durable_commit() {
     assert!(count < 60 || shared.into_iter().all(|times| times > 100), "{shared:?}: too few moves of nodes");
 }
 
-/// Runs one crash test. Returns the number of moves of nodes to the right and to the left.
+/// Runs one crash test. Returns how many times nodes moved to the right neighbour and to the left neighbour.
 fn crash_run(seed: u64) -> [usize; 2] {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut disk = SimVfs::new();
@@ -331,7 +331,7 @@ fn crash_run(seed: u64) -> [usize; 2] {
         check_structure(&tree);
         let mut session = ActiveTransaction::new(instance.core().clone(), 1);
         assert_eq!(contents(&tree, &session.view()), durable, "{context}");
-        // The states after each commit since the last state that is known to be durable.
+        // The last state known to be durable, and the state after each later commit.
         let mut states = vec![durable.clone()];
         let mut durable_at = 0;
         let mut model = durable.clone();
@@ -405,7 +405,8 @@ fn scans_read_leaves_ahead_in_both_directions() {
     let before = cache.counters();
     assert_eq!(contents(&tree, &session.view()).len(), 2000);
     let after = cache.counters();
-    // The tree has about 290 leaves, four times the size of the cache. Each direction reads them once.
+    // The tree has about 290 leaves, four times the size of the cache. A scan in each direction reads every leaf
+    // once.
     let ahead = after.prereads - before.prereads;
     let unused = after.prereads_unused - before.prereads_unused;
     assert!(ahead > 400 && unused < ahead / 10, "{ahead} leaves were read ahead, {unused} of them unused");
@@ -419,7 +420,7 @@ fn scans_read_leaves_ahead_in_both_directions() {
     assert_eq!(cache.counters().prereads, before, "seeks must not read ahead");
 }
 
-/// Returns the number of free bytes of all leaves except the last one, left to right.
+/// Returns the number of free bytes on each leaf except the last one, from left to right.
 fn free_bytes(tree: &Arc<Tree>) -> Vec<usize> {
     let mut at = tree.leaf_for_read(super::descend::Target::First).unwrap();
     let mut free = Vec::new();
@@ -452,7 +453,7 @@ fn inserts_in_key_order_fill_pages_up_to_the_density() {
         // A node needs 112 bytes, including its tag.
         let all_right = free.iter().all(|free| (share..share + 112).contains(free));
         assert!(all_right, "{density} %: {free:?}");
-        // The spare room takes later records without a split.
+        // The spare room allows later inserts without a split.
         for number in 0..100_u32 {
             tree.insert(session.changes().unwrap(), &(number * 16 + 1).to_be_bytes(), &[7; 10]).unwrap();
         }

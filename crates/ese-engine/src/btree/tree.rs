@@ -1,4 +1,4 @@
-//! One B+-tree: its root, its kind, its sort order, and the bookmark that identifies a node in it.
+//! One B+-tree: its root, its kind, its sort order, and the bookmarks that identify its nodes.
 
 use std::borrow::Cow;
 
@@ -15,10 +15,10 @@ use crate::transaction::VersionStore;
 /// Valid range of densities, in percent. ESE: `ulFILEDensityLeast`, `ulFILEDensityMost`.
 pub(crate) const DENSITIES: std::ops::RangeInclusive<u32> = 20..=100;
 
-/// A B+-tree of one database. ESE: `FCB` with its `pgnoFDP`.
+/// A B+-tree in one database. ESE: `FCB` with its `pgnoFDP`.
 ///
-/// Invariant: pages are added to the tree and removed from it, and sibling links and internal pages change, only while
-/// `structure` is held. Leaves change under their own latch.
+/// Invariant: pages are added to the tree and removed from it, and sibling links and internal pages change, only
+/// while `structure` is held. Leaves change under their own latch.
 #[doc(alias = "FCB")]
 #[doc(alias = "pgnoFDP")]
 #[repr(align(128))]
@@ -28,18 +28,18 @@ pub struct Tree {
     pub(crate) versions: Arc<VersionStore>,
     /// Root page, which never moves.
     pub root: PageNumber,
-    /// Object id that all pages of the tree carry.
+    /// Object id stored on all pages of the tree.
     pub id: TreeId,
-    /// Flags that every page of the tree has: kind, uniqueness, record format.
+    /// Flags set on every page of the tree: kind, uniqueness, record format.
     pub kind: PageFlags,
     pub(crate) structure: Mutex<()>,
-    /// Percentage of a page that inserts in key order fill. ESE: density.
+    /// Percentage to which inserts in key order fill a page. ESE: density.
     density: AtomicU8,
     /// Right-most leaf, if the latest inserts appear to be in key order; otherwise 0.
     pub(crate) append_leaf: AtomicU32,
 }
 
-/// Identifier of a node: its key, with the data appended in non-unique trees. ESE: bookmark.
+/// Identifier of a node: its key, followed by the data in non-unique trees. ESE: bookmark.
 #[derive(Clone, Debug, Default)]
 pub struct Bookmark {
     bytes: Vec<u8>,
@@ -49,7 +49,7 @@ pub struct Bookmark {
 }
 
 impl Bookmark {
-    /// Returns the key, and the data in non-unique trees, as one ordered byte string.
+    /// Returns the key, followed by the data in non-unique trees, as one byte string that sorts in tree order.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -100,8 +100,8 @@ impl Tree {
         }
     }
 
-    /// Sets the percentage of a page that inserts in key order fill. A damaged catalog can contain a value that is
-    /// out of range; such a value is clamped.
+    /// Sets the percentage to which inserts in key order fill a page. Values out of range, which a damaged catalog
+    /// can contain, are clamped.
     #[doc(alias = "ulDensity")]
     pub(crate) fn set_density(&self, percent: u32) {
         self.density.store(percent.clamp(*DENSITIES.start(), *DENSITIES.end()) as u8, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Tree {
         (self.file.file_id, self.root)
     }
 
-    /// Returns the first node that is not smaller than the bookmark `bytes`, and whether the node has exactly this
+    /// Returns the first node that is not smaller than the bookmark `bytes`, and whether that node has exactly this
     /// bookmark.
     pub fn find(&self, page: &Page<'_>, bytes: &[u8]) -> (usize, bool) {
         if self.is_unique() { page.lower_bound(bytes) } else { page.lower_bound_key_data(bytes) }
@@ -171,7 +171,7 @@ impl Tree {
         bookmark.unwrap_or_default()
     }
 
-    /// Stores the bookmark of a node in `bookmark`, and reuses its allocation.
+    /// Stores the bookmark of a node in `bookmark`, reusing its allocation.
     pub(crate) fn bookmark_into(&self, node: &Node<'_>, bookmark: &mut Option<Bookmark>) {
         let bookmark = bookmark.get_or_insert_with(Bookmark::default);
         bookmark.leaf = None;
@@ -183,8 +183,8 @@ impl Tree {
         }
     }
 
-    /// Returns true if the page is currently a leaf of the tree. A reader can still have a page that was freed by
-    /// another session.
+    /// Returns true if the page is currently a leaf of the tree. A reader may still hold a page that another session
+    /// has freed.
     pub(crate) fn is_live_leaf(&self, page: &Page<'_>) -> bool {
         page.flags().contains(PageFlags::LEAF)
             && !page.flags().contains(PageFlags::EMPTY)

@@ -1,4 +1,4 @@
-//! Links the pages of a built tree to the tree. This is the logged last step of a bulk load.
+//! Links newly built pages to their tree. This is the last step of a bulk load, and it is logged.
 
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, SetExternalHeader};
@@ -12,12 +12,12 @@ use crate::cache::PageKey;
 use crate::pages::{group, split};
 use crate::space::SpaceLock;
 
-/// Error text for redo that fails at a page of a bulk load.
+/// Error text for when redo fails on a page of a bulk load.
 pub(crate) const WITHOUT_PAGES: &str = "a table was loaded in bulk here, whose pages are not in the log: \
      replay on a database from after the load, or stop in front of it";
 
-/// Returns true if this is the first log record that refers to the pages of a bulk load. In all other cases, only
-/// roots get external headers.
+/// Returns true if this is the first log record that refers to the pages of a bulk load. Other records set external
+/// headers only on roots.
 pub(crate) fn is_link(record: &LogRecord) -> bool {
     match record {
         LogRecord::SetExternalHeader(set) => set.node.root.is_some_and(|root| root != set.node.page.page),
@@ -25,10 +25,10 @@ pub(crate) fn is_link(record: &LogRecord) -> bool {
     }
 }
 
-/// Gives the root of an empty tree the top page that was built. All other pages must be durable.
+/// Copies the top page that was built to the root of an empty tree. All other pages must already be durable.
 ///
-/// The records form one atomic group: a split of the root, the nodes of the new page, and a change of a page that was
-/// not logged.
+/// The records form one atomic group: a root split, the nodes of the new page, and a change to a page that was not
+/// logged.
 pub(crate) fn link(built: &BuiltTree) -> Result<()> {
     let tree = &built.tree;
     if built.top.is_empty() {

@@ -1,4 +1,4 @@
-//! Bulk loads: trees are built bottom-up from nodes in key order, in full pages that are written once.
+//! Bulk loads: trees are built bottom-up from nodes in key order, as full pages that are each written once.
 //!
 //! ```text
 //!  nodes in order ──> TreeBuilder ── leaves and internal pages ──> PageWriter ── large writes past the cache
@@ -7,11 +7,11 @@
 //!
 //! Invariants:
 //! - The pages are settled and owned by the tree, and nothing refers to them before they are durable. If a crash
-//!   happens before that, the rollback returns the extents of the tree.
-//! - Pages that are not logged have a database time that is not later than the durable log. Every later use of these
+//!   happens before that, the rollback frees the tree's extents.
+//! - Pages that are not logged have a database time no later than that of the durable log. Every later use of these
 //!   pages therefore has a newer time.
-//! - The first record that follows changes a page that was not logged. Redo on a copy of the database without these
-//!   pages stops at this record, with [`PageTimeFault::Older`](crate::PageTimeFault::Older) or a damaged page.
+//! - The first record that follows changes a page that was not logged. On a database copy without these pages, redo
+//!   stops at this record, with [`PageTimeFault::Older`](crate::PageTimeFault::Older) or a damaged page.
 
 mod link;
 mod node_sorter;

@@ -1,11 +1,11 @@
-//! Sorts the nodes of an index with bounded memory. The sort is done in memory, or in runs in a temporary file that
-//! are merged.
+//! Sorts the nodes of an index with bounded memory. The nodes are sorted in memory, or as runs in a temporary file
+//! that are then merged.
 //!
 //! ```text
 //!  run      node ... node      sorted, each as in memory (nodes_in_memory.rs); begins at a multiple of 4096
 //! ```
 //!
-//! The file is unlinked while it is in use, so a crash leaves no file.
+//! The file is unlinked while it is in use, so a crash leaves no file behind.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,7 +23,7 @@ const BLOCK: usize = 4096;
 /// Minimum number of bytes per read of a run.
 const MIN_READ: usize = 16 * BLOCK;
 
-/// A node that is ordered by its bytes: key, then data.
+/// A node, ordered by its bytes: key, then data.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct SortedNode {
     bytes: Vec<u8>,
@@ -34,7 +34,8 @@ struct SortedNode {
 pub(crate) struct NodeSorter {
     vfs: Arc<dyn Vfs>,
     path: PathBuf,
-    /// Maximum number of bytes for nodes and places together. While these vectors grow, they use up to twice as much.
+    /// Maximum number of bytes for the nodes and their places together. While these vectors grow, they can
+    /// temporarily use up to twice as much.
     memory: usize,
     nodes: NodesInMemory,
     file: Option<RunFile>,
@@ -55,15 +56,15 @@ struct Run {
 }
 
 impl NodeSorter {
-    /// Creates a sorter that uses at most `memory` bytes, and at least two megabytes, from `buffers`. `path` is the
-    /// path of its temporary file.
+    /// Creates a sorter that uses at most `memory` bytes, and at least two megabytes, from `buffers`. The temporary
+    /// file is created at `path`.
     pub fn new(vfs: Arc<dyn Vfs>, path: PathBuf, memory: usize, buffers: Arc<LoadBuffers>) -> NodeSorter {
         let memory = (memory / 2).clamp(1 << 20, 1 << 30);
         let nodes = NodesInMemory::new(buffers);
         NodeSorter { vfs, path, memory, nodes, file: None, runs: Vec::new(), bytes: 0 }
     }
 
-    /// Adds a node. Key and data together have at most 65,535 bytes.
+    /// Adds a node. The key and data together may have at most 65,535 bytes.
     pub fn add(&mut self, key: &[u8], data: &[u8]) -> Result<()> {
         let len = key.len() + data.len();
         let lens = u16::try_from(len).ok().zip(u16::try_from(key.len()).ok());
@@ -91,7 +92,7 @@ impl NodeSorter {
         Ok(())
     }
 
-    /// Returns the number of runs that can be merged at once, with a separate buffer for each.
+    /// Returns the number of runs that can be merged at once, each with its own buffer.
     fn most_runs(&self) -> usize {
         (self.memory / MIN_READ).max(3) - 1
     }
@@ -99,7 +100,7 @@ impl NodeSorter {
     /// Merges all runs into one.
     fn merge_runs(&mut self) -> Result<()> {
         let (runs, memory) = (std::mem::take(&mut self.runs), self.memory);
-        // Frees the memory of the nodes for the merge buffers.
+        // Frees the nodes' memory for use by the merge buffers.
         drop(self.nodes.take());
         let mut writer = self.begin_run()?;
         let mut merge = Merge::new(&writer.file, &runs, memory)?;
@@ -120,7 +121,7 @@ impl NodeSorter {
         if self.file.is_none() {
             let failed = |error: std::io::Error| Error::io(&self.path, &error);
             if self.vfs.exists(&self.path).map_err(failed)? {
-                // The file exists if a crash happened between `open` and `remove` below.
+                // The file still exists if there was a crash between `open` and `remove` below.
                 self.vfs.remove(&self.path).map_err(failed)?;
             }
             let file = self.vfs.open(&self.path, OpenMode::CreateNew).map_err(failed)?;
@@ -215,7 +216,7 @@ struct Merge {
     runs: Vec<RunReader>,
     /// The next node of each run.
     heads: BinaryHeap<Reverse<(SortedNode, usize)>>,
-    /// The node that was returned last.
+    /// The most recently returned node.
     node: SortedNode,
 }
 
@@ -239,7 +240,7 @@ impl Merge {
     fn next(&mut self) -> Result<Option<&SortedNode>> {
         let Some(Reverse((mut smallest, number))) = self.heads.pop() else { return Ok(None) };
         std::mem::swap(&mut self.node, &mut smallest);
-        // The memory of the previous node is reused for the next node of the run.
+        // The run's next node reuses the memory of its previous one.
         if self.runs[number].next(&mut smallest)? {
             self.heads.push(Reverse((smallest, number)));
         }
@@ -251,10 +252,10 @@ impl Merge {
 struct RunReader {
     file: Arc<dyn File>,
     at: u64,
-    /// Number of bytes of the run that were not returned yet.
+    /// Number of bytes of the run that have not been returned yet.
     left: u64,
     buffer: IoBuffer,
-    /// Start of the part of the buffer that was not returned yet.
+    /// Start of the part of the buffer that has not been returned yet.
     begin: usize,
     end: usize,
 }

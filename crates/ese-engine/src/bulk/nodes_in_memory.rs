@@ -1,4 +1,4 @@
-//! The in-memory nodes of a sort.
+//! The in-memory part of a sort.
 //!
 //! ```text
 //!  node     u16 length | u16 key length | key, then data
@@ -14,7 +14,7 @@ pub(super) const PREFIX: usize = 4;
 /// Number of nodes that [`Gathered`] copies at a time.
 const GATHERED: usize = 64;
 
-/// Nodes in memory. The memory is returned to the buffers of the load afterwards.
+/// Nodes in memory. On drop, the memory is returned to the load's buffers.
 pub(super) struct NodesInMemory {
     memory: SortMemory,
     from: Arc<LoadBuffers>,
@@ -30,12 +30,12 @@ impl NodesInMemory {
         PREFIX + len + size_of::<(u64, u32)>()
     }
 
-    /// Returns the number of bytes of all nodes and their places.
+    /// Returns the number of bytes that all nodes and their places use.
     pub fn used(&self) -> usize {
         self.memory.nodes.len() + self.memory.places.len() * size_of::<(u64, u32)>()
     }
 
-    /// Adds a node. `len` is the length of key and data together.
+    /// Adds a node. `len` is the combined length of the key and data.
     pub fn add(&mut self, len: u16, key_len: u16, key: &[u8], data: &[u8]) {
         let SortMemory { nodes, places } = &mut self.memory;
         let at = nodes.len() as u32;
@@ -91,7 +91,7 @@ fn stored(nodes: &[u8], at: u32) -> &[u8] {
 
 /// Returns sorted nodes one at a time, from a small buffer that is filled in batches.
 ///
-/// Neighbouring nodes of the sort order are far apart in memory, so each access is a cache miss. Copying several
+/// Nodes that are adjacent in sort order are far apart in memory, so each access is a cache miss. Copying several
 /// nodes in one loop lets the processor overlap these misses.
 pub(super) struct Gathered {
     sorted: NodesInMemory,

@@ -17,12 +17,12 @@ use crate::space::SpaceLock;
 
 /// Number of transfers in flight. This is enough to keep a device busy.
 const WRITES_IN_FLIGHT: usize = 4;
-/// Number of full transfers that may wait for a sync of the log. Each extent of a small tree has only a few
-/// transfers, so one sync can serve several extents.
+/// Number of full transfers that may wait for a log sync. Each extent of a small tree has only a few transfers, so
+/// one sync can cover several extents.
 const TRANSFERS_WAITING: usize = 3;
-/// Maximum size of an extent in bytes. A small tree gets extents of an eighth of its size.
+/// Maximum size of an extent in bytes. In a small tree, each extent is an eighth of the tree's size.
 const MAX_EXTENT: usize = 64 << 20;
-/// Number of transfers up to which each new extent doubles the tree, because each extent costs a sync of the log.
+/// Until the tree has this many transfers, each new extent doubles its size, because each extent costs a log sync.
 const DOUBLING_TRANSFERS: u64 = 4;
 
 /// Options for writing the pages of a load.
@@ -30,7 +30,7 @@ const DOUBLING_TRANSFERS: u64 = 4;
 pub(crate) struct Transfers {
     /// Size of one write in bytes.
     pub bytes: usize,
-    /// Whether the unused bytes of pages are overwritten, as the maintenance scan does.
+    /// Whether unused bytes on pages are overwritten with zeros, as the maintenance scan does.
     pub zero: bool,
     /// Pool of the transfer buffers.
     pub buffers: Arc<LoadBuffers>,
@@ -40,7 +40,7 @@ pub(crate) struct Transfers {
 /// when all its pages are sealed.
 pub(super) struct PageWriter {
     tree: Arc<Tree>,
-    /// Database time of all pages, which is not later than the durable log.
+    /// Database time of all pages, which is no later than that of the durable log.
     time: Option<DbTime>,
     /// Unused part of the newest extent.
     rest: Option<Extent>,
@@ -50,15 +50,15 @@ pub(super) struct PageWriter {
     zero: bool,
     /// Transfers that are being filled, in page order.
     open: VecDeque<OpenTransfer>,
-    /// Full transfers of extents whose records may not be durable yet.
+    /// Full transfers whose extents' log records may not be durable yet.
     waiting: VecDeque<OpenTransfer>,
     writes: Arc<NewPageWrites>,
-    /// Number of pages that were allocated.
+    /// Number of pages allocated.
     pub pages: u64,
     first: Option<WrittenPage>,
 }
 
-/// A page with the content that was written.
+/// A page, with the content that was written.
 pub(crate) struct WrittenPage {
     pub number: PageNumber,
     pub bytes: Vec<u8>,
@@ -96,7 +96,7 @@ impl PageWriter {
         self.tree.file.page_size
     }
 
-    /// Takes the page that was completed first.
+    /// Takes the first page that was completed.
     pub fn take_first(&mut self) -> Option<WrittenPage> {
         self.first.take()
     }
@@ -154,7 +154,7 @@ impl PageWriter {
         Some((at, &mut open.buffer[offset..offset + size]))
     }
 
-    /// Returns the bytes of a page that is allocated and not sealed yet.
+    /// Returns the bytes of a page that has been allocated but not sealed yet.
     pub fn page(&mut self, number: PageNumber) -> Result<&mut [u8]> {
         let missing = || crate::Error::Internal(format!("page {number} is not being built"));
         self.place(number).map(|(_, bytes)| bytes).ok_or_else(missing)
@@ -169,7 +169,7 @@ impl PageWriter {
         let mut page = PageMut::new(bytes, size);
         match zero {
             true => scrub::overwrite_unused(&mut page),
-            // The buffer can contain data of pages that were written earlier.
+            // The buffer can still contain data from earlier pages.
             false => page.fill_free_area(0),
         }
         page.set_db_time(time);
@@ -188,8 +188,8 @@ impl PageWriter {
         Ok(())
     }
 
-    /// Removes a transfer from `open`. The transfer is written when the log is durable up to the record of its
-    /// extent. If too many transfers wait for this, the log is synced.
+    /// Removes a transfer from `open`. The transfer is written once the log record of its extent is durable. If too
+    /// many transfers are waiting for this, the log is synced.
     fn submit(&mut self, at: usize) -> Result<()> {
         self.waiting.extend(self.open.remove(at));
         let durable = self.tree.file.log.durable();
@@ -202,8 +202,8 @@ impl PageWriter {
     /// Writes all waiting transfers.
     fn write_waiting(&mut self) -> Result<()> {
         let (file, size) = (&self.tree.file, self.tree.file.page_size.bytes());
-        // After a crash, the rollback must find the extent and its torn pages. The time of the database is later than
-        // the time of these pages, because the allocation of the extent has a later time.
+        // After a crash, the rollback must find the extent and its torn pages. The database time is later than the
+        // time on these pages, because the allocation of the extent advanced it.
         let logged = self.waiting.iter().map(|full| full.logged).max();
         logged.map_or(Ok(()), |logged| file.log.flush(logged))?;
         self.waiting.drain(..).try_for_each(|OpenTransfer { first, mut buffer, used, .. }| {
@@ -228,11 +228,11 @@ impl PageWriter {
 }
 
 impl Drop for PageWriter {
-    /// Waits for all writes, because the pages may get another owner when this returns.
+    /// Waits for all writes, because the pages may be given to another owner afterwards.
     fn drop(&mut self) {
         if self.writes.wait().is_err() {
             let file = &self.tree.file;
-            // A failed write can leave a torn page. The rollback scans for such pages.
+            // A failed write can leave torn pages behind. The rollback scans for such pages.
             file.unsettled.add_all_until(file.file_pages().unwrap_or(u32::MAX));
         }
     }

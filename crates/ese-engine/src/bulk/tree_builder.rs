@@ -20,7 +20,7 @@ use crate::{Error, Result};
 /// A node of a page: key and data.
 pub(crate) type NewNode = (Vec<u8>, Vec<u8>);
 
-/// A tree whose pages are written, except for the top page. The root gets the nodes of the top page
+/// A tree whose pages have been written, except for the top page. The nodes of the top page go to the root
 /// ([`link`](super::link())).
 pub(crate) struct BuiltTree {
     pub tree: Arc<Tree>,
@@ -43,7 +43,7 @@ pub(crate) struct TreeBuilder {
     leaf: Leaf,
     /// Open internal pages, from the parents of the leaves upwards.
     levels: Vec<Internal>,
-    /// The last node, in the form by which the tree orders nodes.
+    /// The last node, in the form that the tree compares.
     last: Vec<u8>,
     order: Vec<u8>,
 }
@@ -65,7 +65,7 @@ struct Internal {
 }
 
 impl TreeBuilder {
-    /// Creates a builder for an empty tree that no session uses. Pages are filled up to `density` percent.
+    /// Creates a builder for an empty tree that no session is using. Pages are filled up to `density` percent.
     pub fn new(tree: &Arc<Tree>, density: u32, transfers: &Transfers) -> TreeBuilder {
         let size = tree.file.page_size;
         let mut scratch = vec![0; size.bytes()];
@@ -81,13 +81,14 @@ impl TreeBuilder {
         }
     }
 
-    /// Returns the number of pages that were allocated so far.
+    /// Returns the number of pages allocated so far.
     pub fn pages(&self) -> u64 {
         self.writer.pages
     }
 
     /// Adds a node. Fails with [`Error::OutOfOrder`] if the node is less than the last one, and with
-    /// [`Error::KeyDuplicate`] if the tree is unique and has the key. In both cases, the tree is unchanged.
+    /// [`Error::KeyDuplicate`] if the tree is unique and already contains the key. In both cases, the tree is
+    /// unchanged.
     pub fn append(&mut self, key: &[u8], data: &[u8]) -> Result<()> {
         self.order.clear();
         self.order.extend_from_slice(key);
@@ -150,8 +151,8 @@ impl TreeBuilder {
         Ok(())
     }
 
-    /// Returns the number of the open leaf. If the leaf has no number yet, it is allocated and copied to its
-    /// transfer.
+    /// Returns the number of the open leaf. If the leaf has no number yet, a page is allocated and the leaf is copied
+    /// to its transfer.
     fn number_of_leaf(&mut self) -> Result<PageNumber> {
         if let Some(number) = self.leaf.number {
             return Ok(number);
@@ -205,8 +206,8 @@ impl TreeBuilder {
         Ok(number)
     }
 
-    /// Closes all pages except the top one, and waits until they are written. They are durable after the next sync of the
-    /// file.
+    /// Closes all pages except the top one and waits until they are written. The pages are durable after the next
+    /// sync of the file.
     pub fn complete(mut self) -> Result<BuiltTree> {
         let size = self.tree.file.page_size;
         let top = match self.levels.is_empty() {

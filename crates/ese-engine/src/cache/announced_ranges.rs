@@ -14,7 +14,7 @@ pub(super) struct AnnouncedRanges {
     ranges: Mutex<Vec<Arc<AnnouncedRange>>>,
 }
 
-/// A range, with those of its pages that a writer may have written since the range was announced.
+/// A range, and those of its pages that may have been written since the range was announced.
 pub(super) struct AnnouncedRange {
     pages: Range<u32>,
     pub written: Mutex<BTreeSet<PageNumber>>,
@@ -37,7 +37,7 @@ impl AnnouncedRanges {
         self.count.store(ranges.len(), Ordering::Release);
     }
 
-    /// Records that a writer is about to write `pages`. The writer must have claimed them.
+    /// Records that a writer is about to write `pages`. The writer must already have claimed them.
     pub fn about_to_write(&self, pages: impl Iterator<Item = PageNumber> + Clone) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;

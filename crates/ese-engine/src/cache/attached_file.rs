@@ -19,9 +19,9 @@ pub(super) struct AttachedFile {
     /// Receiver of reports about damaged pages.
     pub events: Events,
     pub dirty_pages: Mutex<DirtyPageTable>,
-    /// Serialises syncs. The dirty page table therefore knows which writes a sync covered.
+    /// Serialises syncs, so that the dirty page table knows which writes a sync covered.
     pub sync: Mutex<()>,
-    /// Active writers, and transfers that have not completed. Closed before the file is detached.
+    /// Active writers and incomplete transfers. Closed before the file is detached.
     pub in_flight: InFlight,
     /// Ranges that are being read without the cache.
     pub announced: AnnouncedRanges,

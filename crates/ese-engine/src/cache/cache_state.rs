@@ -17,7 +17,7 @@ use super::{FileId, WriteAhead};
 use crate::events::Events;
 use crate::{Error, Result};
 
-/// The shared part of a cache. It contains no frames, so frames can own a reference to it.
+/// The shared part of a cache. It contains no frames, so frames can own a reference to it without a cycle.
 #[repr(align(128))]
 pub(super) struct CacheState {
     pub counters: CachePadded<Counters>,
@@ -25,21 +25,21 @@ pub(super) struct CacheState {
     pub cleaner_signal: CleanerSignal,
     /// Number of dirty pages in frames.
     pub dirty: CachePadded<AtomicUsize>,
-    /// Number of these pages whose changes are all known as deltas.
+    /// Number of dirty pages in frames whose changes are all recorded as deltas.
     pub dirty_with_deltas: CachePadded<AtomicUsize>,
     pub page_size: PageSize,
     pub frame_memory: FrameMemory,
     pub deltas: DeltaStore,
     /// Number of pages with an eviction write in flight. Their frames will soon be available.
     pub cleaning: AtomicUsize,
-    /// Number of pages with a copy that waits for the waypoint.
+    /// Number of pages with a copy that is waiting for the waypoint.
     pub kept: AtomicUsize,
     /// Background write transfers that are in flight.
     pub background: InFlight,
     free: CachePadded<Mutex<Vec<u32>>>,
     free_count: AtomicUsize,
     files: CachePadded<RwLock<Vec<Option<Arc<AttachedFile>>>>>,
-    /// The next candidate for a file id. Changes only under the write lock of `files`.
+    /// The next candidate for a file id. Modified only while `files` is write-locked.
     pub next_file: AtomicUsize,
     failed: OnceLock<String>,
 }
@@ -73,8 +73,8 @@ impl CacheState {
 
     pub fn attach(&self, file: Arc<dyn File>, wal: Arc<dyn WriteAhead>, events: Events) -> FileId {
         let mut files = self.files.write();
-        // An id is reused as late as possible. A caller with the id of a detached file must not access another file
-        // by mistake.
+        // An id is reused as late as possible, so that a caller with the id of a detached file does not access
+        // another file by mistake.
         let next = self.next_file.load(Ordering::Relaxed);
         let is_free = |place: &usize| files.get(*place).is_none_or(Option::is_none);
         let place = (next..=usize::from(u16::MAX)).chain(0..next).find(is_free);
@@ -102,7 +102,7 @@ impl CacheState {
         self.find_file(id).ok_or_else(|| Error::Usage(format!("file {} is not attached", id.0)))
     }
 
-    /// Stops all writes, because the contents of the device are uncertain and recovery must restore them. The first
+    /// Stops all writes, because the contents of the device are unknown until recovery restores them. The first
     /// reason is kept.
     pub fn fail(&self, what: String) {
         let _ = self.failed.set(what);
@@ -121,8 +121,8 @@ impl CacheState {
     /// Returns an estimate of [`CacheState::must_write_pages`] for the near future.
     ///
     /// The estimate includes a growing share of the other dirty pages as the admission budget for deltas runs out.
-    /// When the budget is empty, all of them must be written. The gradual growth avoids a burst of writes at that
-    /// moment.
+    /// Once the budget is empty, all of them must be written. Growing the share gradually avoids a burst of writes at
+    /// that point.
     pub fn must_write_pages_soon(&self) -> usize {
         let dirty = self.dirty.load(Ordering::Relaxed);
         dirty.saturating_sub(self.deltas.evictable_soon(self.dirty_with_deltas.load(Ordering::Relaxed)))

@@ -1,6 +1,7 @@
-//! Changes of pages that are not in memory, stored without reading the page. InnoDB calls this a change buffer.
+//! Changes to pages that are not in memory, stored without reading the pages. InnoDB calls this a change buffer.
 //!
-//! Redo uses this buffer: a page that the log changed is read only when a session needs it, or to be written.
+//! Redo uses this buffer: a page that was changed in the log is read only when a session needs it or when it must be
+//! written.
 
 use std::ops::Range;
 
@@ -9,17 +10,17 @@ use ese_format::LogPosition;
 use super::{Cache, PageKey};
 
 impl Cache {
-    /// Returns true if [`Cache::buffer_change`] can succeed at all.
+    /// Returns true if [`Cache::buffer_change`] can ever succeed.
     pub(crate) fn buffers_changes(&self) -> bool {
         self.shared.deltas.is_enabled()
     }
 
-    /// Buffers changes of a page that is not in memory, made by the log records at `positions`, until the page is
-    /// read.
+    /// Buffers the changes that the log records at `positions` make to a page that is not in memory. The changes are
+    /// applied when the page is read.
     ///
-    /// The new and the buffered changes together must include all changes that the disk may lack. `deltas` are
-    /// encoded with [`PageDelta::encode_for_unread`](super::PageDelta::encode_for_unread). Returns false if the page
-    /// is in memory, or if there is no room for the deltas.
+    /// Together, the new and the already buffered changes must include all changes that the disk may lack. `deltas`
+    /// are encoded with [`PageDelta::encode_for_unread`](super::PageDelta::encode_for_unread). Returns false if the
+    /// page is in memory, or if there is no room for the deltas.
     pub(crate) fn buffer_change(&self, key: PageKey, positions: Range<LogPosition>, deltas: &[u8]) -> bool {
         self.reserve_delta_memory();
         self.shared.find_file(key.file).is_some_and(|attached| {

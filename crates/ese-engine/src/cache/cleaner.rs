@@ -9,14 +9,14 @@ use crate::Result;
 
 /// Maximum number of frames that one step makes available.
 const STEP: usize = 128;
-/// Minimum number of dirty victims for which the cleaner starts a batch.
+/// Minimum number of dirty victims before the cleaner starts a batch.
 const MIN_BATCH: usize = 16;
-/// Maximum number of writes in flight when frames run out, instead of [`WRITES_IN_FLIGHT`].
+/// Maximum number of writes in flight when frames are running out. Replaces [`WRITES_IN_FLIGHT`].
 const URGENT_WRITES_IN_FLIGHT: usize = 128;
 
 impl Cache {
     /// Performs one bounded step. It evicts clean pages and starts writes of dirty pages until the stop threshold is
-    /// reached or will be reached.
+    /// reached, counting writes in flight.
     ///
     /// Returns the number of pages that it evicted or started to write. Returns 0 if nothing needs to be done.
     pub fn clean_step(&self) -> Result<usize> {
@@ -37,7 +37,7 @@ impl Cache {
         let coming = self.available() + self.shared.cleaning.load(Ordering::Relaxed);
         let missing = self.limits.stop.saturating_sub(coming).max(self.excess());
         let candidates = self.write_candidates.lock().len();
-        // Sessions are about to wait for frames, which is worse than slow reads.
+        // Sessions are about to wait for frames, which is worse than slowing down reads.
         let urgent = self.available() < self.limits.start / 2 || self.excess() > self.limits.dirty / 4;
         let (batch, in_flight) = match urgent {
             true => (STEP, URGENT_WRITES_IN_FLIGHT),
@@ -48,7 +48,7 @@ impl Cache {
         if idle && (missing > 0 || candidates >= MIN_BATCH) {
             let count = missing.max(candidates).min(batch);
             let victims = self.with_flush_neighbours(self.dirty_victims(count), count.max(self.limits.run));
-            // The log may be switching files. Waiting for it could leave the pool empty.
+            // The log may be in the middle of a file switch, and waiting for that could drain the pool.
             let mut started = self.write_pages(
                 victims.clone(),
                 WriteReason::Eviction,
@@ -65,7 +65,7 @@ impl Cache {
         Ok(done)
     }
 
-    /// Returns the number of pages that must be written to get back to the limit of dirty frames.
+    /// Returns the number of pages that must be written to bring the number of dirty frames back within its limit.
     fn excess(&self) -> usize {
         let cleaning = self.shared.cleaning.load(Ordering::Relaxed);
         self.shared.must_write_pages_soon().saturating_sub(self.limits.dirty + cleaning)
@@ -76,13 +76,13 @@ impl Cache {
         self.may_start(self.excess())
     }
 
-    /// Returns true if `pages` pages are enough for a batch, and the number of writes in flight is low enough.
+    /// Returns true if `pages` pages are enough for a batch and the number of writes in flight is low enough.
     fn may_start(&self, pages: usize) -> bool {
         pages >= MIN_BATCH && self.shared.background.count() < WRITES_IN_FLIGHT
     }
 
-    /// Notifies the cleaner when there are enough write candidates for a batch. The notification does not wait until
-    /// frames run low. By then, there can be hundreds of candidates, and their writes would delay reads and commits.
+    /// Notifies the cleaner when there are enough write candidates for a batch. It does not wait until frames run
+    /// low: by then, there can be hundreds of candidates, and writing them would delay reads and commits.
     pub(super) fn candidates_added(&self, candidates: usize) {
         if self.may_start(candidates) {
             self.shared.cleaner_signal.notify();

@@ -1,11 +1,11 @@
-//! Wakes and stops the cleaner thread.
+//! The signal that wakes and stops the cleaner thread.
 
 use std::time::Duration;
 
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 use jetcell_sync::{Condvar, Mutex};
 
-/// Maximum time that the cleaner sleeps without a notification before it checks for work.
+/// Maximum time that the cleaner sleeps before it checks for work without a notification.
 const MAX_SLEEP: Duration = Duration::from_millis(500);
 
 /// Signal that wakes or stops the cleaner thread.

@@ -26,7 +26,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Stops the cleaner thread and waits until it has ended. The cache also works without this thread.
+    /// Stops the cleaner thread and waits until it has ended. The cache works without this thread, too.
     pub fn shutdown(&self) {
         self.shared.cleaner_signal.stop();
         if let Some(thread) = self.cleaner.lock().take() {
@@ -42,8 +42,8 @@ impl Drop for Cache {
     }
 }
 
-/// Calls [`Cache::clean_step`] until nothing is left to do. After an error, the next session that needs a frame
-/// repeats the work and gets the error.
+/// Calls [`Cache::clean_step`] until nothing is left to do. Errors are ignored here: the next session that needs a
+/// frame repeats the work and gets the error.
 fn clean(cache: &Weak<Cache>) {
     while let Some(cache) = cache.upgrade() {
         if !matches!(cache.clean_step(), Ok(1..)) {

@@ -1,4 +1,4 @@
-//! Counters of the cache. The decorators in `vfs` count transfers and their latencies.
+//! Cache counters. The decorators in `vfs` count transfers and their latencies.
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 
@@ -23,7 +23,7 @@ pub struct CacheCounters {
     pub fault_stalls: u64,
     /// Number of evicted pages. ESE: "Database Page Evictions".
     pub evictions: u64,
-    /// Number of these pages that were dirty and were not written, because the cache retained their deltas.
+    /// Number of dirty pages that were evicted without a write, because the cache retained their deltas.
     pub delta_evictions: u64,
     /// Number of pages written to advance the checkpoint. ESE: "Database Pages Flushed Checkpoint".
     pub written_checkpoint: u64,
@@ -37,7 +37,7 @@ pub struct CacheCounters {
     pub coalesced_read: u64,
     /// Number of flipped bits that were corrected on reading.
     pub bits_repaired: u64,
-    /// Number of reads that were repeated after a wrong checksum.
+    /// Number of reads that were retried after a checksum mismatch.
     pub read_retries: u64,
     /// Current maximum number of frames.
     pub frames: u64,
@@ -49,7 +49,7 @@ pub struct CacheCounters {
     pub evicted_dirty: u64,
     /// Current number of clean pages in frames.
     pub clean: u64,
-    /// Current memory of frames, transfer buffers and deltas, in bytes.
+    /// Current memory used by frames, transfer buffers and deltas, in bytes.
     pub resident_bytes: u64,
     /// Configured maximum memory in bytes.
     pub max_bytes: u64,
@@ -72,7 +72,7 @@ pub(super) struct Counters {
     pub coalesced_read: Counter,
     pub bits_repaired: Counter,
     pub read_retries: Counter,
-    /// Total time in microseconds of the reads that faults caused.
+    /// Total time in microseconds spent on reads caused by faults.
     pub fault_us: Counter,
 }
 

@@ -1,4 +1,4 @@
-//! Pages of a file that could not be read, and sessions that wait until these pages are repaired from copies.
+//! Pages of a file that could not be read, and the sessions that wait for them to be repaired from copies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct DamagedPages {
 struct State {
     /// Damaged pages, each with the clock reading at which the damage was found.
     found: BTreeMap<PageNumber, Duration>,
-    /// Maximum time to wait for a repair, from the time at which the damage was found.
+    /// Maximum time to wait for a repair, measured from when the damage was found.
     limit: Duration,
 }
 
@@ -30,7 +30,8 @@ struct State {
 pub(super) enum Waited {
     /// The page was repaired.
     Repaired,
-    /// The page is not known to be damaged. Either it was repaired after it was read, or the error has another cause.
+    /// The page is not known to be damaged. Either it has been repaired since it was read, or the error has another
+    /// cause.
     NotDamaged,
     /// The page was still damaged when the time limit expired.
     InVain,
@@ -56,7 +57,7 @@ impl DamagedPages {
         self.state.lock().found.keys().copied().collect()
     }
 
-    /// Sets the maximum time to wait for a repair, from the time at which the damage was found. Zero ends all waits.
+    /// Sets the maximum time to wait for a repair, measured from when the damage was found. Zero ends all waits.
     pub fn set_limit(&self, limit: Duration) {
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.limit, limit) != limit {

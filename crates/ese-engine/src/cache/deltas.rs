@@ -1,4 +1,4 @@
-//! Deltas of evicted dirty pages. A dirty page can leave its frame without a write if the cache retains its changes.
+//! Deltas of evicted dirty pages. A dirty page can be evicted without a write if the cache retains its changes.
 //!
 //! ```text
 //!  dirty frame, all changes known ──evict_dirty──> EvictedDirtyPage: log positions, deltas ──restore_evicted──┐
@@ -6,20 +6,20 @@
 //!        └───────────────────── apply_pending_deltas: deltas applied to the bytes <───────────── frame being read
 //! ```
 //!
-//! If one record in thirty of a page changed, the changes need a thirtieth of the memory of the page. The memory of
-//! one frame can then store the changes of many pages, and a page is written only when several of its records have
+//! If one in thirty of a page's records has changed, the changes need a thirtieth of the page's memory. One frame's
+//! memory can then hold the changes to many pages, and a page is written only when several of its records have
 //! changed. LLAMA does the same with its delta chains (Levandoski, Lomet, Sengupta: LLAMA, a cache/storage subsystem
 //! for modern hardware, PVLDB 6, 2013). InnoDB's change buffer does it for secondary indexes.
 //!
 //! This module is the interface: the rest of the cache calls [`DeltaStore`] and does not depend on the policy. With
-//! [`EvictionPolicy::WriteBack`](super::EvictionPolicy::WriteBack) the store has no memory. No deltas are recorded
-//! then, and every dirty page must be written before it is evicted.
+//! [`EvictionPolicy::WriteBack`](super::EvictionPolicy::WriteBack), the store has no memory, no deltas are recorded,
+//! and every dirty page must be written before it is evicted.
 //!
 //! Invariants:
 //! - An evicted dirty page stays in the dirty page table at the position of its first change. Redo and the checkpoint
 //!   treat it like any other dirty page.
 //! - Deltas use the memory of frames that the cache gives to the store. If all other frames are in use, the cache
-//!   takes frames back although their memory is still accounted to deltas.
+//!   takes frames back even though deltas still use their memory.
 //! - An evicted page that is read again only to be written costs an extra read. The admission budget limits the
 //!   number of such pages.
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Invariant: the log from `oldest()` on is sufficient to redo every change that is not durable in the file. A
-//! completed write alone does not advance `oldest()`, because the device can lose the page until a sync.
+//! completed write alone does not advance `oldest()`, because the device can still lose the page before a sync.
 
 use std::collections::BTreeSet;
 
@@ -26,13 +26,13 @@ pub(super) struct DirtyPageTable {
 }
 
 impl DirtyPageTable {
-    /// Adds a clean page that was changed, starting at log position `first`.
+    /// Adds a previously clean page, first changed at log position `first`.
     pub fn insert(&mut self, page: PageNumber, first: LogPosition) {
         self.dirty.insert((first, page));
         self.latest = self.latest.max(first);
     }
 
-    /// Records a change of a page while an earlier state of it is being written.
+    /// Records a change to a page while an earlier state of the page is being written.
     pub fn changed_during_write(&mut self, first: LogPosition) {
         self.latest = self.latest.max(first);
     }
@@ -47,8 +47,8 @@ impl DirtyPageTable {
         self.dirty.insert((first, page));
     }
 
-    /// Records the completion of a write. If the page has changes that the write does not contain, `again` is the
-    /// position of the first of them.
+    /// Records the completion of a write. If the page has changes that the write did not include, `again` is the
+    /// position of the first such change.
     pub fn complete_write(&mut self, page: PageNumber, first: LogPosition, again: Option<LogPosition>) {
         self.writing.remove(&(first, page));
         self.unsynced = earlier(self.unsynced, Some(first));
@@ -57,7 +57,7 @@ impl DirtyPageTable {
         }
     }
 
-    /// Replaces the first position of a dirty page by an earlier one.
+    /// Replaces a dirty page's first position with an earlier one.
     pub fn lower_first(&mut self, page: PageNumber, first: LogPosition, earlier: LogPosition) {
         self.dirty.remove(&(first, page));
         self.dirty.insert((earlier, page));
@@ -83,14 +83,14 @@ impl DirtyPageTable {
         earlier(self.oldest_dirty(), earlier(self.unsynced, self.syncing))
     }
 
-    /// Returns the oldest position of pages that are not written yet. Unlike `oldest`, this ignores pages that are
-    /// written but not synced.
+    /// Returns the oldest first position among pages that have not been written yet. Unlike `oldest`, this ignores
+    /// pages that have been written but not synced.
     pub fn oldest_dirty(&self) -> Option<LogPosition> {
         let first = |pages: &BTreeSet<_>| pages.first().map(|(first, _)| *first);
         earlier(first(&self.dirty), first(&self.writing))
     }
 
-    /// Returns a position that is not before the start of any change of a page that is dirty now.
+    /// Returns a position at or after the start of every change to a currently dirty page.
     pub fn latest_change(&self) -> Option<LogPosition> {
         (self.dirty_count() > 0).then_some(self.latest)
     }

@@ -1,7 +1,7 @@
-//! Verifies the state of a page on disk, with a guarantee that the page is not being written.
+//! Verifies a page on disk while guaranteeing that the page is not being written.
 //!
 //! A read that runs concurrently with a write of the page can return a torn page. A scan that finds a bad page calls
-//! this module. The page gets a frame, and the write claim of the frame excludes writers until the page has been read
+//! this module, which assigns a frame to the page and claims it, to exclude writers until the page has been read
 //! again.
 
 use std::io;
@@ -20,15 +20,15 @@ pub enum OnDiskPage {
     Superseded,
     /// The page is currently being written. The caller should retry.
     Busy,
-    /// The disk cannot read the page.
+    /// The page could not be read from disk.
     Unreadable(io::Error),
     /// The page was read and has this integrity.
     Verified(PageIntegrity),
 }
 
 impl Cache {
-    /// Reads a page into `bytes`, bypassing the cache, while it is not being written, and verifies it. Flipped bits
-    /// are corrected only in `bytes`. Must not be called with a latch held.
+    /// Reads a page into `bytes`, bypassing the cache and excluding writers, and verifies it. Flipped bits are
+    /// corrected only in `bytes`. Must not be called with a latch held.
     pub fn verify_on_disk(&self, key: PageKey, bytes: &mut [u8], reason: IoReason) -> Result<OnDiskPage> {
         let attached = self.shared.file(key.file)?;
         let page = self.frame_of(key)?;
@@ -45,8 +45,8 @@ impl Cache {
         })
     }
 
-    /// Pins the frame of the page, in any state. A page without a frame gets an empty frame, which is the next to be
-    /// evicted.
+    /// Pins the frame of the page, in any state. A page without a frame gets an empty one, which will be evicted
+    /// next.
     pub(super) fn frame_of(&self, key: PageKey) -> Result<PinnedPage> {
         loop {
             if let Some(page) = self.page_table.pin(key) {

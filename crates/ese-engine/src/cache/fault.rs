@@ -20,7 +20,7 @@ use crate::background_thread::is_background_thread;
 use crate::events::{EventKind, PageDamage, PageFault};
 use crate::{Error, Result};
 
-/// Maximum number of reads of a page with a wrong checksum. A retry helps if the transfer damaged the data.
+/// Maximum number of times a page is read if its checksum is wrong. A retry helps if the transfer damaged the data.
 const READ_ATTEMPTS: u32 = 4;
 
 /// Mode in which a page is fetched.
@@ -38,10 +38,10 @@ enum FetchMode {
 }
 
 impl Cache {
-    /// Pins a page, and reads and verifies it if necessary. Must not be called with a latch held. After an error the
+    /// Pins a page, reading and verifying it if necessary. Must not be called with a latch held. After an error, the
     /// page is unchanged, and the next call tries again.
     ///
-    /// If copies may repair a damaged page, the call waits for the repair, within the limit of
+    /// If copies may repair a damaged page, the call waits for the repair, for at most
     /// [`InstanceOptions::page_repair_wait`](crate::InstanceOptions::page_repair_wait). Background threads of the
     /// engine do not wait, because they may be the threads that perform the repair.
     pub fn fetch(&self, key: PageKey) -> Result<PinnedPage> {
@@ -75,8 +75,8 @@ impl Cache {
         self.fetch_in_mode(key, FetchMode::Tentative)
     }
 
-    /// Fetches a page for a scan. Unlike with [`Cache::fetch`], the page does not count as used and is the next to be
-    /// evicted.
+    /// Fetches a page for a scan. Unlike with [`Cache::fetch`], the page does not count as used and will be evicted
+    /// next.
     #[doc(alias = "supercold")]
     pub fn fetch_cold(&self, key: PageKey) -> Result<PinnedPage> {
         self.fetch_in_mode(key, FetchMode::Cold)
@@ -95,8 +95,8 @@ impl Cache {
         (counters.faults.get(), counters.fault_us.get())
     }
 
-    /// Returns true if the cache has the page or its deltas in memory. The state in memory may then be newer than on
-    /// disk.
+    /// Returns true if the cache has the page or its deltas in memory. In that case, the state in memory may be newer
+    /// than the state on disk.
     pub fn contains(&self, key: PageKey) -> bool {
         self.page_table.pin(key).is_some() || self.page_table.is_evicted_dirty(key)
     }
@@ -130,7 +130,7 @@ impl Cache {
     /// Pins a page without reading it. The caller formats the page under the write latch and marks it dirty.
     ///
     /// A page that was not in memory has a header of zeros, followed by arbitrary bytes. The bytes of a page in
-    /// memory do not change. The call may evict other pages, and therefore wait for their writes.
+    /// memory do not change. The call may evict other pages, and may therefore wait for them to be written.
     ///
     /// # Errors
     ///
@@ -259,18 +259,18 @@ impl Cache {
         inserted
     }
 
-    /// Inserts a page that is to be read ahead. See `insert`.
+    /// Inserts a page for read-ahead. See `insert`.
     pub(super) fn insert_read_ahead(&self, page: &PinnedPage) -> bool {
         page.frame().read_ahead.store(true, Ordering::Relaxed);
         self.insert(page, FetchMode::Normal)
     }
 
-    /// Inserts a page of which only the frame is needed. See `insert`.
+    /// Inserts a page for which only the frame is needed. See `insert`.
     pub(super) fn insert_cold(&self, page: &PinnedPage) -> bool {
         self.insert(page, FetchMode::Cold)
     }
 
-    /// Reads the page of a frame that the caller has set to `Loading`.
+    /// Reads a page into its frame, which the caller has set to `Loading`.
     fn load(&self, page: PinnedPage, mode: FetchMode) -> Result<PinnedPage> {
         let frame = page.frame();
         frame.read_ahead.store(false, Ordering::Relaxed);
@@ -362,7 +362,7 @@ impl Cache {
     /// Verifies a page that was read ahead. Returns false if it must be read again.
     fn verify_read_ahead(&self, frame: &Frame) -> bool {
         let mut bytes = frame.take_bytes();
-        // An invalid page is not reported here: it is read again, and reported then.
+        // An invalid page is not reported here: it is read again and reported at that point.
         let attached = self.shared.find_file(frame.key().file);
         let verified =
             attached.is_some_and(|attached| self.verify(&attached, frame.key(), &mut bytes).is_ok());
@@ -414,7 +414,7 @@ enum PageDefect {
 }
 
 impl PageDefect {
-    /// Converts the defect for an event about a file that has `pages` pages.
+    /// Converts the defect to the form used in events. The file has `pages` pages.
     fn as_fault(&self, pages: u64) -> PageFault {
         match self {
             PageDefect::Zero => PageFault::Missing,

@@ -17,21 +17,21 @@ const FLUSH_ROUND: usize = 1024;
 const PAUSE: Duration = Duration::from_micros(200);
 
 impl Cache {
-    /// Starts writes of the oldest dirty pages of the file that were first changed before `position`, at most
-    /// `max_pages`.
+    /// Starts writing the file's oldest dirty pages that were first changed before `position`, up to `max_pages` of
+    /// them.
     ///
-    /// Returns the number of writes that it started. Pages that are latched or being written are skipped. The call
-    /// waits while enough writes are in flight. After the writes, [`Cache::sync_file`] allows [`Cache::oldest_dirty`]
-    /// to advance.
+    /// Returns the number of writes started. Pages that are latched or being written are skipped. The call waits
+    /// while too many writes are in flight. Once the writes have completed, [`Cache::sync_file`] allows
+    /// [`Cache::oldest_dirty`] to advance.
     pub fn write_below(&self, file: FileId, position: LogPosition, max_pages: usize) -> Result<usize> {
         let attached = self.shared.file(file)?;
         self.write_kept(&attached);
-        // Pages that changed only after the waypoint can be written later without a copy.
+        // Pages first changed after the waypoint can be written later without a copy.
         let position = position.min(attached.wal.waypoint());
         let mut oldest: Vec<_> = attached.dirty_pages.lock().below(position).take(max_pages).collect();
         oldest.sort_unstable();
         let mut started = 0;
-        // Evicted pages must be read before they are written. They must not use too many frames.
+        // Evicted pages must be read before they are written. They must not take up too many frames.
         for batch in oldest.chunks(WRITE_BATCH.min(self.limits.frames / 4).max(1)) {
             self.shared.background.wait_below(WRITES_IN_FLIGHT);
             // A page that cannot be read prevents the checkpoint from advancing. A session that fetches the page gets
@@ -43,8 +43,8 @@ impl Cache {
         Ok(started)
     }
 
-    /// Starts writing those of `pages` that are dirty, and combines adjacent pages into one transfer. Intended for
-    /// callers that change the pages of a file in file order. Must not be called with a latch held.
+    /// Starts writing the dirty ones among `pages`, combining adjacent pages into one transfer. Intended for callers
+    /// that change a file's pages in file order. Must not be called with a latch held.
     pub fn write_behind(&self, pages: &[PageKey]) -> Result<usize> {
         self.shared.background.wait_below(WRITES_IN_FLIGHT);
         let pages = pages.iter().filter_map(|key| self.page_table.pin(*key)).collect();
@@ -70,8 +70,8 @@ impl Cache {
         self.sync_file(file)
     }
 
-    /// Writes those pages of the file that are `wanted`, and syncs the file. Nothing may change these pages while the
-    /// call runs. Must not be called with a latch held.
+    /// Writes the `wanted` pages of the file and syncs the file. Nothing may change these pages while the call runs.
+    /// Must not be called with a latch held.
     pub(crate) fn flush_pages(&self, file: FileId, wanted: impl Fn(PageNumber) -> bool) -> Result<()> {
         let attached = self.shared.file(file)?;
         let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
@@ -111,14 +111,14 @@ impl Cache {
     }
 
     /// Writes the dirty pages of the file that were first changed before `end`, and waits for the writes. Pages that
-    /// are latched or must not be written now are skipped.
+    /// are latched or must not be written yet are skipped.
     ///
-    /// Returns the number of written pages. If some pages cannot be read, the call writes all others before it
-    /// returns the error.
+    /// Returns the number of pages written. If some pages cannot be read, all others are written before the error is
+    /// returned.
     fn flush_below(&self, attached: &AttachedFile, end: LogPosition) -> Result<usize> {
         let round = FLUSH_ROUND.min(self.limits.frames / 4).max(1);
         let mut pages: Vec<_> = attached.dirty_pages.lock().below(end).collect();
-        // Many of these pages may have to be read first. Therefore all are processed in file order.
+        // Many of these pages may have to be read first, so all of them are processed in file order.
         pages.sort_unstable();
         let (mut started, mut outcome, ended) = (0, Ok(()), Arc::default());
         for pages in pages.chunks(round) {
@@ -126,7 +126,7 @@ impl Cache {
             let (pages, readable) = self.pin_all(attached, pages);
             outcome = outcome.and(readable);
             started += self.write_pages(pages, WriteReason::Flush, UnflushedLog::MoveWaypoint, &ended)?;
-            // The next round is read while this round is written.
+            // The next round's pages are read while this round's are written.
             ended.wait_below(round);
         }
         ended.wait();
@@ -134,7 +134,7 @@ impl Cache {
     }
 
     /// Makes all completed writes of the file durable. [`Cache::oldest_dirty`] can then advance. A failure is final:
-    /// the device may have dropped the pages, so the cache stops writing.
+    /// the device may have lost the pages, so the cache stops writing.
     pub fn sync_file(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         self.shared.check()?;
@@ -169,7 +169,7 @@ impl Cache {
             if !deltas_pending {
                 return resident;
             }
-            // `fetch_cold` reads a page that was created and never changed only if no other pin exists.
+            // `fetch_cold` reads a page that was created but never changed only if it is not pinned elsewhere.
             drop(resident);
             self.fetch_cold(key).map_err(|error| outcome = outcome.clone().and(Err(error))).ok()
         };

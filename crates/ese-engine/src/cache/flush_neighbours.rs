@@ -1,7 +1,7 @@
 //! Flush neighbours: dirty pages that are adjacent to a victim and are written in the same transfer.
 //!
 //! Only pages that would soon be victims themselves are included, such as pages that were filled one after the other.
-//! Writing a page that is still in use would not help. InnoDB: `innodb_flush_neighbors`.
+//! Writing pages that are still in use would not help. InnoDB: `innodb_flush_neighbors`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A frame: memory for one page, with its pins, references, latch and modification state.
+//! A frame: memory for one page, along with its pins, references, latch and modification state.
 //!
 //! ```text
 //!  Free ─> Loading ─> Ready <── Fresh (created and not changed yet: differs from the disk)
@@ -10,8 +10,8 @@
 //! Invariants:
 //!
 //! - Only the thread that set `Loading`, or a thread with the latch, accesses the bytes.
-//! - A frame gets its first pin only under the lock of its page table shard.
-//! - An unpinned frame is not latched, so it does not change.
+//! - A frame gets its first pin only while its page table shard is locked.
+//! - An unpinned frame is not latched, so its page does not change.
 
 mod modification;
 
@@ -65,14 +65,14 @@ pub(super) struct Frame {
     pub shared: Arc<CacheState>,
     pub body: Arc<RwLock<Body>>,
     pub references: References,
-    /// Whether the frame was filled by a read-ahead and not requested since then.
+    /// Whether the page was read ahead and has not been requested since.
     pub read_ahead: AtomicBool,
     /// Whether the body may contain deferred undo.
     pub has_undo: AtomicBool,
-    /// Deferred undo that a writer removed from the page to log it. If logging fails, the undo stays here. Belongs to
-    /// the thread with the write claim.
+    /// Deferred undo that a writer removed from the page to log it. If logging fails, the undo stays here. Accessed
+    /// only by the thread with the write claim.
     pub undo_being_logged: Mutex<VecDeque<Arc<dyn DeferredUndo>>>,
-    /// Flush type on disk. 0: the same as in the bytes.
+    /// Flush type on disk, or 0 if it is the same as in the bytes.
     pub flush_type: AtomicU8,
     key: AtomicU64,
     pins: PinCount,
@@ -136,15 +136,15 @@ impl Frame {
     }
 
     pub fn unpin(&self) {
-        // The retired flag is part of the pin count. An unpinned frame can be evicted and reused at once, so this
-        // thread must not read any other field of the frame.
+        // The retired flag is part of the pin count. Once unpinned, the frame can be evicted and reused immediately,
+        // so this thread must not read any other field of the frame.
         if self.pins.unpin() {
             self.set_state(FrameState::Free);
             self.shared.put_free(self.index);
         }
     }
 
-    /// Marks a frame that is not in the page table. Its last pin frees it. The caller holds a pin.
+    /// Marks a frame as no longer in the page table. It is freed with its last pin. The caller holds a pin.
     pub fn retire(&self) {
         self.set_state(FrameState::Retired);
         self.pins.retire();
@@ -164,7 +164,7 @@ impl Frame {
         self.state_changed.notify_all();
     }
 
-    /// Changes the state from `from` to `to`. Returns false, without a change, if the state was not `from`.
+    /// Changes the state from `from` to `to`. Returns false and changes nothing if the state was not `from`.
     pub fn transition(&self, from: FrameState, to: FrameState) -> bool {
         let _state = self.state_lock.lock();
         let is = self.state() == from;
@@ -175,7 +175,7 @@ impl Frame {
         is
     }
 
-    /// Waits while another thread reads the page. Must not be called with a latch held.
+    /// Waits while another thread is reading the page. Must not be called with a latch held.
     pub fn wait_while_loading(&self) {
         let mut state = self.state_lock.lock();
         while self.state() == FrameState::Loading {
@@ -194,7 +194,7 @@ impl Frame {
         true
     }
 
-    /// Takes the memory out of the frame. A transfer can then fill it. The caller must have set
+    /// Takes the memory out of the frame so that a transfer can fill it. The caller must have set
     /// [`FrameState::Loading`].
     pub fn take_bytes(&self) -> IoBuffer {
         std::mem::replace(&mut self.body.write().bytes, IoBuffer::zeroed(0))
@@ -204,7 +204,7 @@ impl Frame {
         self.body.write().bytes = bytes;
     }
 
-    /// Drops deferred undo of the previous page in this frame, or of a file that leaves the cache.
+    /// Drops the deferred undo of the previous page in this frame, or of a page whose file leaves the cache.
     pub fn discard_undo(&self) {
         self.body.write().undo.clear();
         self.undo_being_logged.lock().clear();
@@ -225,14 +225,14 @@ impl References {
         self.previous.store(remembered.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Records the first use of a page that was read ahead. The read itself does not count as a use. Otherwise, a
-    /// page that a scan has already passed would rank above a page that the scan has not reached yet.
+    /// Records the first use of a page that was read ahead. The read-ahead itself does not count as a use. Otherwise,
+    /// pages that a scan has already passed would rank above pages that it has not reached yet.
     pub fn first_use(&self, now: u64) {
         self.last.store(now, Ordering::Relaxed);
     }
 
     /// Records a use. Uses within `interval` of each other count as one (correlated references), because they belong
-    /// to the same operation. A race can lose a use.
+    /// to the same operation. A use can be lost in a race.
     pub fn touch(&self, now: u64, interval: u64) {
         let last = self.last.load(Ordering::Relaxed);
         if last == now {

@@ -1,11 +1,11 @@
-//! Memory of frames, allocated from the system in slabs when frames are used for the first time.
+//! Frame memory, allocated from the system in slabs when frames are first used.
 //!
 //! Invariant: at most one page of memory per frame.
 
 use jetcell_sync::Mutex;
 use jetcell_vfs::IoBuffer;
 
-/// Size of a slab in bytes. A compromise between allocator overhead per page and memory that is allocated too early.
+/// Size of a slab in bytes. A compromise between per-page allocator overhead and allocating memory too early.
 const SLAB_BYTES: usize = 1 << 20;
 
 /// Allocates the memory of frames.
@@ -31,7 +31,7 @@ impl FrameMemory {
         let mut state = self.state.lock();
         if state.ready.is_empty() {
             let count = (SLAB_BYTES / self.page_bytes).min(state.left).max(1);
-            // Adjacent pages of 2 KiB would not have the alignment that transfers need.
+            // In a slab, 2 KiB pages would not have the alignment that transfers need.
             if self.page_bytes.is_multiple_of(IoBuffer::ALIGNMENT) {
                 state.ready = IoBuffer::slab(count, self.page_bytes)?;
                 state.ready.reverse();
@@ -45,7 +45,8 @@ impl FrameMemory {
         Some(page)
     }
 
-    /// Takes back the memory of a frame. The system can use it until it is allocated again.
+    /// Takes back the memory of a frame. Until it is allocated again, the system can use the memory for other
+    /// purposes.
     pub fn release(&self, mut page: IoBuffer) {
         if page.is_empty() {
             return;

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Number of victims that a session writes at once if it finds no clean page.
 const FOREGROUND_WRITES: usize = 16;
-/// Maximum number of pauses of a session while all pages are pinned. Each pause takes [`PAUSE`].
+/// Maximum number of times that a session pauses while all pages are pinned. Each pause lasts [`PAUSE`].
 const ATTEMPTS: usize = 20_000;
 const PAUSE: Duration = Duration::from_micros(200);
 
@@ -28,8 +28,8 @@ impl Cache {
         self.evict_or_write()
     }
 
-    /// Takes a frame with memory from the available pool. Returns `None` if the pool is empty or the system has no
-    /// memory for the frame.
+    /// Takes a frame with memory from the available pool. Returns `None` if the pool is empty or the system cannot
+    /// provide memory for the frame.
     pub(super) fn take_available(&self) -> Option<Arc<Frame>> {
         self.take_bare().and_then(|frame| self.with_memory(frame).ok())
     }
@@ -44,14 +44,14 @@ impl Cache {
     }
 
     /// Takes a frame from the available pool. The frame may not have memory yet. If the pool is low, the caller
-    /// evicts a clean victim to refill it. The cleaner thread writes the dirty victims.
+    /// evicts a clean victim to refill it. The cleaner thread writes dirty victims.
     pub(super) fn take_bare(&self) -> Option<Arc<Frame>> {
         if self.available() <= self.limits.start {
             if let Some(victim) = self.evict_clean() {
                 self.shared.put_free(victim.index);
             }
-            // The pool does not shrink while there are clean victims. The cleaner must be notified before they run
-            // out.
+            // The pool does not shrink while there are clean victims, and the cleaner must be notified before they
+            // run out.
             if self.available() <= self.limits.start || self.has_batch_to_write() {
                 self.shared.cleaner_signal.notify();
             }
@@ -65,8 +65,8 @@ impl Cache {
         Some(self.frames[index].get_or_init(new).clone())
     }
 
-    /// Obtains a frame when none is available: evicts a clean page, or writes dirty pages and waits for them. Prefers
-    /// dirty pages for which the log is already durable.
+    /// Obtains a frame when none is available: evicts a clean page, or writes dirty pages and waits for the writes.
+    /// Prefers dirty pages whose log records are already durable.
     pub(super) fn evict_or_write(&self) -> Result<Arc<Frame>> {
         for _ in 0..ATTEMPTS {
             if let Some(frame) = self.evict_clean().or_else(|| self.take_bare()) {

@@ -1,8 +1,8 @@
 //! Pages that were returned to the file system.
 //!
 //! A session can follow a link to a page that leaves its tree before the session latches it. By the time the session
-//! reads the page, it may have been truncated, or replaced by a hole. It then reads as an unused page, as it did
-//! before. For all other pages, zeros are damage.
+//! reads the page, it may have been truncated away or replaced by a hole. It then reads as an unused page, just as it
+//! did before. On all other pages, zeros are damage.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use ese_format::{PageNumber, PageSize, TreeId};
 use jetcell_sync::RwLock;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum number of ranges. With more ranges, a bitmap of all pages uses less memory.
+/// Maximum number of ranges. Beyond this, a bitmap of all pages uses less memory.
 const MAX_RANGES: usize = 1 << 16;
 
 /// The pages of one file that were returned to the file system since the file was attached.
 ///
-/// They use 24 bytes for each of at most 65,536 ranges, or one bit for each page up to the last one. The bitmap of
-/// the largest file has 64 MiB.
+/// Uses 24 bytes for each of up to 65,536 ranges, or one bit for each page up to the last one. For the largest
+/// possible file, the bitmap takes 64 MiB.
 #[derive(Default)]
 pub(super) struct GivenBack {
     any: AtomicBool,
@@ -120,12 +120,12 @@ impl Pages {
         }
         let ranges = std::mem::take(ranges);
         *self = Pages::Bits(Vec::new());
-        // The last range is added first. The bitmap is therefore allocated only once.
+        // The last range is added first, so that the bitmap is allocated only once.
         ranges.into_iter().rev().for_each(|(first, last)| self.add(first, last));
     }
 }
 
-/// Returns the words of the bitmap that cover these pages, each with a mask of the bits.
+/// Returns the words of the bitmap that cover these pages, each with a mask of the pages' bits.
 fn words_of(first: u32, last: u32) -> impl Iterator<Item = (usize, u64)> {
     (first / 64..=last / 64).map(move |word| {
         let from = u64::MAX << (if word == first / 64 { first % 64 } else { 0 });
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Converts the ranges to a bitmap.
+    /// Switches `pages` from ranges to a bitmap.
     fn as_bits(pages: &GivenBack) {
         let mut pages = pages.pages.write();
         let Pages::Ranges(ranges) = std::mem::take(&mut *pages) else { return };
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn any_number_of_ranges_takes_no_more_than_a_bit_for_each_page() {
-        // Number of the last page of the largest file. The ranges below do not touch.
+        // Number of the last page in the largest possible file. The ranges below do not touch.
         const LAST: u32 = (1 << 29) - 1;
         let pages = GivenBack::default();
         let first_of = |range: u32| LAST - 4 * range - 1;

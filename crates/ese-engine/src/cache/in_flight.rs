@@ -15,7 +15,7 @@ struct InFlightState {
     closed: bool,
 }
 
-/// An active writer, which is counted until this value is dropped.
+/// An active writer. It is counted until this value is dropped.
 pub(super) struct ActiveWriter<'a>(&'a InFlight);
 
 impl Drop for ActiveWriter<'_> {
@@ -29,7 +29,7 @@ impl InFlight {
         self.state.lock().count += count;
     }
 
-    /// Removes `count` transfers or writers from the counter, and returns the new value.
+    /// Removes `count` transfers or writers from the count and returns the new value.
     pub fn end(&self, count: usize) -> usize {
         let mut state = self.state.lock();
         state.count -= count;

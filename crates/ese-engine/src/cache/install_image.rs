@@ -1,4 +1,4 @@
-//! Handles pages that cannot be read, and images that replace a read.
+//! Handles pages that cannot be read, and images that are installed instead of reading a page.
 
 use std::time::Duration;
 
@@ -30,16 +30,16 @@ impl Cache {
         }
     }
 
-    /// Sets the time that sessions wait for the repair of a damaged page of the file. Zero disables waiting, and ends
-    /// the current waits.
+    /// Sets how long sessions wait for a damaged page of the file to be repaired. Zero disables waiting and ends all
+    /// current waits.
     pub(crate) fn wait_for_repairs(&self, file: FileId, limit: Duration) {
         if let Some(attached) = self.shared.find_file(file) {
             attached.damaged.set_limit(limit);
         }
     }
 
-    /// Installs an image into the frame of a page that cannot be read, or that was not read yet. Changes of the old
-    /// page in memory are dropped, because the image contains them.
+    /// Installs an image in the frame of a page that cannot be read or has not been read yet. In-memory changes to
+    /// the old page are dropped, because the image includes them.
     ///
     /// The page becomes dirty. Redo needs the log from `first` on, and the log must be durable up to `last` before
     /// the page is written. Returns false if the page is already in memory. Must not be called with a latch held.

@@ -1,14 +1,14 @@
-//! Copies of pages that wait for the waypoint.
+//! Page copies that are waiting for the waypoint.
 //!
-//! A page must not be written if it contains changes after the waypoint, and the waypoint follows the log at a
-//! distance. A page that changes in every generation would never be old enough to be written, and would block the
-//! checkpoint forever. Therefore such a page is copied, and the copy is written when the waypoint has passed its last
-//! change. The page itself can change in the meantime. ESE: versioned pages.
+//! A page must not be written if it contains changes after the waypoint, and the waypoint lags behind the log. A page
+//! that changes in every generation could therefore never be written, and would block the checkpoint forever. To
+//! avoid this, such a page is copied, and the copy is written once the waypoint has passed its last change. The page
+//! itself can change in the meantime. ESE: versioned pages.
 //!
 //! Invariants:
 //!
 //! - A page has at most one copy. While the copy exists, no other writer writes the page.
-//! - The copies use at most half of the transfer buffers. Other writes can therefore proceed.
+//! - The copies use at most half of the transfer buffers, so that other writes can proceed.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::Ordering;
@@ -30,16 +30,16 @@ impl Cache {
         }
     }
 
-    /// Copies pages and retains the copies. Their buffers must be reserved.
+    /// Copies pages and retains the copies. The buffers for them must already be reserved.
     pub(super) fn keep_copies(&self, attached: &Arc<AttachedFile>, keeping: Keeping) {
         let Keeping { pages, needed, .. } = keeping;
         if pages.is_empty() {
             return;
         }
         self.shared.kept.fetch_add(pages.len(), Ordering::Relaxed);
-        // A longer buffer would use space that other writers need.
+        // A longer buffer would take space that other writers need.
         let runs = self.copy(attached, pages, |pages| self.shared.transfer_buffers.take_exact(pages));
-        // The copies must be in the list before one of the pages can be claimed again.
+        // The copies must be in the list before any of the pages can be claimed again.
         let mut kept = self.kept_runs.lock();
         for Run { pages, buffer } in runs {
             pages.iter().for_each(|page| page.frame().keep());

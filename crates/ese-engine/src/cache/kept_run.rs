@@ -1,4 +1,4 @@
-//! Copies of adjacent pages that wait for the waypoint.
+//! Copies of adjacent pages, waiting for the waypoint.
 
 use ese_format::LogPosition;
 use jetcell_vfs::IoBuffer;
@@ -6,7 +6,7 @@ use jetcell_vfs::IoBuffer;
 use super::latch::PinnedPage;
 use super::page_key::FileId;
 
-/// A copy of adjacent pages, which may be written when the waypoint has passed `needed`.
+/// A copy of adjacent pages. It may be written once the waypoint has passed `needed`.
 pub(super) struct KeptRun {
     pub file: FileId,
     pub pages: Vec<PinnedPage>,

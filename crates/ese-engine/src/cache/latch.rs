@@ -1,7 +1,7 @@
 //! Handles to pages: pins keep pages resident, latches protect their bytes.
 //!
-//! Invariants: a latch owns a pin and releases the latch first. Latches are only for work in memory. A thread that
-//! holds a latch must not fetch, flush or wait.
+//! Invariants: a latch owns a pin and releases the latch first. Latches are held only during in-memory work: a thread
+//! with a latch must not fetch, flush or wait.
 
 use std::ops::{Deref, DerefMut};
 
@@ -37,7 +37,8 @@ impl PinnedPage {
         self.frame.key()
     }
 
-    /// Waits for the shared latch. A thread must not acquire it twice, because a writer may be waiting in between.
+    /// Waits for the shared latch. A thread that already holds the shared latch must not acquire it again: it would
+    /// deadlock with a waiting writer.
     pub fn read(&self) -> ReadLatch {
         ReadLatch { body: RwLock::read_arc(&self.frame.body), page: self.clone() }
     }
@@ -109,7 +110,7 @@ impl ReadLatch {
         &self.page
     }
 
-    /// Returns the changes of the page whose before-images are not logged yet.
+    /// Returns the changes to the page whose before-images have not been logged yet.
     pub fn deferred_undo(&self) -> &[Arc<dyn DeferredUndo>] {
         &self.body.undo
     }
@@ -142,14 +143,14 @@ impl WriteLatch {
         &self.page
     }
 
-    /// Returns true if the page was created and not changed yet. Such a page has a header of zeros, followed by
-    /// arbitrary bytes.
+    /// Returns true if the page was created but has not been changed yet. Such a page has a header of zeros, followed
+    /// by arbitrary bytes.
     pub(crate) fn is_new(&self) -> bool {
         self.page.frame.state() == FrameState::Fresh
     }
 
     /// Marks the page as different from the page on disk since `first`. This position must not be after the first
-    /// record that describes the change. The call succeeds even after the cache has failed, see
+    /// record that describes the change. The call succeeds even after the cache has failed; see
     /// [`super::Cache::check_writable`].
     #[doc(alias = "OB0")]
     pub fn mark_dirty(&mut self, first: LogPosition) {
@@ -202,9 +203,9 @@ impl WriteLatch {
         self.page.frame.set_last(end);
     }
 
-    /// Requires this before-image to be logged before the page may be written.
+    /// Requires that this before-image be logged before the page is written.
     pub fn defer_undo(&mut self, undo: Arc<dyn DeferredUndo>) {
-        // Otherwise, a page that is never written would collect the before-images of all its transactions.
+        // Otherwise, a page that is never written would accumulate the before-images of all its transactions.
         if self.body.undo.len() >= 16 {
             let frame = &self.page.frame;
             self.body.undo.retain(|undo| undo.resolved_at().map(|end| frame.set_last(end)).is_none());
@@ -213,18 +214,19 @@ impl WriteLatch {
         self.page.frame.has_undo.store(true, Ordering::Release);
     }
 
-    /// Returns the changes of the page whose before-images are not logged yet.
+    /// Returns the changes to the page whose before-images have not been logged yet.
     pub fn deferred_undo(&self) -> &[Arc<dyn DeferredUndo>] {
         &self.body.undo
     }
 
-    /// Returns the deferred undo of the page, including the before-images that a writer of the page is logging now.
+    /// Returns the deferred undo of the page, including before-images that a writer is currently logging.
     pub fn undo_to_share(&self) -> Vec<Arc<dyn DeferredUndo>> {
         let being_logged = self.page.frame.undo_being_logged.lock();
         self.body.undo.iter().chain(being_logged.iter()).cloned().collect()
     }
 
-    /// Removes the deferred undo from the page, to log it or to move it to another page together with its node.
+    /// Removes the deferred undo from the page, so that it can be logged, or moved to another page together with its
+    /// node.
     pub fn take_deferred_undo(&mut self) -> Vec<Arc<dyn DeferredUndo>> {
         self.page.frame.has_undo.store(false, Ordering::Release);
         std::mem::take(&mut self.body.undo)

@@ -3,10 +3,10 @@
 use jetcell_sync::Mutex;
 use jetcell_vfs::IoBuffer;
 
-/// Buffers that the trees of a bulk load use one after the other. Several loads can share them
+/// Buffers that are shared by all trees of a bulk load, one after the other. Several loads can share them
 /// ([`BulkLoadOptions::buffers`](crate::BulkLoadOptions::buffers)).
 ///
-/// Memory that was never used before costs more processor time than the copies into it.
+/// Touching fresh memory for the first time takes more processor time than copying data into it.
 #[derive(Default)]
 pub struct LoadBuffers {
     free: Mutex<Vec<IoBuffer>>,
@@ -18,7 +18,7 @@ pub struct LoadBuffers {
 pub(crate) struct SortMemory {
     /// Concatenated nodes.
     pub nodes: Vec<u8>,
-    /// First bytes of each node as a number, and the offset of the node.
+    /// For each node: its first bytes as a number, and its offset.
     pub places: Vec<(u64, u32)>,
 }
 
@@ -34,14 +34,14 @@ impl LoadBuffers {
     /// Takes a buffer of `len` bytes with arbitrary content. The buffer may grow to `capacity`.
     pub(crate) fn take(&self, len: usize, capacity: usize) -> IoBuffer {
         let mut free = self.free.lock();
-        // The buffer that was used last may still be in the processor caches.
+        // The most recently used buffer may still be in the processor caches.
         if let Some(at) = free.iter().rposition(|buffer| buffer.capacity() == capacity) {
             let mut buffer = free.remove(at);
             buffer.resize(len);
             return buffer;
         }
-        // Small buffers are allocated together in huge pages. The kernel clears and maps a huge page in the time that
-        // a few small pages take.
+        // Small buffers are allocated together in huge pages. The kernel clears and maps a huge page about as fast as
+        // a few small pages.
         let is_together = capacity <= IoBuffer::HUGE / 2 && IoBuffer::HUGE.is_multiple_of(capacity);
         let new = if is_together { IoBuffer::huge_slab(capacity) } else { None };
         let mut new = new.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Memory that the cache temporarily grants to another user. The user is recovery, which needs few pages and a large
+//! Memory that the cache temporarily grants to another user. That user is recovery, which needs few pages but a large
 //! amount of log.
 
 use jetcell_sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use super::Cache;
 use super::cache_state::CacheState;
 use super::frame::Frame;
 
-/// A number of frames without memory. The cache does not use them while the grant exists.
+/// A number of frames that have given up their memory. The cache does not use them while the grant exists.
 pub struct MemoryGrant {
     shared: Arc<CacheState>,
     frames: Mutex<Vec<u32>>,
@@ -21,7 +21,7 @@ impl MemoryGrant {
         self.frames.lock().len() * self.page_bytes
     }
 
-    /// Returns to the cache the part of the grant that exceeds `bytes`.
+    /// Shrinks the grant to `bytes`, returning the rest to the cache.
     pub fn shrink(&self, bytes: usize) {
         let mut frames = self.frames.lock();
         let remaining = frames.len().min(bytes.div_ceil(self.page_bytes));
@@ -40,9 +40,9 @@ impl Drop for MemoryGrant {
 }
 
 impl Cache {
-    /// Grants at most `bytes` of memory. Only frames that were never used are granted, so no page is evicted.
+    /// Grants at most `bytes` of memory. Only frames that have never been used are granted, so no page is evicted.
     ///
-    /// All grants together use at most half of the frames. Concurrent recoveries therefore leave frames for their
+    /// Together, all grants use at most half of the frames, so that concurrent recoveries still have frames for their
     /// pages. Until the grant is dropped, the admission budget does not limit evictions with deltas.
     pub fn grant_memory(&self, bytes: usize) -> MemoryGrant {
         let page_bytes = self.page_size.bytes();

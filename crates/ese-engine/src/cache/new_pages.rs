@@ -1,6 +1,6 @@
 //! Writes of new pages that bypass the cache, in large transfers.
 //!
-//! The pages have no frame, no deltas and no log record. Therefore the rules of [`write_back`](super::write_back) do
+//! The pages have no frame, no deltas and no log record. The rules of [`write_back`](super::write_back) therefore do
 //! not apply to them. The caller makes the pages durable before a log record refers to them.
 
 use ese_format::PageNumber;
@@ -20,24 +20,24 @@ pub(crate) struct NewPageWrites {
 }
 
 impl NewPageWrites {
-    /// Creates a set of writes that is empty.
+    /// Creates an empty set of writes.
     pub fn new(buffers: Arc<LoadBuffers>) -> NewPageWrites {
         NewPageWrites { in_flight: InFlight::default(), buffers, failed: Mutex::default() }
     }
 
-    /// Waits until fewer than `most` writes are in flight, and returns a buffer of `len` bytes out of `capacity`,
-    /// with arbitrary content.
+    /// Waits until fewer than `most` writes are in flight, and returns a buffer of `len` bytes with a capacity of
+    /// `capacity` bytes and arbitrary content.
     pub fn buffer(&self, len: usize, capacity: usize, most: usize) -> IoBuffer {
         self.in_flight.wait_below(most.max(1));
         self.buffers.take(len, capacity)
     }
 
-    /// Fails if a write has failed.
+    /// Returns an error if a write has failed.
     pub fn check(&self) -> Result<()> {
         self.failed.lock().clone().map_or(Ok(()), Err)
     }
 
-    /// Waits for all writes. Fails if one has failed.
+    /// Waits for all writes. Returns an error if one of them has failed.
     pub fn wait(&self) -> Result<()> {
         self.in_flight.wait();
         self.check()

@@ -1,10 +1,10 @@
-//! Options of a cache, and the limits in pages that are derived from them.
+//! Cache options, and the page limits derived from them.
 
 use ese_format::PageSize;
 use jetcell_sync::Arc;
 use jetcell_vfs::Clock;
 
-/// Handling of dirty pages that are evicted.
+/// How dirty pages are handled when they are evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EvictionPolicy {
     /// The page is written first, as in ESE and most other engines.
@@ -19,7 +19,7 @@ pub enum EvictionPolicy {
 }
 
 impl EvictionPolicy {
-    /// Returns the maximum share of the memory for deltas, in parts per 1000, or 0 if none are retained.
+    /// Returns the maximum share of memory for deltas, in parts per 1000, or 0 if none are retained.
     fn memory_permille(self) -> u32 {
         match self {
             EvictionPolicy::WriteBack => 0,
@@ -28,10 +28,10 @@ impl EvictionPolicy {
     }
 }
 
-/// Options of a cache. [`CacheOptions::new`] provides defaults for all but three options.
+/// Cache options. [`CacheOptions::new`] provides defaults for all but three options.
 #[derive(Clone)]
 pub struct CacheOptions {
-    /// Memory for pages, transfer buffers and deltas, in bytes. The minimum is the size of 16 pages. ESE:
+    /// Memory for pages, transfer buffers and deltas, in bytes. The minimum is 16 pages. ESE:
     /// `JET_paramCacheSizeMax`.
     #[doc(alias = "JET_paramCacheSizeMax")]
     pub bytes: usize,
@@ -39,20 +39,20 @@ pub struct CacheOptions {
     pub page_size: PageSize,
     /// Clock for the pauses between retries.
     pub clock: Arc<dyn Clock>,
-    /// Share of all frames, in parts per 1000. Cleaning starts when fewer frames are available. ESE:
+    /// Cleaning starts when fewer than this share of all frames, in parts per 1000, is available. ESE:
     /// `JET_paramStartFlushThreshold`.
     #[doc(alias = "JET_paramStartFlushThreshold")]
     pub start_cleaning_permille: u32,
-    /// Share of all frames, in parts per 1000. Cleaning stops when this number of frames is available. ESE:
+    /// Cleaning stops when this share of all frames, in parts per 1000, is available. ESE:
     /// `JET_paramStopFlushThreshold`.
     #[doc(alias = "JET_paramStopFlushThreshold")]
     pub stop_cleaning_permille: u32,
-    /// Handling of dirty pages that are evicted.
+    /// How dirty pages are handled when they are evicted.
     pub eviction: EvictionPolicy,
     /// Number of evicted pages whose last use is remembered. ESE: `JET_paramLRUKHistoryMax`.
     #[doc(alias = "JET_paramLRUKHistoryMax")]
     pub history_pages: usize,
-    /// Maximum size in bytes of a transfer of adjacent pages. ESE: `JET_paramMaxCoalesceWriteSize`.
+    /// Maximum number of bytes of adjacent pages combined into one transfer. ESE: `JET_paramMaxCoalesceWriteSize`.
     #[doc(alias = "JET_paramMaxCoalesceWriteSize")]
     pub coalesce_bytes: usize,
     /// Seed for the sampling that selects victims.
@@ -60,8 +60,9 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
-    /// Creates options with default values: cleaning between 2 % and 4 % of the frames, deltas in three quarters of
-    /// the memory, a history of 100 000 pages, transfers up to 512 KiB.
+    /// Creates options with default values: cleaning starts when 2 % and stops when 4 % of the frames are available,
+    /// deltas use up to three quarters of the memory, the history covers 100,000 pages, and transfers are up to 512
+    /// KiB.
     pub fn new(bytes: usize, page_size: PageSize, clock: Arc<dyn Clock>) -> CacheOptions {
         CacheOptions {
             bytes,
@@ -77,22 +78,21 @@ impl CacheOptions {
     }
 }
 
-/// Limits in pages that are derived from [`CacheOptions`].
+/// Limits in pages, derived from [`CacheOptions`].
 pub(super) struct Limits {
     /// Number of frames.
     pub frames: usize,
-    /// Number of pages of all transfer buffers.
+    /// Total size of all transfer buffers, in pages.
     pub transfer_pages: usize,
     /// Number of available frames below which cleaning starts.
     pub start: usize,
     /// Number of available frames at which cleaning stops.
     pub stop: usize,
-    /// Number of dirty frames above which cleaning starts. With more dirty frames, there would soon be no clean
-    /// victim.
+    /// Number of dirty frames above which cleaning starts. With more dirty frames, clean victims would soon run out.
     pub dirty: usize,
     /// Number of frames whose memory deltas may use.
     pub delta_frames: usize,
-    /// Number of pages of memory for deltas, in addition to those frames.
+    /// Additional memory for deltas besides those frames, in pages.
     pub delta_slack: usize,
     /// Maximum size of a transfer, in pages.
     pub run: usize,
@@ -100,12 +100,12 @@ pub(super) struct Limits {
     pub history: usize,
 }
 
-/// Maximum size in bytes of all transfer buffers. This is sufficient to keep the deepest device queue busy.
+/// Maximum total size of all transfer buffers, in bytes. This is sufficient to keep the deepest device queue busy.
 const MAX_TRANSFER_BYTES: usize = 8 << 20;
-/// Divisor of the cache size that gives the memory for deltas recorded between two evictions. Only evictions give
-/// further frames to deltas.
+/// Divisor of the cache size. The result is the memory for deltas recorded between two evictions, because only
+/// evictions give further frames to deltas.
 const DELTA_SLACK_SHARE: usize = 64;
-/// Number of frames that deltas never use, because several sessions pin a few pages each.
+/// Number of frames that deltas never use, because several sessions may each pin a few pages.
 const MIN_FRAMES: usize = 32;
 /// Minimum size of a cache in pages. A split pins about five pages, and several sessions run concurrently.
 const MIN_PAGES: usize = 16;

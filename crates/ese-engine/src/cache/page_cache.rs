@@ -28,9 +28,9 @@ pub struct Cache {
     pub(super) shared: Arc<CacheState>,
     pub(super) page_table: PageTable,
     pub(super) frames: Box<[OnceLock<Arc<Frame>>]>,
-    /// Number of `frames` that were ever used.
+    /// Number of `frames` that have ever been used.
     pub(super) used_frames: AtomicUsize,
-    /// Logical time of the replacement policy: the number of pages read so far. It does not depend on a clock, and
+    /// Logical time for the replacement policy: the number of pages read so far. It does not depend on a clock, and
     /// does not advance while no page is evicted.
     pub(super) now: CachePadded<AtomicU64>,
     pub(super) samples: CachePadded<AtomicU64>,
@@ -38,7 +38,7 @@ pub struct Cache {
     /// Dirty frames that would have been evicted if they had been clean.
     pub(super) write_candidates: CachePadded<Mutex<Vec<u32>>>,
     pub(super) refilling: AtomicBool,
-    /// Copies of pages that wait for the waypoint.
+    /// Page copies that are waiting for the waypoint.
     pub(super) kept_runs: Mutex<Vec<KeptRun>>,
     pub(super) cleaner: Mutex<Option<JoinHandle<()>>>,
     max_bytes: usize,
@@ -78,8 +78,8 @@ impl Cache {
         })
     }
 
-    /// Records that an instance lets its checkpoint lag the log by at most `bytes`. A larger distance allows more
-    /// dirty pages to be evicted with their deltas. The smallest distance of all instances is used.
+    /// Records that an instance lets its checkpoint lag the log by at most `bytes`. A larger lag allows more dirty
+    /// pages to be evicted with their deltas. The smallest lag among all instances is used.
     pub(crate) fn bound_checkpoint_depth(&self, bytes: u64) {
         self.shared.deltas.bound_checkpoint_depth(bytes);
     }
@@ -104,12 +104,12 @@ impl Cache {
         self.shared.attach(file, wal, events)
     }
 
-    /// Detaches a file whose changes were flushed. Pins that still exist keep memory allocated, but no longer refer
-    /// to a page.
+    /// Detaches a file whose changes have been flushed. Remaining pins keep their memory allocated, but no longer
+    /// refer to a page.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost anyway, and the
+    /// [`Error::Usage`] if the file has dirty pages. If the cache has failed, the changes are lost anyway, so the
     /// file is detached.
     pub fn detach(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
@@ -127,13 +127,13 @@ impl Cache {
     pub fn discard(&self, file: FileId) -> Result<()> {
         let attached = self.shared.file(file)?;
         // The cleaner, and sessions that need a frame, write pages of any file. Active writers must finish before the
-        // pages are discarded, because a page must not be written after its before-images were dropped. Later writers
-        // find the file closed.
+        // pages are discarded, because a page must not be written after its before-images have been dropped. Later
+        // writers find the file closed.
         attached.in_flight.close();
         attached.in_flight.wait();
         self.drop_kept(&attached);
         self.page_table.remove_pages(&attached, &self.shared.deltas, |_| true);
-        // A read-ahead may have started in between.
+        // A read-ahead may have started in the meantime.
         attached.in_flight.wait();
         self.shared.remove_file(file);
         Ok(())
@@ -142,7 +142,7 @@ impl Cache {
     /// Returns the log position at which redo of `file` would have to start, or `None` if all changes are durable.
     ///
     /// This is the lowest first position of all pages that are dirty, being written, or written and not yet synced by
-    /// [`Cache::sync_file`]. Before a checkpoint advances, call `sync_file`. Otherwise, completed writes are still
+    /// [`Cache::sync_file`]. Call `sync_file` before advancing a checkpoint; otherwise, completed writes are still
     /// included.
     #[doc(alias = "OB0")]
     pub fn oldest_dirty(&self, file: FileId) -> Option<LogPosition> {
@@ -154,8 +154,8 @@ impl Cache {
         self.shared.find_file(file).map_or(0, |attached| attached.dirty_pages.lock().dirty_count())
     }
 
-    /// Returns [`Error::ReadOnly`] after a write or sync of any file has failed. Callers check this before they
-    /// change pages: marking a page dirty cannot fail, but the change would never be written to disk.
+    /// Returns [`Error::ReadOnly`] after a write or sync of any file has failed. Callers must check this before they
+    /// change pages: marking a page dirty succeeds even then, but the change would never be written to disk.
     pub fn check_writable(&self) -> Result<()> {
         self.shared.check()
     }

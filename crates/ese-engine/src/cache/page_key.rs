@@ -2,7 +2,7 @@
 
 use ese_format::PageNumber;
 
-/// Identifier of an attached file. The id is reused after the file was detached. ESE: `IFMP`.
+/// Identifier of an attached file. The id may be reused after the file has been detached. ESE: `IFMP`.
 #[doc(alias = "IFMP")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileId(pub u16);

@@ -1,7 +1,7 @@
 //! Maps pages to their frames, and evicted pages to their deltas and their last use.
 //!
-//! Invariants: a key is in at most one frame. An unpinned frame is pinned or removed only under the lock of its
-//! shard. The history is a fixed array in which a newer page replaces an older one.
+//! Invariants: a key is in at most one frame. An unpinned frame is pinned or removed only while its shard is locked.
+//! The history is a fixed-size array in which newer pages replace older ones.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -33,7 +33,7 @@ struct Shard {
 
 struct Slots {
     frames: HashMap<u64, Arc<Frame>, BuildSplitMixHasher>,
-    /// Dirty pages without a frame. No page is in both maps.
+    /// Dirty pages without a frame. A page is never in both maps.
     evicted_dirty: HashMap<u64, EvictedDirtyPage, BuildSplitMixHasher>,
     /// Evicted pages and their last use. Key 0 marks an empty entry.
     history: Box<[(u64, u64)]>,
@@ -82,8 +82,8 @@ impl PageTable {
         (hits + sum(|s| &s.misses), hits)
     }
 
-    /// Inserts an assigned frame. Returns false if the page already has a frame. `now` is the time of its first use,
-    /// or `None` for pages that are needed only once.
+    /// Inserts an assigned frame. Returns false if the page already has a frame. `now` is the time of the page's
+    /// first use, or `None` if the page is needed only once.
     pub fn insert(&self, frame: &Arc<Frame>, now: Option<u64>) -> bool {
         let key = frame.key();
         let mut slots = self.shard(key).slots.write();
@@ -110,7 +110,7 @@ impl PageTable {
         self.shard(key).slots.read().evicted_dirty.contains_key(&key.to_u64())
     }
 
-    /// Stores deltas of a page that has no frame. Returns false if the page has a frame, or if there is no room for
+    /// Stores deltas for a page that has no frame. Returns false if the page has a frame, or if there is no room for
     /// the deltas.
     pub fn buffer_change(
         &self,
@@ -142,9 +142,9 @@ impl PageTable {
         true
     }
 
-    /// Removes the frame of an unpinned page and remembers the last use of the page. The frame then belongs to the
-    /// caller. The page must be clean, or have at most `max_delta_bytes` bytes of deltas. Returns false if the page
-    /// cannot be evicted.
+    /// Removes the frame of an unpinned page and remembers the page's last use. The frame then belongs to the caller.
+    /// The page must be clean or have at most `max_delta_bytes` bytes of deltas. Returns false if the page cannot be
+    /// evicted.
     pub fn evict(&self, frame: &Frame, max_delta_bytes: usize) -> bool {
         let key = frame.key();
         let word = key.to_u64();
@@ -166,8 +166,8 @@ impl PageTable {
         true
     }
 
-    /// Sets the state of a page that was created and never changed to `Loading`. Returns false if the caller does not
-    /// have the only pin.
+    /// Sets the state to `Loading` for a page that was created but never changed. Returns false if the caller does
+    /// not have the only pin.
     pub fn reload_fresh(&self, page: &PinnedPage) -> bool {
         let _slots = self.shard(page.key()).slots.write();
         page.frame().pins() == 1 && page.frame().transition(FrameState::Fresh, FrameState::Loading)
@@ -200,7 +200,7 @@ impl PageTable {
                 frame.pin();
                 frame.retire();
                 // This must follow `retire`, because a retired page cannot become dirty again. A writer that has
-                // pinned the page can then not claim it, even if another file gets the same id.
+                // pinned the page then cannot claim it, even if another file gets the same id.
                 frame.discard_changes(attached);
             }
             slots.evicted_dirty.retain(|key, evicted| {
@@ -219,7 +219,7 @@ impl PageTable {
                 .for_each(|e| *e = (0, 0));
             drop(slots);
             for frame in removed {
-                // Deferred undo has a reference to the database, and must be dropped together with it.
+                // Deferred undo holds a reference to the database and must not outlive it.
                 frame.discard_undo();
                 frame.unpin();
             }

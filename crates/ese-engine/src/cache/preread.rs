@@ -75,7 +75,7 @@ impl Cache {
         attached.file.submit(transfers);
     }
 
-    /// Creates a read of one page into its frame.
+    /// Creates a transfer that reads one page into its frame.
     fn page_read(&self, attached: &Arc<AttachedFile>, page: PinnedPage) -> Transfer {
         let offset = self.page_size.offset_of(page.key().page);
         let buffer = page.frame().take_bytes();
@@ -89,7 +89,7 @@ impl Cache {
         Transfer { kind: TransferKind::Read, offset, buffer, reason: IoReason::Preread, done: Box::new(done) }
     }
 
-    /// Creates a read of several adjacent pages into a transfer buffer.
+    /// Creates a transfer that reads several adjacent pages into a transfer buffer.
     fn run_read(&self, attached: &Arc<AttachedFile>, run: Vec<PinnedPage>, room: usize) -> Transfer {
         let offset = run.first().map_or(0, |page| self.page_size.offset_of(page.key().page));
         let buffer = self.shared.transfer_buffers.take(room);

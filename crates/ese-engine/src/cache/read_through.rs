@@ -1,4 +1,4 @@
-//! Reads of adjacent pages for a scan that may change them. One transfer serves both the scan and the cache.
+//! Reads adjacent pages for a scan that may change them. One transfer serves both the scan and the cache.
 
 use std::io;
 
@@ -8,20 +8,21 @@ use super::frame::FrameState;
 use super::preread::arrived;
 use super::{Cache, PageKey, PinnedPage};
 
-/// Result of a read of adjacent pages: the outcome, the bytes, and a pin for each page that is in the cache because
-/// of this read.
+/// Result of a read of adjacent pages: the outcome, the bytes, and a pin for each page that this read brought into
+/// the cache.
 ///
-/// The bytes of a page with a pin were its newest state when they were read. The pin keeps the page in the cache.
+/// For a page with a pin, the bytes were its newest state at the time of the read. The pin keeps the page in the
+/// cache.
 pub(crate) type PagesRead = (io::Result<()>, IoBuffer, Vec<Option<PinnedPage>>);
 
-/// Divisor of the number of frames that gives the maximum number of pages per read.
+/// Divisor of the number of frames. The result is the maximum number of pages per read.
 const PART: usize = 8;
 
 impl Cache {
     /// Starts reading adjacent pages into `buffer`, and returns without waiting.
     ///
     /// Pages up to `last` that have no frame get one if a frame is available. For these pages, [`Cache::fetch_cold`]
-    /// needs no further read. For the other pages, the cache may have a newer state than the bytes that were read.
+    /// needs no further read. For the other pages, the cache may hold a newer state than the bytes that were read.
     pub(crate) fn read_through(
         &self,
         first: PageKey,
@@ -64,7 +65,7 @@ impl Cache {
         }]);
     }
 
-    /// Reserves a frame for a page of which neither bytes nor deltas are in memory. A session that needs the page
+    /// Reserves a frame for a page that has neither its bytes nor deltas in memory. A session that needs the page
     /// waits until it is read.
     fn reserve(&self, key: PageKey) -> Option<PinnedPage> {
         if self.contains(key) {

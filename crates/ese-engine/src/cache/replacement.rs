@@ -1,9 +1,9 @@
 //! The replacement policy: LRU-K with K = 2, implemented by sampling.
 //!
-//! Pages are ranked by the time of their second-to-last use. A page that was used once ranks as if it had also been
-//! used a few turnovers of the cache ago. As a result, the pages of a scan are evicted before the working set, and a
-//! page that was popular long ago is eventually evicted. Time is counted in pages read, so it is the same in every
-//! run.
+//! Pages are ranked by the time of their second-to-last use. A page that has been used only once ranks as if it had
+//! also been used a few cache turnovers earlier. As a result, the pages of a scan are evicted before the working set,
+//! and a page that was popular long ago is eventually evicted. Time is counted in pages read, so it is the same in
+//! every run.
 //!
 //! There is no ordered list. A use costs two stores, and the victim is the page with the lowest rank in a sample.
 
@@ -15,18 +15,18 @@ use super::frame::Frame;
 use super::{Cache, PinnedPage};
 use crate::splitmix::mix64;
 
-/// Number of frames in a sample. The lowest of 24 ranks is on average among the lowest 4 % of all.
+/// Number of frames in a sample. On average, the lowest of 24 ranks is among the lowest 4 % of all.
 const SAMPLE: usize = 24;
-/// Number of samples before a sweep.
+/// Number of samples tried before a sweep.
 const SAMPLES: usize = 4;
 /// Number of frames in a sweep.
 const SWEEP: usize = 2048;
-/// Assumed number of turnovers of the cache between the only use of a page and a fictitious previous use.
+/// For a page that has been used once, assumed number of cache turnovers since a fictitious previous use.
 const ASSUMED_TURNOVERS: u64 = 4;
 /// Maximum number of write candidates for the cleaner.
 const MAX_CANDIDATES: usize = 256;
 
-/// Rank of a page for eviction, lowest first. A use in the current operation outweighs all earlier uses.
+/// Rank of a page for eviction, lowest first. Being in use by a current operation outweighs all earlier uses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EvictionRank {
     in_use: bool,
@@ -57,7 +57,7 @@ impl Cache {
             (last, 0) => last,
             (_, previous) => previous + assumed,
         };
-        // A page that was read ahead is expected to be used within half a turnover.
+        // A page that was read ahead is expected to be used within half a cache turnover.
         let in_use = match frame.read_ahead.load(Ordering::Relaxed) {
             true => self.limits.frames as u64 / 2,
             false => self.correlated_interval(),
@@ -65,7 +65,8 @@ impl Cache {
         EvictionRank { in_use: last != 0 && now.saturating_sub(last) <= in_use, second_last, last }
     }
 
-    /// Evicts the page with the lowest rank in a sample of pages that need no write. The frame belongs to the caller.
+    /// Evicts the page with the lowest rank in a sample of pages that can be evicted without a write. The frame
+    /// belongs to the caller.
     pub(super) fn evict_clean(&self) -> Option<Arc<Frame>> {
         let used = self.used_frames();
         if used > 2 * SAMPLE {
@@ -110,8 +111,8 @@ impl Cache {
         }
         let (_, victim) = free?;
         let dirty = victim.is_dirty();
-        // A page that is not admitted is written early, even if clean victims remain. This spreads the writes over
-        // time.
+        // A page that is not admitted for eviction with deltas is written early, even if clean victims remain. This
+        // spreads the writes over time.
         if dirty && (!self.shared.deltas.admits_eviction() || !self.discard_resolved_undo(victim)) {
             self.add_write_candidate(victim.index);
             return None;
@@ -136,8 +137,8 @@ impl Cache {
         self.shared.deltas.add_frame(frame.index);
     }
 
-    /// Gives available frames to deltas if deltas need them. Evictions also do this, but a caller that fills an empty
-    /// cache with changed pages causes no evictions.
+    /// Gives available frames to deltas if deltas need them. Evictions also do this, but filling an empty cache with
+    /// changed pages causes no evictions.
     pub(crate) fn reserve_delta_memory(&self) {
         while self.shared.deltas.needs_frame()
             && let Some(frame) = self.take_bare()
@@ -155,7 +156,7 @@ impl Cache {
                 .is_some()
     }
 
-    /// Records a dirty page that should have been evicted. The cleaner will write it.
+    /// Records a dirty page that should have been evicted, for the cleaner to write.
     fn add_write_candidate(&self, index: u32) {
         let mut candidates = self.write_candidates.lock();
         if candidates.len() < MAX_CANDIDATES && !candidates.contains(&index) {
@@ -216,7 +217,7 @@ impl Cache {
 
     fn pin_dirty(&self, index: u32) -> Option<PinnedPage> {
         let frame = self.frames[index as usize].get().filter(|frame| frame.is_dirty())?;
-        // The key may change before the page is pinned. In that case the index does not match.
+        // The key may change before the page is pinned. In that case, the index does not match.
         self.page_table.pin(frame.key()).filter(|page| page.frame().index == index)
     }
 }

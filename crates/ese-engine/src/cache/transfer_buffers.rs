@@ -1,5 +1,5 @@
-//! Buffers for transfers of pages to and from disk. They are bounded, reused, and included in the memory limit of the
-//! cache.
+//! Buffers for transfers of pages to and from disk. They are limited in number, reused, and included in the cache's
+//! memory limit.
 //!
 //! Invariant: `reserved + idle <= limit`, in pages. The entire length of every buffer in use is reserved, even if it
 //! is longer than requested.
@@ -55,8 +55,7 @@ impl TransferBuffers {
     /// Takes a buffer for reserved pages. Its content is arbitrary.
     pub fn take(&self, pages: usize) -> IoBuffer {
         let mut state = self.state.lock();
-        // Runs have arbitrary lengths. Therefore a longer buffer is also used if the additional pages are not
-        // reserved.
+        // Runs have arbitrary lengths, so a longer buffer may be used as long as its extra pages are not reserved.
         let longest = (2 * pages).min(pages + self.limit.saturating_sub(state.reserved));
         let idle = state.buffers.range_mut(pages..=longest).find(|(_, buffers)| !buffers.is_empty());
         if let Some((size, mut buffer)) = idle.and_then(|(size, buffers)| Some((*size, buffers.pop()?))) {

@@ -1,8 +1,7 @@
-//! Reads of many pages that bypass the cache and detect which of these pages were written during the read.
+//! Reads that cover many pages, bypass the cache, and detect which of the pages were written during the read.
 //!
-//! A read that runs concurrently with a write of the page can return a torn page. ESE's checksum is linear and does
-//! not detect every tear. Therefore a page that was written during the read is read again while its write claim is
-//! held.
+//! A read concurrent with a write of the same page can return a torn page. ESE's checksum is linear and does not
+//! detect every tear. Therefore a page that was written during the read is read again while its write claim is held.
 //!
 //! ```text
 //!  reader   announce the range ─> note claimed pages ─> read ───────────────> pages in doubt
@@ -10,7 +9,7 @@
 //! ```
 //!
 //! Invariant: a writer claims a page before it checks for announced ranges, and a reader announces its range before
-//! it checks for claims. Therefore at least one of the two detects the other.
+//! it checks for claims. At least one of the two therefore detects the other.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -45,7 +44,7 @@ impl Drop for WatchedRead {
 }
 
 impl Cache {
-    /// Announces a read of `count` pages, starting with `first`, that bypasses the cache.
+    /// Announces a read that bypasses the cache, of `count` pages starting at `first`.
     pub(crate) fn watch_read(&self, file: FileId, first: PageNumber, count: u32) -> Result<WatchedRead> {
         let attached = self.shared.file(file)?;
         let pages = first.get()..first.get().saturating_add(count);
@@ -59,9 +58,8 @@ impl Cache {
         Ok(WatchedRead { attached, range })
     }
 
-    /// Reads the on-disk state of a page into `bytes`, bypassing the cache, while the page is not being written, and
-    /// verifies it. The cache may have a newer state. Flipped bits are corrected only in `bytes`. Must not be called
-    /// with a latch held.
+    /// Reads a page from disk into `bytes`, bypassing the cache and excluding writers, and verifies it. The cache may
+    /// have a newer state. Flipped bits are corrected only in `bytes`. Must not be called with a latch held.
     pub(crate) fn read_under_claim(
         &self,
         key: PageKey,

@@ -1,18 +1,18 @@
-//! Interface between the cache and the log. It ensures that no page is written to disk before the log records of its
+//! Interface between the cache and the log. It ensures that no page is written to disk before the log records for its
 //! changes.
 
 use ese_format::{LogPosition, PageNumber};
 
 use crate::Result;
 
-/// The log, as required by the cache. Only `durable` and `waypoint` may be called with latches and locks of the cache
-/// held.
+/// The log, as seen by the cache. Only `durable` and `waypoint` may be called while cache latches or locks are held.
 pub trait WriteAhead: Send + Sync {
     /// Returns the position up to which the log survives a crash. Never decreases; must not block.
     fn durable(&self) -> LogPosition;
     /// Blocks until everything before `upto` is durable.
     fn flush(&self, upto: LogPosition) -> Result<()>;
-    /// Returns the waypoint: no page may be written with changes after this position, even if their log is durable.
+    /// Returns the waypoint: a page with changes after this position must not be written, even if their log records
+    /// are durable.
     ///
     /// Never decreases; must not block. [`WriteAhead::flush`] advances the waypoint if necessary, at the cost of new
     /// log generations.
@@ -21,7 +21,7 @@ pub trait WriteAhead: Send + Sync {
     }
     /// Requests a flush up to `upto` without waiting for it.
     fn request(&self, upto: LogPosition);
-    /// Returns the protection of page writes against tearing, or `None` if the device writes each page atomically.
+    /// Returns the guard that protects page writes against tearing, or `None` if the device writes pages atomically.
     fn torn_page_guard(&self) -> Option<&dyn TornPageGuard> {
         None
     }
@@ -29,18 +29,18 @@ pub trait WriteAhead: Send + Sync {
 
 /// Protects pages that the cache writes in place against torn writes. InnoDB: the doublewrite buffer.
 pub trait TornPageGuard: Send + Sync {
-    /// Returns the maximum number of pages in one call of [`TornPageGuard::protect`].
+    /// Returns the maximum number of pages per call to [`TornPageGuard::protect`].
     fn batch_limit(&self) -> usize;
     /// Protects sealed page images before they are written in place. Called without latches. The cache drops the
     /// result when the writes have completed.
     fn protect(&self, pages: &[(PageNumber, &[u8])]) -> Result<ProtectedBatch>;
 }
 
-/// Guard that exists while a batch of protected pages is written in place.
+/// Guard value that exists while a batch of protected pages is being written in place.
 pub type ProtectedBatch = Box<dyn Send + Sync>;
 
-/// A change whose before-image is not in the log yet. It is attached to the page, because it must be logged only if
-/// the page is written before the transaction ends. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.
+/// A change whose before-image is not in the log yet. It is attached to the page and needs to be logged only if the
+/// page is written before the transaction ends. ESE: the undo-info chain of a buffer, `lrtypUndoInfo`.
 #[doc(alias = "lrtypUndoInfo")]
 pub trait DeferredUndo: Send + Sync {
     /// Returns true if [`DeferredUndo::log`] can write to the log. This is not possible during redo of a log that
@@ -50,10 +50,10 @@ pub trait DeferredUndo: Send + Sync {
         true
     }
     /// Logs the before-image if the change is still uncommitted. Returns the log position that must be durable before
-    /// the page is written. Called without latches. May be called again after a failure elsewhere.
+    /// the page is written. Called without latches. May be called again if a later step fails.
     fn log(&self) -> Result<Option<LogPosition>>;
-    /// Returns `None` while the before-image may be needed. Otherwise returns the end of the commit record: the
-    /// before-image is not needed once the log is durable up to this position. Without the commit record, recovery
-    /// would still undo the change.
+    /// Returns `None` while the before-image may be needed. Otherwise returns the end of the commit record. Once the
+    /// log is durable up to this position, the before-image is no longer needed; until then, recovery would still
+    /// undo the change.
     fn resolved_at(&self) -> Option<LogPosition>;
 }

@@ -10,8 +10,8 @@
 //! - The log is flushed after the copy, for the changes in the copy. Otherwise a page that changes faster than the
 //!   log can be flushed would never be written, and would block the checkpoint.
 //! - A claimed page has no other writer.
-//! - A writer claims pages, and writes to their log, only while it is counted as active on their file. The file is
-//!   detached only when no writer is active.
+//! - A writer claims pages and writes to their log only while it is counted as an active writer of their file. The
+//!   file is detached only when it has no active writers.
 //! - This module tries latches and never waits for them. No call below it waits while a latch is held.
 
 use std::io;
@@ -29,16 +29,16 @@ use super::in_flight::InFlight;
 use super::{Cache, PinnedPage, ProtectedBatch, ReadLatch, TornPageGuard};
 use crate::{Error, Result};
 
-/// Number of pages per batch of background writes. Larger batches would not be faster, and reads would queue up after
-/// them.
+/// Number of pages per batch of background writes. Larger batches would not be faster, and reads would queue up
+/// behind them.
 pub(super) const WRITE_BATCH: usize = 32;
-/// Number of background transfers in flight at which no further batch is started. This is enough to keep a device
+/// No further batch is started while this many background transfers are in flight. This is enough to keep a device
 /// busy.
 pub(super) const WRITES_IN_FLIGHT: usize = 16;
-/// Byte range of the page flags.
+/// Byte range of the flags in a page.
 const FLAGS: std::ops::Range<usize> = 36..40;
 
-/// Reason for which pages are written.
+/// Why pages are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteReason {
     Checkpoint,
@@ -46,17 +46,17 @@ pub(super) enum WriteReason {
     Flush,
 }
 
-/// Handling of pages with changes after the durable end of the log, or after the waypoint.
+/// How to handle pages with changes after the durable end of the log, or after the waypoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnflushedLog {
     /// Flush the log first, which may take some time, and advance the waypoint, which starts new log generations.
     MoveWaypoint,
     /// Flush the log first. Skip pages with changes after the waypoint.
     Flush,
-    /// Flush the log first. Copy pages with changes after the waypoint, and write the copies when the waypoint has
-    /// passed these changes. Otherwise a page that changes in every generation would never be written.
+    /// Flush the log first. Copy pages with changes after the waypoint, and write the copies once the waypoint has
+    /// passed those changes. Otherwise, a page that changes in every generation would never be written.
     Keep,
-    /// Skip these pages, and request a flush of the log.
+    /// Skip these pages and request a log flush.
     Skip,
 }
 
@@ -87,8 +87,8 @@ impl Drop for Claim {
 }
 
 impl Cache {
-    /// Starts writing those of `pages` that can be written now. Returns the number of pages. `ended` counts them
-    /// until their writes have completed.
+    /// Starts writing those of `pages` that can be written now, and returns their number. `ended` counts them until
+    /// their writes have completed.
     pub(super) fn write_pages(
         &self,
         mut pages: Vec<PinnedPage>,
@@ -110,7 +110,7 @@ impl Cache {
             let written = self.write_of_file(&attached, of_file, reason, unflushed_log, ended, &mut started);
             failed = failed.or(written.err());
         }
-        // A failure of one log must not prevent writes of pages of other files.
+        // A failure of one log must not prevent writing pages of other files.
         match failed {
             Some(error) if started == 0 => Err(error),
             _ => Ok(started),
@@ -210,7 +210,7 @@ impl Cache {
         Ok(count)
     }
 
-    /// Seals and submits copies of claimed pages. The log must be durable up to their changes.
+    /// Seals and submits copies of claimed pages. The log must already be durable up to their last changes.
     pub(super) fn submit(
         &self,
         attached: &Arc<AttachedFile>,
@@ -250,7 +250,7 @@ impl Cache {
                 attached.file.submit(runs.into_iter().map(transfer).collect());
             }
             Err(error) => {
-                // The error names its own file. The first reason is kept.
+                // The error names the file it concerns. The cache keeps only the first reason.
                 self.shared.fail(error.cause());
                 for Run { pages, buffer } in runs {
                     let failed = Err(io::Error::other(error.cause()));
@@ -327,7 +327,7 @@ impl Cache {
     }
 }
 
-/// Pages that are to be copied and written later.
+/// Pages to be copied and written later.
 pub(super) struct Keeping {
     pub pages: Vec<(Claim, ReadLatch)>,
     pub needed: LogPosition,
@@ -363,7 +363,7 @@ fn with_undo_logged(claims: impl Iterator<Item = Claim>) -> Result<Vec<Claim>> {
     claims.filter_map(|claim| log_undo(&claim.page).map(|done| done.then_some(claim)).transpose()).collect()
 }
 
-/// Returns the log position that must be durable before a copy of the latched page may be written, or `None` if
+/// Returns the log position that must be durable before a copy of the latched page can be written, or `None` if
 /// before-images must be logged first.
 fn log_needed_by(page: &PinnedPage, latch: &ReadLatch) -> Option<LogPosition> {
     let ends = latch.deferred_undo().iter().map(|undo| undo.resolved_at());
@@ -398,7 +398,7 @@ fn log_undo(page: &PinnedPage) -> Result<bool> {
     Ok(true)
 }
 
-/// Assigns a different flush type to each write of a page. This allows a lost write to be detected.
+/// Gives each write of a page a different flush type, so that lost writes can be detected.
 fn cycle_flush_type(page: &PinnedPage, copy: &mut [u8]) {
     let Some(flags) = copy.get_mut(FLAGS).and_then(|bytes| bytes.first_chunk_mut::<4>()) else { return };
     let mut current = PageFlags::from_bits_retain(u32::from_le_bytes(*flags));
@@ -434,7 +434,7 @@ fn completed(
     }
     if reason != WriteReason::Flush {
         let left = shared.background.end(1);
-        // In all other cases, the cleaner would start nothing, or it was already notified.
+        // In all other cases, the cleaner would have nothing to start or has already been notified.
         if left == 0 || left + 1 >= WRITES_IN_FLIGHT {
             shared.cleaner_signal.notify();
         }

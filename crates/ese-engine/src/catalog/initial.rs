@@ -11,8 +11,8 @@
 //!  30     7 MSysLocales                          itself
 //! ```
 //!
-//! The page numbers are those of ESE. Larger pages need fewer leaves, which leaves more pages of the extents free.
-//! The pages are sealed when they are written, and have no flush type.
+//! The page numbers are those of ESE. With larger page sizes, the trees need fewer leaves, and more pages in the
+//! extents stay free. The pages are sealed when they are written and have no flush type.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub(crate) struct InitialDatabase {
     pub pages: Vec<(PageNumber, Vec<u8>)>,
     /// Highest tree id in use.
     pub last_tree: TreeId,
-    /// Highest database time in use.
+    /// Highest dbtime in use.
     pub db_time: DbTime,
 }
 
@@ -66,7 +66,7 @@ impl InitialDatabase {
 /// A node: key and data.
 type Node = (Vec<u8>, Vec<u8>);
 
-/// Returns the content of a new database with `pages` pages, but at least 64.
+/// Returns the content of a new database with `pages` pages, or 64 if `pages` is smaller.
 pub(crate) fn initial_pages(size: PageSize, pages: u32) -> InitialDatabase {
     let pages = pages.max(64);
     let tables = system_tables();

@@ -1,10 +1,10 @@
 //! The stored catalog of a database: its tables and their definitions.
 //!
 //! Rows of MSysObjects are read under the caller's view, like other records. A table therefore exists for a session
-//! exactly if its row is visible to the session.
+//! if and only if the session can see its row.
 //!
-//! Invariants: both catalogs, their indexes and MSysObjids change in the same transaction. Only one session of a
-//! database changes definitions at a time. Not implemented: changes of columns, deleting and renaming, template
+//! Invariants: both catalogs, their indexes and MSysObjids change in the same transaction. Only one session per
+//! database can change definitions at a time. Not implemented: column changes, deleting and renaming, template
 //! tables.
 
 mod initial;
@@ -25,7 +25,7 @@ use crate::btree::OpenTrees;
 pub(crate) struct SystemTables {
     /// The trees of the database.
     pub trees: Arc<OpenTrees>,
-    /// Serialises changes of definitions. Acquired before `Tree::structure`.
+    /// Serialises changes to definitions. Acquired before `Tree::structure`.
     pub changing: Mutex<()>,
 }
 

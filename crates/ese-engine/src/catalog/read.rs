@@ -32,7 +32,7 @@ impl SystemTables {
         Ok(Some(TreeId(id ^ 0x8000_0000)))
     }
 
-    /// Returns the names of all tables except the engine's own tables.
+    /// Returns the names of all tables except the engine's own.
     pub fn names(&self, view: &View) -> Result<Vec<String>> {
         let (catalog, mut names) = (self.trees.tree_at(CATALOG_ROOT)?, Vec::new());
         let mut tables = TreeCursor::new(self.trees.tree_at(ROOT_OBJECTS_ROOT)?);
@@ -49,12 +49,12 @@ impl SystemTables {
         Ok(names)
     }
 
-    /// Returns the definition of a table according to the catalog.
+    /// Returns the definition of a table from the catalog.
     pub fn schema(&self, view: &View, table: TreeId) -> Result<Option<TableSchema>> {
         Ok(assemble(self.rows(view, table)?).into_iter().next())
     }
 
-    /// Returns the root page of the long-value tree of a table.
+    /// Returns the root page of a table's long-value tree.
     pub fn long_values(&self, view: &View, table: TreeId) -> Result<Option<PageNumber>> {
         let row = self.rows(view, table)?.into_iter().find(|row| row.kind == RowKind::LongValues);
         Ok(row.and_then(|row| PageNumber::new(row.root_or_type)))
@@ -81,8 +81,8 @@ impl SystemTables {
         Ok(trees)
     }
 
-    /// Returns the name of the table that a tree belongs to. Also returns the name of the tree, unless it is the
-    /// table's own tree.
+    /// Returns the name of the table that a tree belongs to, and the name of the tree itself unless it is the table's
+    /// own tree.
     pub fn names_of(&self, view: &View, tree: &CatalogTree) -> Result<(String, Option<String>)> {
         let rows = self.rows(view, tree.table)?;
         let name_of = |is_it: &dyn Fn(&CatalogRow) -> bool| {
@@ -108,7 +108,7 @@ impl SystemTables {
     }
 }
 
-/// Decodes a catalog row. Returns `None` for rows of a kind that only other versions know.
+/// Decodes a catalog row. Returns `None` for row kinds that only other versions know.
 fn decode(catalog: &Tree, bytes: &[u8]) -> Result<Option<CatalogRow>> {
     match CatalogRow::decode(bytes, catalog.file.page_size) {
         Ok(row) => Ok(Some(row)),

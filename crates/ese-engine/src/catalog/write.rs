@@ -23,7 +23,7 @@ impl SystemTables {
         row.root_objects_key().map_or(Ok(()), |name| insert(ROOT_OBJECTS_ROOT, &name, &key))
     }
 
-    /// Adds to MSysObjids the table to which a tree belongs.
+    /// Records in MSysObjids which table a tree belongs to.
     pub fn insert_owner(
         &self,
         session: &mut ActiveTransaction,

@@ -1,4 +1,4 @@
-//! Performs the defragmentation of one database in steps.
+//! Defragments one database step by step.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ const SAVE_AFTER: Duration = Duration::from_secs(5);
 /// Minimum time between the starts of two passes, as in ESE.
 const PASS_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Interval at which the task polls for its turn, for the end of a backup, or for clean pages.
+/// Interval at which the task polls when it waits for its turn, for the end of a backup, or for clean pages.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// Maximum interval at which the task checks whether its maintenance window has started.
 const WINDOW_WAIT: Duration = Duration::from_secs(60);
 
-/// Number of page writes that the task starts each time it finds that most of the cache is dirty.
+/// Number of page writes to start each time the task finds that most of the cache is dirty.
 const CLEANED_PAGES: usize = 256;
 
 const DAY_MS: i64 = 86_400_000;
@@ -56,17 +56,17 @@ pub(super) struct Work {
     pace: Pace,
     /// Time at which the next step may start.
     due: Duration,
-    /// Results of the pass so far, and its position. The position is `None` if no pass is in progress.
+    /// Position and results so far of the current pass. The position is `None` if no pass is in progress.
     pub(super) state: DefragState,
     /// Remaining trees of the pass, with the next tree at the end. `None`: the catalog has not been read yet.
     pub(super) trees: Option<Vec<CatalogTree>>,
     /// Trees that a sequential layout may have to queue, with the next tree at the end.
     pub(super) candidates: Vec<CatalogTree>,
-    /// Time for which the pass has run.
+    /// Running time of the pass.
     ran: Duration,
-    /// Number of leaves of the pass, and its running time, when its state was last stored.
+    /// The number of leaves processed and the running time of the pass when its state was last stored.
     saved: (u64, Duration),
-    /// Whether work has not started yet in this maintenance window.
+    /// Whether work is suspended: not started yet, or waiting for the next maintenance window.
     suspended: bool,
     clean_pages: CleanPageWait,
 }
@@ -176,8 +176,8 @@ impl Defragmentation {
         Ok(Some(pause))
     }
 
-    /// Returns the time to wait if no step may run now. A step must wait outside the maintenance window, while
-    /// another database has the turn, while a backup runs, and while most of the cache is dirty.
+    /// Returns the time to wait if no step may run now. A step must wait outside the maintenance window, while it is
+    /// another database's turn, while a backup is running, and while most of the cache is dirty.
     fn must_wait(&self, work: &mut Work) -> Option<Duration> {
         let (cache, clock) = (&self.file.cache, self.file.vfs.clock());
         let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
@@ -207,7 +207,7 @@ impl Defragmentation {
         wait.then_some(WAIT)
     }
 
-    /// Starts work in a maintenance window. An interrupted pass is resumed.
+    /// Starts work in a maintenance window, resuming an interrupted pass.
     fn resume(&self, work: &mut Work) {
         if !std::mem::take(&mut work.suspended) || work.state.position.is_none() {
             return;
@@ -252,7 +252,7 @@ impl Defragmentation {
         self.file.events.report(EventKind::Defragmentation { database, event });
     }
 
-    /// Records a failure, and reports it unless it equals the previous failure.
+    /// Records a failure, and reports it unless it is the same as the previous failure.
     fn failed(&self, error: Error) -> Error {
         let what = error.to_string();
         let mut progress = self.progress.lock();
@@ -278,8 +278,8 @@ impl Defragmentation {
             Some(position) => position,
             None => self.begin_pass(work)?,
         };
-        // Trees are removed only while cleanup is paused. Therefore the trees that a step finds are not removed
-        // during the step.
+        // Trees are removed only while cleanup is paused. While it is paused, the trees that this step finds
+        // therefore stay in place.
         let paused = self.services.ended.pause();
         if self.queue_next(work)? {
             drop(paused);
@@ -318,7 +318,7 @@ impl Defragmentation {
         if position.is_none() {
             trees.pop();
         }
-        // If no tree remains, the pass is complete. The same applies to a pass that is resumed at this position.
+        // If no tree remains, the pass is complete, also when it is resumed at this position.
         let after = TreeId(next.id.0.saturating_add(1));
         let key = position.unwrap_or_default();
         let tree = if key.is_empty() { trees.last().map_or(after, |tree| tree.id) } else { next.id };
@@ -399,7 +399,7 @@ impl Defragmentation {
     }
 
     /// Returns true if the error means that a page of the database is unreadable or invalid. Such an error would
-    /// occur again.
+    /// recur.
     pub(super) fn is_damage(&self, error: &Error) -> bool {
         match error {
             Error::Corrupt { page, .. } => page.is_some(),

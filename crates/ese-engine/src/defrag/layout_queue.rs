@@ -1,5 +1,5 @@
 //! The queue of a sequential layout: the trees whose leaves are scattered in the file. A pass first scans all trees
-//! to fill the queue, and ends when the queue is empty.
+//! to fill the queue, and ends when the queue is empty again.
 
 use jetcell_sync::atomic::Ordering;
 
@@ -12,8 +12,7 @@ use crate::space::SpaceLock;
 use crate::transaction::View;
 
 impl Defragmentation {
-    /// Checks whether the next candidate tree must be queued for a layout. Returns false if there is no further
-    /// candidate.
+    /// Takes the next candidate tree and queues it if it needs a layout. Returns false if no candidate is left.
     pub(super) fn queue_next(&self, work: &mut Work) -> Result<bool> {
         let Some(candidate) = work.candidates.last().copied() else { return Ok(false) };
         let stopped = || self.stop.load(Ordering::Acquire);
@@ -25,7 +24,7 @@ impl Defragmentation {
         match scattered {
             Err(error) if self.is_damage(&error) => self.skip(error),
             Err(error) => return Err(error),
-            // The count of runs is incomplete.
+            // The count was interrupted and is incomplete.
             Ok(_) if stopped() => return Ok(true),
             Ok(false) => {}
             Ok(true) => {
@@ -61,7 +60,7 @@ impl Defragmentation {
             queued.key = key.to_vec();
             return Ok(());
         }
-        // The former space of the leaves is released for the next tree.
+        // The space that the leaves used before is released for the next tree.
         SpaceLock::new(&self.file).release(tree.root)?;
         let (table, index) = self.tables.names_of(&View::latest(), tree)?;
         let queued = work.state.queue.remove(0);

@@ -1,4 +1,4 @@
-//! Settings of an online defragmentation.
+//! Settings for online defragmentation.
 
 use jetcell_sync::Arc;
 
@@ -7,37 +7,38 @@ use crate::pace::Throttle;
 use crate::scan::ScanTurn;
 use crate::window::MaintenanceWindow;
 
-/// Operation that an online defragmentation performs on the leaves of a tree.
+/// What online defragmentation does with a tree's leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DefragKind {
-    /// Merges sparse leaves in all trees, from the last leaf of a tree to the first. ESE: version 1.
+    /// Merges sparse leaves in all trees, from the last leaf of each tree to the first. ESE: version 1.
     #[default]
     Compaction,
-    /// Moves leaves to consecutive pages, in trees where they are scattered, from the first leaf to the last, and
+    /// In trees whose leaves are scattered, moves leaves to consecutive pages, from the first leaf to the last, and
     /// merges sparse leaves. ESE: version 2.
     #[doc(alias = "OLD2")]
     SequentialLayout,
 }
 
-/// Settings of an online defragmentation.
+/// Settings for online defragmentation.
 #[derive(Clone, Default)]
 pub struct DefragOptions {
-    /// Kind of the defragmentation. One of each kind can run at the same time.
+    /// Kind of defragmentation. One defragmentation of each kind can run at a time.
     pub kind: DefragKind,
-    /// Maximum speed. A step processes 32 leaves, and `bytes_per_second` counts each of them as a page read.
+    /// Maximum speed. A step processes 32 leaves, each of which counts as one page read towards `bytes_per_second`.
     pub throttle: Throttle,
-    /// Whether records move to the next page even if not all records of a page fit there. This frees more pages, and
-    /// changes far more pages. ESE: not `JET_bitDefragmentNoPartialMerges`, which Exchange 2007 SP1 sets.
+    /// Whether records are moved to the next page even if not all of a page's records fit there. This frees more
+    /// pages but also changes far more of them. ESE: the opposite of `JET_bitDefragmentNoPartialMerges`, which
+    /// Exchange 2007 SP1 sets.
     #[doc(alias = "JET_bitDefragmentNoPartialMerges")]
     pub partial_merges: bool,
-    /// Whether the state is stored in the database. If so, a later defragmentation resumes the pass.
+    /// Whether the state is stored in the database, so that a later defragmentation can resume the pass.
     pub keep_progress: bool,
     /// Whether the defragmentation ends after one pass. Otherwise, passes start at least an hour apart, as in ESE.
     pub single_pass: bool,
-    /// Time window in which the defragmentation may run. Outside this window, the pass is interrupted. `None`: at any
+    /// Time window in which the defragmentation may run; outside it, the pass is interrupted. `None` means at any
     /// time.
     pub window: Option<MaintenanceWindow>,
-    /// Turn that several databases can share. Only one of these databases is processed at a time.
+    /// Turn shared with other databases, if any. Only one of the databases that share it is processed at a time.
     pub turn: Option<Arc<ScanTurn>>,
 }
 

@@ -1,11 +1,11 @@
-//! Results and position of an online defragmentation.
+//! Results and position of online defragmentation.
 
 use ese_format::TreeId;
 
 use crate::Result;
 use crate::events::DefragReport;
 
-/// Progress of an online defragmentation since the database was attached.
+/// Progress of online defragmentation since the database was attached.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DefragProgress {
     /// Whether the defragmentation is running.
@@ -16,15 +16,15 @@ pub struct DefragProgress {
     pub pages_visited: u64,
     /// Number of pages freed.
     pub pages_freed: u64,
-    /// Number of merges that moved only a part of a page.
+    /// Number of merges that moved only part of a page.
     pub partial_merges: u64,
     /// Number of leaves that moved to other pages.
     pub pages_moved: u64,
-    /// Number of trees that wait for a sequential layout, including the tree in progress.
+    /// Number of trees waiting for a sequential layout, including the tree in progress.
     pub queued: u64,
     /// The tree that is being defragmented.
     pub tree: Option<TreeId>,
-    /// Report of the running pass, or of the last pass.
+    /// Report on the current pass, or on the last one if none is running.
     pub pass: DefragReport,
     /// Number of damaged pages and trees that were skipped.
     pub skipped: u64,
@@ -38,11 +38,11 @@ pub(crate) struct DefragPosition {
     /// The current tree. All trees with smaller ids are done.
     pub tree: TreeId,
     /// Key that separates the processed part of the tree from the rest. A compaction has processed the keys from this
-    /// key on, a sequential layout the keys before it. If empty, nothing is processed yet.
+    /// key on, a sequential layout the keys before it. If it is empty, nothing has been processed yet.
     pub key: Vec<u8>,
 }
 
-/// A tree that waits for a sequential layout. ESE: a record of `MSysOLD2`.
+/// A tree that is waiting for a sequential layout. ESE: a record of `MSysOLD2`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueuedTree {
     pub table: TreeId,
@@ -54,28 +54,28 @@ pub(crate) struct QueuedTree {
     pub pages_freed: u64,
     pub partial_merges: u64,
     pub pages_moved: u64,
-    /// Key before which the tree is done.
+    /// Key up to which the tree has been processed.
     pub key: Vec<u8>,
 }
 
-/// State that is stored in the database.
+/// The defragmentation state that is stored in the database.
 ///
-/// For a compaction, the state consists of the totals of all passes and the interrupted pass: the record of
-/// `MSysDefrag2`. For a sequential layout, it is the queue: the records of `MSysOLD2`.
+/// For a compaction, it consists of the totals over all passes and the interrupted pass, in the record of
+/// `MSysDefrag2`. For a sequential layout, it consists of the queue, in the records of `MSysOLD2`.
 #[doc(alias = "MSysDefrag2")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct DefragState {
-    /// Report of the pass so far, including the totals of the passes that were completed before.
+    /// Report on the current pass so far, including the totals over earlier complete passes.
     pub pass: DefragReport,
-    /// Position at which the pass resumes. `None`: no pass is in progress.
+    /// Position at which the pass resumes. `None` if no pass is in progress.
     pub position: Option<DefragPosition>,
-    /// Trees that wait for a sequential layout, sorted by id. The pass is in the first tree.
+    /// Trees waiting for a sequential layout, sorted by id. The first tree is the one in progress.
     pub queue: Vec<QueuedTree>,
 }
 
 /// Storage of the defragmentation state in the database.
 pub(crate) trait DefragKeeper: Send + Sync {
-    /// Returns the state that was stored last.
+    /// Returns the most recently stored state.
     fn load(&self) -> Result<Option<DefragState>>;
     /// Stores the state.
     fn save(&self, state: &DefragState) -> Result<()>;

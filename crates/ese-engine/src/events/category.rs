@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Subject area of an event. The numbers are those of ESE.
+/// Subject area of an event. The numbers match ESE's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum EventCategory {

@@ -3,11 +3,11 @@
 /// Event in a pass of online defragmentation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DefragEvent {
-    /// 700: a pass starts.
+    /// 700: a pass has started.
     Started,
     /// 702: a pass resumes after an interruption.
     Resumed(DefragReport),
-    /// 701, or 703 if the pass was interrupted: a pass has reached the end of the database.
+    /// 701, or 703 if the pass was interrupted and resumed: a pass has reached the end of the database.
     Completed(DefragReport),
     /// 704: a pass was stopped, and will resume later.
     Interrupted,
@@ -38,9 +38,9 @@ pub enum DefragEvent {
 pub struct LayoutReport {
     /// Name of the table.
     pub table: String,
-    /// Name of the index or of the tree of long values. `None` means the primary tree of the table.
+    /// Name of the index or of the long-value tree. `None` means the table's primary tree.
     pub index: Option<String>,
-    /// Start of the work on the tree, in milliseconds since 1970 UTC.
+    /// Time when work on the tree began, in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
     /// Number of leaves visited.
     pub pages_visited: u64,
@@ -52,14 +52,14 @@ pub struct LayoutReport {
     pub pages_moved: u64,
 }
 
-/// Report on a pass of online defragmentation, with the totals of all passes since the database was created.
+/// Report on a pass of online defragmentation, including the totals for all passes since the database was created.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DefragReport {
-    /// Start of the pass in milliseconds since 1970 UTC.
+    /// Start time of the pass, in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
-    /// Seconds for which the pass ran.
+    /// Total running time of the pass, in seconds.
     pub seconds: u64,
-    /// Number of times that the pass was started or resumed.
+    /// Number of times the pass was started or resumed.
     pub invocations: u64,
     /// Days since the pass began, including the first day.
     pub days: u64,
@@ -69,22 +69,22 @@ pub struct DefragReport {
     pub pages_freed: u64,
     /// Number of merges that moved only part of a page.
     pub partial_merges: u64,
-    /// Number of leaves that were moved to another page, in a sequential layout.
+    /// Number of leaves that a sequential layout moved to another page.
     pub pages_moved: u64,
-    /// Totals of all passes that were completed since the database was created.
+    /// Totals for all passes completed since the database was created.
     pub total: DefragTotals,
 }
 
-/// Totals of the completed passes.
+/// Totals for the completed passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DefragTotals {
     /// Number of completed passes.
     pub passes: u64,
-    /// Seconds for which the passes ran.
+    /// Total running time of the passes, in seconds.
     pub seconds: u64,
-    /// Number of times that the passes were started or resumed.
+    /// Number of times the passes were started or resumed.
     pub invocations: u64,
-    /// Number of days that the passes took.
+    /// Total number of days the passes took.
     pub days: u64,
     /// Number of leaves visited.
     pub pages_visited: u64,
@@ -106,7 +106,7 @@ pub enum WindowAdvice {
 }
 
 impl WindowAdvice {
-    /// Returns the advice for these numbers of pages, or `None` if nothing was read.
+    /// Returns the advice for these page counts, or `None` if nothing was read.
     pub fn of(read: u64, freed: u64) -> Option<WindowAdvice> {
         match () {
             () if read == 0 => None,
@@ -127,7 +127,7 @@ impl WindowAdvice {
 }
 
 impl DefragReport {
-    /// Returns the advice that follows from the ratio of pages read to pages freed, or `None` if nothing was read.
+    /// Returns the advice for this pass's ratio of pages read to pages freed, or `None` if nothing was read.
     pub fn advice(&self) -> Option<WindowAdvice> {
         WindowAdvice::of(self.pages_visited, self.pages_freed)
     }

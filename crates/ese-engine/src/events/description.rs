@@ -16,13 +16,13 @@ use super::{EventCategory, EventKind, EventProfile, EventSeverity, PageDamage, P
 /// Description of an event for users and programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventDescription {
-    /// Event number in ESE. `None` if ESE has no such event.
+    /// ESE's number for the event. `None` if ESE has no such event.
     pub id: Option<u16>,
     /// Category of the event.
     pub category: EventCategory,
     /// Severity of the event.
     pub severity: EventSeverity,
-    /// Parameters of the event by name.
+    /// Event parameters by name.
     pub parameters: Vec<(&'static str, EventValue)>,
     /// Text of the event, in one or two sentences.
     pub text: String,
@@ -31,7 +31,7 @@ pub struct EventDescription {
 /// Value of an event parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EventValue {
-    /// A text or a path.
+    /// Text or a path.
     Text(String),
     /// A number.
     Number(i64),
@@ -63,7 +63,7 @@ impl From<i32> for EventValue {
     }
 }
 
-/// Number of days after which a pass is late. ESE: `JET_paramDbScanIntervalMaxSec`.
+/// Number of days after which a pass counts as late. ESE: `JET_paramDbScanIntervalMaxSec`.
 #[doc(alias = "JET_paramDbScanIntervalMaxSec")]
 const LATE_AFTER_DAYS: u64 = 7;
 
@@ -350,7 +350,7 @@ impl EventKind {
 }
 
 impl PassReport {
-    /// Returns the counters by name. The counters of zeroing are included only if the pass overwrites data.
+    /// Returns the counters by name. Zeroing counters are included only if the pass overwrites data.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = vec![
             ("pages seen", self.pages),
@@ -370,7 +370,7 @@ impl PassReport {
         counters
     }
 
-    /// Returns the number of pages that belong to no other category of zeroing.
+    /// Returns the number of pages that none of the other page counters include.
     pub fn remainder(&self) -> u64 {
         let known = self.bad + self.uninitialized + self.unchanged + self.unused_zeroed + self.used;
         self.pages.saturating_sub(known)
@@ -406,7 +406,7 @@ impl PassReport {
     }
 }
 
-/// Formats the day in UTC, for example `2026-11-23`.
+/// Formats a time as a UTC date, for example `2026-11-23`.
 fn date(unix_ms: i64) -> String {
     let time = LogTime::from_unix_ms(unix_ms);
     let [_, _, _, day, month, year, ..] = time.0;

@@ -11,30 +11,30 @@ pub struct PageDivergence {
     pub database: PathBuf,
     /// Page number.
     pub page: PageNumber,
-    /// Position of the log record of the active side.
+    /// Position of the active side's log record.
     pub position: LogPosition,
-    /// Kind of the difference.
+    /// Kind of difference.
     pub kind: DivergenceKind,
-    /// Database time of the page on the active side.
+    /// The page's database time on the active side.
     pub active_time: DbTime,
-    /// Database time of the page on the copy.
+    /// The page's database time on the copy.
     pub copy_time: DbTime,
 }
 
 /// Kind of difference between two pages. The side with the older page has lost a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DivergenceKind {
-    /// 538: the page of the active side is older.
+    /// 538: the active side's page is older.
     ActiveBehind,
-    /// 539: the page of the copy is older.
+    /// 539: the copy's page is older.
     CopyBehind,
     /// 540: both pages have the same database time but different content. It is not known which side is correct.
     Content,
-    /// 541: the page of the copy was never written.
+    /// 541: the copy's page was never written.
     CopyEmpty,
-    /// 545: the page of the active side was never written.
+    /// 545: the active side's page was never written.
     ActiveEmpty,
-    /// 557: the file of the copy ends before this page.
+    /// 557: the copy's file ends before this page.
     CopyTooShort,
 }
 
@@ -51,12 +51,12 @@ impl DivergenceKind {
         }
     }
 
-    /// Returns whether the active side lost a write of the page.
+    /// Returns whether the active side lost a write to the page.
     pub fn active_is_behind(self) -> bool {
         matches!(self, DivergenceKind::ActiveBehind | DivergenceKind::ActiveEmpty)
     }
 
-    /// Returns the number of the event in ESE.
+    /// Returns ESE's event number.
     pub fn id(self) -> u16 {
         match self {
             DivergenceKind::ActiveBehind => 538,

@@ -1,4 +1,4 @@
-//! The kinds of events, and their parameters.
+//! The kinds of events and their parameters.
 
 use std::path::PathBuf;
 
@@ -37,20 +37,20 @@ pub enum EventKind {
         /// Path of the database file.
         database: PathBuf,
     },
-    /// 210: a full backup starts.
+    /// 210: a full backup has started.
     FullBackupStarted,
-    /// 240: an internal copy of the databases starts, either to seed a passive copy or for later use.
+    /// 240: an internal copy of the databases has started, either to seed a passive copy or for later use.
     InternalCopyStarted,
-    /// 211: a backup of logs starts.
+    /// 211: a backup of logs has started.
     IncrementalBackupStarted,
     /// 213, or 243 for an internal copy: the backup is complete.
     BackupCompleted {
-        /// Whether this was an internal copy instead of a backup.
+        /// Whether this was an internal copy rather than a backup.
         internal_copy: bool,
     },
     /// 215, or 245 for an internal copy: the backup was aborted.
     BackupAborted {
-        /// Whether this was an internal copy instead of a backup.
+        /// Whether this was an internal copy rather than a backup.
         internal_copy: bool,
     },
     /// 220: the pages of a database are being read.
@@ -62,23 +62,23 @@ pub enum EventKind {
     },
     /// 223: the logs are being read.
     BackupLogsStarted {
-        /// First generation of the range.
+        /// First generation in the range.
         first: Generation,
-        /// Last generation of the range.
+        /// Last generation in the range.
         last: Generation,
     },
     /// 224: logs that neither recovery nor a backup needs were removed.
     LogsTruncated {
-        /// First generation of the range.
+        /// First generation in the range.
         first: Generation,
-        /// Last generation of the range.
+        /// Last generation in the range.
         last: Generation,
     },
     /// 225: no logs were removed, because all of them are needed.
     NoLogsTruncated,
-    /// 300: recovery starts, because the log has changes that databases may lack.
+    /// 300: recovery has started because the log has changes that databases may lack.
     RecoveryStarted {
-        /// Generation with the first change.
+        /// Generation that contains the first change.
         first: Generation,
         /// Newest generation.
         last: Generation,
@@ -101,14 +101,14 @@ pub enum EventKind {
         /// Number of torn pages that were replaced.
         torn_pages: u64,
     },
-    /// 304: logs were replayed. Transactions that have not ended stay open, and the databases stay dirty.
+    /// 304: logs were replayed. Unfinished transactions stay open, and the databases stay dirty.
     ReplayCompleted {
-        /// First and last replayed generation.
+        /// First and last replayed generations.
         generations: Option<(Generation, Generation)>,
         /// Number of changes that were missing in pages and were applied.
         changed: u64,
     },
-    /// 524: logs that may have contained commits are missing, and recovery continued without them.
+    /// 524: logs that may have contained commits are missing; recovery has continued without them.
     CommittedLogsLost {
         /// First missing generation.
         first: Generation,
@@ -122,35 +122,35 @@ pub enum EventKind {
         /// Description of the error.
         what: String,
     },
-    /// 424: the volume has no space for a database.
+    /// 424: the volume has no space left for a database file.
     DatabaseDiskFull {
         /// Path of the database file.
         file: PathBuf,
     },
-    /// 429: the volume has no space for the log.
+    /// 429: the volume has no space left for the log.
     LogDiskFull {
         /// Path of the log file.
         file: PathBuf,
     },
-    /// 399, 474, 475, 476 or 481: a page is damaged.
+    /// 399, 474, 475, 476 or 481: a damaged page was read.
     PageDamaged(PageDamage),
-    /// A pass of the scan starts. [`EventProfile`](super::EventProfile) lists the numbers of the scan events.
+    /// A scan pass has started. [`EventProfile`](super::EventProfile) lists the numbers of the scan events.
     PassStarted {
         /// Path of the database file.
         database: PathBuf,
         /// Whether the pass overwrites deleted data.
         zeroing: bool,
     },
-    /// A pass resumes after an interruption.
+    /// A scan pass resumes after an interruption.
     PassResumed {
-        /// Report on the pass up to now.
+        /// Report on the pass so far.
         report: PassReport,
         /// Next page to be read.
         page: PageNumber,
     },
-    /// A pass has reached the end of the database.
+    /// A scan pass has reached the end of the database.
     PassCompleted(PassReport),
-    /// A pass cannot continue.
+    /// A scan pass cannot continue.
     PassFailed {
         /// Path of the database file.
         database: PathBuf,
@@ -161,7 +161,7 @@ pub enum EventKind {
         /// Description of the error.
         what: String,
     },
-    /// A pass was stopped, and will resume later.
+    /// A scan pass was stopped, and will resume later.
     PassInterrupted {
         /// Path of the database file.
         database: PathBuf,
@@ -172,14 +172,14 @@ pub enum EventKind {
     Defragmentation {
         /// Path of the database file.
         database: PathBuf,
-        /// Event of the defragmentation.
+        /// The defragmentation event.
         event: DefragEvent,
     },
     /// 740 to 743, 748 and 749: free space is returned to the file system.
     Space {
         /// Path of the database file.
         database: PathBuf,
-        /// Event of the operation.
+        /// The space event.
         event: SpaceEvent,
     },
     /// 729: zeroing waits because most of the cache is dirty.
@@ -203,18 +203,18 @@ pub enum EventKind {
         /// Description of the damage.
         what: String,
     },
-    /// 2001 to 2009: an event of a snapshot of the files.
+    /// 2001 to 2009: an event in a snapshot of the files.
     Snapshot(SnapshotEvent),
     /// An event of a passive copy.
     Copy {
         /// Directory of the copy.
         copy: String,
-        /// Event of the copy.
+        /// The copy's event.
         event: CopyEvent,
     },
-    /// 538 to 541, 545 or 557: a page of a copy differs from the page of the active side.
+    /// 538 to 541, 545 or 557: a page of a copy differs from the active side's page.
     PageDiffers(PageDivergence),
-    /// 905 on the active side, 911 on a copy: a page was repaired with the page of the other side.
+    /// 905 on the active side, 911 on a copy: a page was repaired using the other side's page.
     PageRepaired {
         /// Path of the database file.
         database: PathBuf,
@@ -282,18 +282,18 @@ pub struct PageDamage {
     pub bytes: u64,
     /// Page number.
     pub page: PageNumber,
-    /// Kind of the damage.
+    /// Kind of damage.
     pub fault: PageFault,
 }
 
-/// Kind of damage of a page.
+/// Kind of damage to a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PageFault {
-    /// 399: flipped bits that were corrected. Each bit is given as `8 * byte + bit`.
+    /// 399: flipped bits, which were corrected. Each bit is given as `8 * byte + bit`.
     Corrected(Vec<u32>),
     /// 474: the checksum or the structure is wrong.
     Checksum,
-    /// 475: the page has the number of another page.
+    /// 475: the page contains another page's number.
     WrongPage(u32),
     /// 476: the page contains only zeros.
     Missing,
@@ -301,18 +301,18 @@ pub enum PageFault {
     Unreadable(String),
 }
 
-/// Report on a pass of the scan.
+/// Report on a scan pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PassReport {
     /// Path of the database file.
     pub database: PathBuf,
     /// Whether the pass overwrites deleted data.
     pub zeroing: bool,
-    /// Start of the pass in milliseconds since 1970 UTC.
+    /// Start time of the pass, in milliseconds since 1970 UTC.
     pub began_unix_ms: i64,
-    /// Seconds for which the pass ran.
+    /// Total running time of the pass, in seconds.
     pub seconds: u64,
-    /// Number of times that the pass was started or resumed.
+    /// Number of times the pass was started or resumed.
     pub invocations: u64,
     /// Days since the pass began, including the first day.
     pub days: u64,

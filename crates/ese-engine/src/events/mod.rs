@@ -1,8 +1,8 @@
-//! Events that the engine reports to administrators and programs, with the numbers and categories of ESE.
+//! Events that the engine reports to administrators and programs, with ESE's numbers and categories.
 //!
 //! The engine reports each event once, through [`EventSink`]. An event has typed content ([`EventKind`]). Its number,
-//! category, severity, parameters and text are derived from that, so callers do not format messages. The texts are
-//! Jetcell's, not ESE's.
+//! category, severity, parameters and text are derived from this content, so callers do not format messages. The
+//! texts are Jetcell's, not ESE's.
 
 mod category;
 mod defragmentation;
@@ -29,8 +29,8 @@ pub use self::replication::CopyEvent;
 pub use self::snapshot::SnapshotEvent;
 pub use self::space::{ShrinkReport, SpaceEvent, TrimReport};
 
-/// Receives the events of an instance. The engine calls it from any of its threads. Implementations must return
-/// quickly, and must not call the engine.
+/// Receives the events of an instance. Any engine thread may call it. Implementations must return quickly, and must
+/// not call the engine.
 pub trait EventSink: Send + Sync {
     /// Receives one event.
     fn event(&self, event: &Event);
@@ -56,7 +56,7 @@ impl Event {
     }
 }
 
-/// Reporter through which the parts of an instance, or of a copy, report events.
+/// Event reporter that is shared by the parts of an instance or a copy.
 #[derive(Clone)]
 pub struct Events(Option<Arc<Reporter>>);
 

@@ -1,11 +1,11 @@
-//! Numbers of maintenance events, which differ between versions of ESE.
+//! Numbers of maintenance events, which differ between ESE versions.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// Numbering scheme for the events of scan and zeroing. All other events have the same number in all schemes.
+/// Numbering scheme for scan and zeroing events. All other events have the same number in all schemes.
 ///
 /// | event | `Sp1` scan, zeroing | `Sp1Article` | `Modern` scan, zeroing |
 /// | --- | --- | --- | --- |
@@ -22,7 +22,7 @@ pub enum EventProfile {
     /// Exchange 2007 SP1, according to ESE's message table.
     #[default]
     Sp1,
-    /// Exchange 2007 SP1, according to the article by its authors, which says that event 719 starts a pass.
+    /// Exchange 2007 SP1, according to the article by its authors, where event 719 reports the start of a pass.
     Sp1Article,
     /// Current versions.
     Modern,

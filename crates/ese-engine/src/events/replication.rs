@@ -7,7 +7,7 @@ use ese_format::PageNumber;
 /// Event of a passive copy.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CopyEvent {
-    /// The copy now receives the current log while it is being written. ESE has no event for this.
+    /// The copy now receives the current log as it is written. ESE has no event for this.
     BlockModeBegan {
         /// Generation of the current log.
         generation: u32,
@@ -17,8 +17,8 @@ pub enum CopyEvent {
         /// Reason for the change.
         what: String,
     },
-    /// A log was not added to the copy: the log does not exist (518), is damaged (552), or does not continue the
-    /// content of the copy (543).
+    /// A log was not added to the copy because it does not exist (518), is damaged (552), or does not continue the
+    /// copy's log (543).
     LogRefused {
         /// Generation of the refused log.
         generation: u32,
@@ -27,20 +27,20 @@ pub enum CopyEvent {
         /// Description of the error, and what to do.
         what: String,
     },
-    /// The copy cannot continue for now; the active side continues.
+    /// The copy cannot continue for now; the active side is not affected.
     Waiting {
         /// Reason for the wait.
         what: String,
     },
-    /// The copy continues.
+    /// The copy continues after a wait.
     Continued,
-    /// 334: an incremental reseed has patched the pages of a database.
+    /// 334: an incremental reseed has patched pages of a database.
     Patched {
         /// Path of the database file.
         database: PathBuf,
         /// Number of pages that were patched.
         pages: u64,
-        /// First and last patched page.
+        /// First and last patched pages.
         range: Option<(PageNumber, PageNumber)>,
         /// Duration in seconds.
         seconds: f64,

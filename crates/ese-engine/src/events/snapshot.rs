@@ -1,4 +1,4 @@
-//! Events of a snapshot of the files of an instance.
+//! Events of a snapshot of an instance's files.
 
 /// Event of a snapshot. ESE: shadow copy.
 #[doc(alias = "shadow copy")]

@@ -1,13 +1,13 @@
-//! Events and reports of operations that return space to the file system.
+//! Events and reports for operations that return space to the file system.
 
 /// Result of [`Instance::shrink`](crate::Instance::shrink).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShrinkReport {
-    /// Number of pages that trees first returned to the root of the database.
+    /// Number of pages that trees returned to the database root before the operation.
     pub released: u64,
-    /// Length of the file in pages before the operation.
+    /// File length in pages before the operation.
     pub pages_before: u64,
-    /// Length of the file in pages after the operation.
+    /// File length in pages after the operation.
     pub pages_after: u64,
     /// Page size in bytes.
     pub page_bytes: u64,
@@ -18,7 +18,7 @@ pub struct ShrinkReport {
 /// Result of [`Instance::trim`](crate::Instance::trim).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimReport {
-    /// Number of pages that trees first returned to the root of the database.
+    /// Number of pages that trees returned to the database root before the operation.
     pub released: u64,
     /// Number of holes that were punched.
     pub holes: u64,
@@ -28,7 +28,7 @@ pub struct TrimReport {
     pub page_bytes: u64,
 }
 
-/// Event of an operation that returns free space of a database to the file system.
+/// Event of an operation that returns a database's free space to the file system.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SpaceEvent {
     /// 740: free space inside the file is being returned.

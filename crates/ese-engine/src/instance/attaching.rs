@@ -19,7 +19,7 @@ use crate::storage::{self, OpenedFile, double_write};
 use crate::{Error, Result};
 
 impl Instance {
-    /// Creates a database and attaches it. The file must not exist.
+    /// Creates a database and attaches it. The file must not already exist.
     pub fn create_database(&self, path: &Path, create: &CreateOptions) -> Result<Arc<Database>> {
         self.core.check_writable()?;
         let path = &path_for_log(path)?;
@@ -95,8 +95,8 @@ impl Instance {
         })?;
         let (header, copies) = storage::read_header(&*file)?;
         storage::check_format(path, &header, self.options.page_size, false)?;
-        // Writes of a killed process may exist only in the kernel's page cache. Attaching relies on the data that it
-        // reads, so the data must be durable first.
+        // Data written by a killed process may exist only in the kernel's page cache. Attaching relies on the data
+        // that it reads, so the data must be durable first.
         file.sync(IoReason::DatabaseHeader).map_err(|e| Error::io(path, &e))?;
         match header.state {
             DatabaseState::CleanShutdown => {}
@@ -124,7 +124,7 @@ impl Instance {
         Ok(attached)
     }
 
-    /// Returns whether the logs that a dirty database with this header needs are available. If they are, recovery
+    /// Returns whether the logs needed by a dirty database with this header are available. If they are, recovery
     /// could update the database if the log named its current path.
     fn has_logs_of(&self, header: &DatabaseHeader) -> Result<bool> {
         let oldest = header.gen_min_required;
@@ -138,7 +138,8 @@ impl Instance {
         self.options.vfs.exists(&archived).map_err(|e| Error::io(&archived, &e))
     }
 
-    /// Attaches an opened file. The caller must hold `attaching` from the choice of the id until this call returns.
+    /// Attaches an open file. The caller must hold `attaching` from the time it chooses the id until this call
+    /// returns.
     fn attach_file(
         &self,
         path: &Path,
@@ -150,7 +151,7 @@ impl Instance {
     ) -> Result<Arc<Database>> {
         let now = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
         // The double-write file is discarded before the log names the database. Otherwise recovery would use page
-        // images of a file that was at this path earlier.
+        // images that belong to an earlier file at this path.
         double_write::discard(&*self.options.vfs, path)?;
         let protection = self.options.torn_page_protection;
         let double_write =
@@ -165,7 +166,7 @@ impl Instance {
             flags: AttachDb::UNICODE,
             path: encode_path(&path.to_string_lossy()),
         });
-        // Recovery needs this log from the attach record on. The lock and the pin prevent the checkpoint from
+        // Recovery needs the log from the attach record on. The lock and the pin prevent the checkpoint from
         // advancing, because a generation that begins before the database is attached is not entered in its header.
         let _steady = self.core.checkpoint.lock();
         let pin = self.core.pins.pin(self.core.log().tail());
@@ -197,7 +198,7 @@ impl Instance {
         })();
         self.core.pins.release(pin);
         // From the attach record on, recovery associates the id with this database. If an error occurs after that
-        // record, the instance fails, and therefore no other database gets the id.
+        // record is written, the instance fails, so no other database gets the id.
         attached.inspect_err(|error: &Error| {
             if logged {
                 self.core.fail(format!("{} could not be attached: {}", path.display(), error.cause()));
@@ -208,7 +209,7 @@ impl Instance {
     /// Detaches a database: flushes it and leaves it clean. No session may use the database afterwards.
     ///
     /// Returns [`Error::Usage`] if the database is not attached to this instance. Returns [`Error::ReadOnly`] if the
-    /// instance refuses changes. In that case the database stays attached and dirty: drop the instance, and open it
+    /// instance refuses changes. In that case the database stays attached and dirty; drop the instance and open it
     /// again to recover.
     pub fn detach(&self, database: &Arc<Database>) -> Result<()> {
         if !Arc::ptr_eq(&database.trees.versions, &self.core.versions) {
@@ -216,7 +217,7 @@ impl Instance {
         }
         let _one = self.attaching.lock();
         self.core.check_no_backup()?;
-        // Maintenance tasks run transactions.
+        // Maintenance tasks run transactions, so they are stopped first.
         database.stop_maintenance();
         let detached = self.clean_up_all().and_then(|()| {
             self.core.detach(database, LogTime::from_unix_ms(self.options.vfs.clock().unix_ms()))
@@ -225,8 +226,8 @@ impl Instance {
         detached
     }
 
-    /// Returns a free id for another database at `path`. The caller must hold `attaching` until the database has the
-    /// id.
+    /// Returns a free id for another database at `path`. The caller must hold `attaching` until the database has been
+    /// given the id.
     fn free_log_id(&self, path: &Path) -> Result<u8> {
         let mut attached = self.core.attachments();
         let is_free = |id: &u8| attached.iter().all(|entry| entry.database.0 != *id);

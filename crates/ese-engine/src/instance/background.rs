@@ -1,4 +1,4 @@
-//! Steps that are repeated until they are stopped, either on threads of one instance or on threads shared by several
+//! Steps that run repeatedly until stopped, either on an instance's own threads or on threads shared by several
 //! instances.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::workers::{StepKind, TaskHandle, WorkerGroup};
 /// Background work of one instance.
 #[derive(Default)]
 pub(crate) struct Background {
-    /// Shared threads. With `None`, the instance starts its own threads.
+    /// Shared threads. If `None`, the instance starts its own threads.
     workers: Option<Arc<WorkerGroup>>,
     tasks: Mutex<Vec<TaskHandle>>,
     signal: Arc<Signal>,
@@ -28,7 +28,7 @@ struct Signal {
 }
 
 impl Background {
-    /// Creates the background work. It runs on shared threads if `workers` is given, otherwise on new threads.
+    /// Creates the background work. It runs on shared threads if `workers` is given, and on new threads otherwise.
     pub fn new(workers: Option<Arc<WorkerGroup>>) -> Background {
         Background { workers, ..Background::default() }
     }
@@ -38,7 +38,7 @@ impl Background {
         self.workers.as_ref()
     }
 
-    /// Repeats `step` on shared threads.
+    /// Runs `step` repeatedly on shared threads.
     pub fn share(
         &self,
         workers: &WorkerGroup,
@@ -50,24 +50,24 @@ impl Background {
         task
     }
 
-    /// Repeats a step that may wait for pages. The step runs again immediately if it has more to do, otherwise after
-    /// `pause`.
+    /// Repeats a step that may wait for pages. The step runs again immediately if it has more to do, and after
+    /// `pause` otherwise.
     pub fn repeat(
         &self,
         name: &str,
         pause: Duration,
         mut step: impl FnMut() -> Result<bool> + Send + 'static,
     ) {
-        // The log and the cache store their errors. The next session that uses them gets the error.
+        // The log and the cache store their errors, and report them to the next session that uses them.
         let step = move || Some(if step().unwrap_or(false) { Duration::ZERO } else { pause });
         self.repeat_after(name, step);
     }
 
     /// Repeats a step that may wait for pages and returns the amount of work that it did.
     ///
-    /// The step runs again immediately if it returned at least `many`, otherwise after `pause`. While there is
-    /// nothing to do, the pause doubles, up to eight times `pause`. With a constant pause, many idle instances would
-    /// keep a processor busy.
+    /// The step runs again immediately if it returned at least `many`, and after `pause` otherwise. While there is
+    /// nothing to do, the pause doubles, up to eight times `pause`. With a constant pause, a large number of idle
+    /// instances would keep a processor busy.
     pub fn repeat_less_when_idle(
         &self,
         name: &str,
@@ -110,13 +110,13 @@ impl Background {
         self.threads.lock().push(thread);
     }
 
-    /// Ends the current pauses of all steps.
+    /// Ends the current pause of every step.
     pub fn wake(&self) {
         self.signal.changed.notify_all();
         self.tasks.lock().iter().for_each(TaskHandle::wake);
     }
 
-    /// Stops all steps. Waits for the running steps, except for a step that the calling thread itself runs.
+    /// Stops all steps. Waits for running steps to finish, except for one that runs on the calling thread.
     pub fn stop(&self) {
         *self.signal.stop.lock() = true;
         self.wake();

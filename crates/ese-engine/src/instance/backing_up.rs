@@ -13,7 +13,7 @@ impl Instance {
     ///
     /// Returns [`crate::Error::Backup`] in these cases:
     /// - Another backup is running (-505).
-    /// - A database has no full backup that an incremental or differential backup could continue (-560).
+    /// - The backup is incremental or differential, and a database has no full backup to continue from (-560).
     /// - Logs that the backup needs were removed (-569).
     /// - The instance uses circular logging and the backup contains no pages (-526).
     pub fn begin_backup(&self, kind: BackupKind) -> Result<Backup> {
@@ -22,8 +22,8 @@ impl Instance {
         Backup::begin(self.core.clone(), kind, self.options.circular)
     }
 
-    /// Retains all logs from the generation `from` on until the result is dropped, for a copy that has not received
-    /// them yet. Logs that were already removed are not restored.
+    /// Retains all logs from generation `from` on until the result is dropped, for a copy that has not received them
+    /// yet. Logs that were already removed are not restored.
     pub fn hold_logs(&self, from: Generation) -> LogHold {
         let _steady = self.core.checkpoint.lock();
         self.core.log().hold(from)

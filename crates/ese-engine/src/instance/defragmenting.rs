@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_millis(100);
 
 impl Instance {
     /// Starts online defragmentation of a database. It runs until it is stopped, the database is detached or the
-    /// instance is shut down. Returns `false` if a defragmentation of this kind is already running.
+    /// instance is shut down. Returns `false` if this kind of defragmentation is already running.
     ///
     /// Returns an error if the options are invalid, if the instance refuses changes, or if the stored state cannot be
     /// read.
@@ -42,15 +42,15 @@ impl Instance {
         }
         if self.options.threads {
             let database = Arc::downgrade(database);
-            // A failed step is reported as an event, and in the progress.
+            // A failed step is reported as an event and in the progress information.
             let step = move || database.upgrade()?.defragmentation(kind).step().unwrap_or(Some(pause));
             self.background.repeat_after("defrag", step);
         }
         Ok(true)
     }
 
-    /// Stops the defragmentations of a database after their current steps, and stores their state if the options
-    /// request that.
+    /// Stops all defragmentation of a database after the current steps, and stores the state if the options request
+    /// it.
     #[doc(alias = "JET_bitDefragmentBatchStop")]
     pub fn stop_defragmentation(&self, database: &Database) {
         database.stop_defragmentation();
@@ -58,7 +58,7 @@ impl Instance {
     }
 }
 
-/// Names of the numeric columns, as in ESE. `ObjidFDP` is the tree at which the pass resumes, or 0 when the pass is
+/// Names of the numeric columns, as in ESE. `ObjidFDP` is the tree where the pass resumes, or 0 when the pass is
 /// complete.
 const NUMBERS: [&str; 13] = [
     "ObjidFDP",
@@ -85,7 +85,7 @@ fn definition() -> TableDefinition {
     TableDefinition { name: "MSysDefrag2".to_string(), columns, ..TableDefinition::default() }
 }
 
-/// Stores the state of a defragmentation in the table `MSysDefrag2`.
+/// Stores the state of defragmentation in the table `MSysDefrag2`.
 #[doc(alias = "MSysDefrag2")]
 struct DefragTable(StateTable);
 
@@ -128,7 +128,7 @@ impl DefragKeeper for DefragTable {
         let (pass, total) = (&state.pass, &state.pass.total);
         let position = state.position.as_ref();
         let numbers = [
-            // No tree has the id 0. A position before the first tree is stored as 1.
+            // No tree has id 0, so a position before the first tree is stored as 1.
             position.map_or(0, |position| u64::from(position.tree.0.max(1))),
             pass.seconds,
             pass.invocations,

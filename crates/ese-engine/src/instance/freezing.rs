@@ -11,17 +11,17 @@ use crate::Result;
 use crate::backup::{BackupKind, Freeze};
 
 impl Instance {
-    /// Freezes the instance to allow a snapshot of its files: see [`Freeze`].
+    /// Freezes the instance so that a snapshot of its files can be made; see [`Freeze`].
     ///
     /// Until the freeze ends, databases cannot be attached, detached or created, no backup can begin, and the
-    /// instance cannot be shut down. Dropping the instance waits for the end of the freeze.
+    /// instance cannot be shut down. Dropping the instance waits for the freeze to end.
     ///
-    /// Only the instance is frozen, not a file system: other files can still be written. The snapshot must contain
-    /// all databases and logs of the instance, as of the same moment. [`crate::Backup::freeze`] does the same as part
-    /// of a backup.
+    /// Only the instance is frozen, not the file system, so other files can still be written. The snapshot must
+    /// capture all databases and logs of the instance at the same moment. [`crate::Backup::freeze`] does the same as
+    /// part of a backup.
     ///
     /// Returns an error if a backup or another freeze is running (-505), if the pending changes took longer than
-    /// `limit` (-2402), or if the disk has no space for another log. After an error nothing is frozen.
+    /// `limit` (-2402), or if the disk has no space for another log. After an error, nothing is frozen.
     #[doc(alias = "JetOSSnapshotPrepare")]
     #[doc(alias = "JetOSSnapshotFreeze")]
     pub fn freeze(&self, limit: Duration) -> Result<Freeze> {

@@ -1,4 +1,4 @@
-//! Queue of a sequential layout, stored in the table `MSysOLD2` of the database with ESE's column names.
+//! The queue for a sequential layout, stored in the database's table `MSysOLD2` with ESE's column names.
 
 use ese_format::TreeId;
 use ese_format::record::{ColumnType, Value};
@@ -12,15 +12,15 @@ use crate::defrag::{DefragKeeper, DefragPosition, DefragState, QueuedTree};
 use crate::events::DefragReport;
 use crate::table::{ColumnDefinition, TableDefinition};
 
-/// Stores the queue of a sequential layout in the table `MSysOLD2`.
+/// Stores the queue for a sequential layout in the table `MSysOLD2`.
 #[doc(alias = "MSysOLD2")]
 pub(super) struct LayoutTable(StateTable);
 
 const TREE: &str = "ObjidFDP";
 const NUMBERS: [&str; 5] = ["ObjidTable", "PagesVisited", "PagesFreed", "PartialMerges", "PageMoves"];
 const TIMES: [&str; 2] = ["StartDateTime", "UpdateTime"];
-/// Names of the columns for the position. ESE needs two columns, for the key and the data of a record. The position
-/// of a layout is a separator, which is a single string.
+/// Names of the position columns. ESE needs two columns, for a record's key and data. A layout position is a
+/// separator, which is a single string.
 const KEYS: [&str; 2] = ["BookmarkKey", "BookmarkData"];
 
 impl LayoutTable {

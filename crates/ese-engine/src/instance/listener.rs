@@ -12,8 +12,8 @@ use crate::core::Core;
 use crate::events::EventKind;
 use crate::log::LogListener;
 
-/// Informs attached databases about new generations. It holds only a weak reference to the instance, because the
-/// instance owns the log.
+/// Informs attached databases about new generations. It holds only a weak reference to the instance's core, which
+/// owns the log.
 pub(crate) struct InstanceListener(Weak<Core>);
 
 impl InstanceListener {
@@ -40,7 +40,7 @@ impl LogListener for InstanceListener {
     }
 
     fn checkpoint(&self) -> LogPosition {
-        // The thread that writes a checkpoint holds this lock and may itself need the log. Therefore this function
+        // The thread that writes a checkpoint holds this lock, and may itself need the log. Therefore this function
         // must never wait for the lock.
         self.0
             .upgrade()

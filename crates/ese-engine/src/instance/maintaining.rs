@@ -1,4 +1,4 @@
-//! Scans of the databases of the instance, and the table that stores their progress.
+//! Scans of the instance's databases, and the table that stores their progress.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::pace::Throttle;
 use crate::scan::{ProgressKeeper, ScanOptions};
 use crate::table::{ColumnDefinition, IndexDefinition, TableDefinition};
 
-/// Minimum pause after a failed step of a scan.
+/// Minimum pause after a scan step that failed.
 const SCAN_RETRY: Duration = Duration::from_millis(100);
 
 impl Instance {
@@ -24,7 +24,7 @@ impl Instance {
     /// already running.
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_scan(&self, database: &Arc<Database>, pause: Duration) {
-        // Only access to stored progress can fail, and this scan does not store any.
+        // This can fail only when stored progress is accessed, and this scan does not store any.
         let _ = self.begin_scan(
             database,
             ScanOptions { throttle: Throttle::pausing(pause), ..ScanOptions::default() },
@@ -32,12 +32,12 @@ impl Instance {
         );
     }
 
-    /// Starts a scan that verifies the pages of a database. If the options request it, the scan also overwrites the
-    /// remains of deleted data. The scan runs until it is stopped, the database is detached or the instance is shut
+    /// Starts a scan that verifies the pages of a database. If the options request it, the scan also overwrites
+    /// remnants of deleted data. The scan runs until it is stopped, the database is detached or the instance is shut
     /// down. Returns `false` if a scan is already running.
     ///
-    /// Returns an error if the options are invalid, if the instance refuses changes and the scan would make changes,
-    /// or if the stored progress cannot be read.
+    /// Returns an error if the options are invalid, if the scan would make changes but the instance refuses them, or
+    /// if the stored progress cannot be read.
     #[doc(alias = "JetDatabaseScan")]
     pub fn start_maintenance(&self, database: &Arc<Database>, options: ScanOptions) -> Result<bool> {
         options.check()?;
@@ -62,22 +62,22 @@ impl Instance {
         }
         if self.options.threads {
             let database = Arc::downgrade(database);
-            // The scan reports a failed step as an event, and in its progress.
+            // The scan reports a failed step as an event and in its progress information.
             let step = move || database.upgrade()?.scan.step().unwrap_or(Some(pause));
             self.background.repeat_after("scan", step);
         }
         Ok(true)
     }
 
-    /// Stops the scan of a database, and stores its progress if the options request that. Returns within
-    /// milliseconds, unless the last read is slow.
+    /// Stops the scan of a database, and stores its progress if the options request it. Returns within milliseconds,
+    /// unless the last read is slow.
     pub fn stop_scan(&self, database: &Database) {
         database.scan.stop();
         self.background.wake();
     }
 }
 
-/// Key column of the only record.
+/// Key column of the table's only record.
 const KEY: &str = "Id";
 
 /// Names of the columns. `Page` is the next page, or 0 when the pass is complete. Times are in milliseconds since

@@ -11,8 +11,8 @@ use crate::transaction::View;
 use crate::{Error, Result};
 
 impl Instance {
-    /// Removes the available pages at the end of the file. Before that, trees return their large available extents to
-    /// the root of the database. No page is moved, so a page in use prevents the removal of all pages before it.
+    /// Removes the available pages at the end of the file. Trees first return their large available extents to the
+    /// database root. No pages are moved, so a page in use prevents the removal of all pages before it.
     ///
     /// Sessions continue to work. While the file is shortened, sessions wait if they need new pages.
     ///
@@ -42,13 +42,13 @@ impl Instance {
         done
     }
 
-    /// Punches holes into the file where the root of the database has large available extents. These extents stay
-    /// available, and read as zeros. Before that, trees return their large available extents to the root.
+    /// Punches holes in the file where the database root has large available extents. These extents stay available,
+    /// and read as zeros. Trees first return their large available extents to the root.
     ///
-    /// Sessions continue to work. While holes are punched, sessions wait if they need new pages.
+    /// Sessions continue to work. While holes are punched, sessions that need new pages wait.
     ///
-    /// Returns [`Error::Usage`] if the file system cannot punch holes or while copies follow the log,
-    /// [`Error::Backup`] while a backup is running, and an error if the instance refuses changes.
+    /// Returns [`Error::Usage`] if the file system cannot punch holes or if copies follow the log, [`Error::Backup`]
+    /// while a backup is running, and an error if the instance refuses changes.
     #[doc(alias = "JET_paramEnableShrinkDatabase")]
     pub fn trim(&self, database: &Arc<Database>) -> Result<TrimReport> {
         self.report_space(database, SpaceEvent::TrimStarted);
@@ -81,7 +81,7 @@ impl Instance {
         work: impl FnOnce(u64, &SpaceLock<'_>) -> Result<T>,
     ) -> Result<T> {
         if self.options.waypoint_latency > 0 {
-            // The log that records the release could be lost. Then the pages would be in use again.
+            // The log that records the release could be lost. In that case, the pages would be in use again.
             return Err(Error::Usage(
                 "space is not given back while the newest log generations may be lost: open the instance without a waypoint latency"
                     .to_string(),
@@ -107,13 +107,13 @@ impl Instance {
         work(released, &SpaceLock::new(&database.file))
     }
 
-    /// Makes all trees return their large available extents to the root of the database. Returns the number of pages
+    /// Makes all trees return their large available extents to the database root. Returns the number of pages
     /// returned.
     fn release(&self, database: &Arc<Database>) -> Result<u64> {
         let mut released = 0;
         let mut after = TreeId(0);
         loop {
-            // Cleanup removes trees. While it is paused, each tree in the list continues to exist.
+            // Cleanup removes trees. While it is paused, every tree in the list continues to exist.
             let _paused = self.core.ended.pause();
             let trees = database.system.all_trees(&View::latest())?;
             let Some(tree) = trees.iter().filter(|tree| tree.id > after).min_by_key(|tree| tree.id) else {

@@ -1,4 +1,4 @@
-//! Tables that store the state of maintenance tasks in the database that is maintained.
+//! Tables that store the state of maintenance tasks in the database under maintenance.
 
 use ese_format::record::{ColumnId, Value};
 use jetcell_sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use crate::session::{CommitMode, Session, SessionNumbers, Table};
 use crate::table::TableDefinition;
 use crate::{Error, Result};
 
-/// Start of 1970 in ESE's day numbering.
+/// 1 January 1970 as a day number in ESE's numbering.
 const DAYS_TO_1970: f64 = 25_569.0;
 const DAY_MS: f64 = 86_400_000.0;
 
@@ -36,7 +36,7 @@ pub(super) fn number(value: &Value) -> u64 {
     }
 }
 
-/// Table with one record, or with a queue of records.
+/// Table that contains either one record or a queue of records.
 pub(super) struct StateTable {
     core: Weak<Core>,
     numbers: Arc<SessionNumbers>,
@@ -45,7 +45,7 @@ pub(super) struct StateTable {
 }
 
 impl StateTable {
-    /// Creates a handle of the table with this definition. The table itself is created when the first record is
+    /// Creates a handle for the table with this definition. The table itself is created when the first record is
     /// stored.
     pub fn new(instance: &Instance, database: &Arc<Database>, definition: TableDefinition) -> StateTable {
         StateTable {
@@ -84,8 +84,8 @@ impl StateTable {
         Ok(loaded.unwrap_or_default())
     }
 
-    /// Replaces all records by these. Each entry has the value of the first column, which identifies the record.
-    /// Records that have not changed are not written.
+    /// Replaces all records with `records`. Each entry starts with the value of the first column, which identifies
+    /// the record. Unchanged records are not written.
     pub fn save_all(&self, mut records: Vec<(Value, Vec<(&str, Value)>)>) -> Result<()> {
         self.create(!records.is_empty())?;
         self.run(|session, database| {
@@ -124,7 +124,7 @@ impl StateTable {
         Ok(())
     }
 
-    /// Stores the values of the only record.
+    /// Stores the values of the table's only record.
     pub fn save(&self, values: &[(&str, Value)]) -> Result<()> {
         self.create(true)?;
         self.run(|session, database| {
@@ -138,7 +138,7 @@ impl StateTable {
         Ok(())
     }
 
-    /// Creates the table if it is needed and does not exist.
+    /// Creates the table if `needed` is set and it does not exist yet.
     fn create(&self, needed: bool) -> Result<()> {
         self.run(|session, database| match !needed || self.is_there(session, database)? {
             true => Ok(()),

@@ -17,7 +17,7 @@ pub struct CheckpointFile {
 }
 
 impl CheckpointFile {
-    /// Creates a handle of the checkpoint file with this base name in the system directory. The file need not exist.
+    /// Creates a handle for the checkpoint file with this base name in the system directory. The file need not exist.
     pub fn new(vfs: Arc<dyn Vfs>, directory: &Path, base: FileStem, form: LogNameForm) -> CheckpointFile {
         let name = format!("{base}.{}", form.checkpoint_extension());
         CheckpointFile { vfs, path: directory.join(name), file: Mutex::new(None) }
@@ -30,8 +30,8 @@ impl CheckpointFile {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed)?,
         };
-        // Writes of a killed process may exist only in the kernel's page cache, while logs before the checkpoint may
-        // already be removed. The checkpoint must be durable before it is used.
+        // Data written by a killed process may exist only in the kernel's page cache, while logs before the
+        // checkpoint may already have been removed. The checkpoint must be durable before it is used.
         file.sync(IoReason::CheckpointFile).map_err(failed)?;
         if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
             return Ok(None);
@@ -41,7 +41,7 @@ impl CheckpointFile {
         Ok(Checkpoint::decode_file(&copies).ok())
     }
 
-    /// Allocates the space that the file needs. An instance can then shut down even if the disk is full.
+    /// Allocates the space that the file needs, so that an instance can shut down even if the disk is full.
     pub fn reserve(&self) -> Result<()> {
         self.open().map(|_| ())
     }
@@ -53,8 +53,8 @@ impl CheckpointFile {
             let there = self.vfs.exists(&self.path).map_err(failed)?;
             let mode = if there { OpenMode::Write } else { OpenMode::CreateNew };
             let file = self.vfs.open(&self.path, mode).map_err(failed)?;
-            // Also needed if the file exists, because a process that was killed after creating the file may not have
-            // synced the directory.
+            // This is also needed if the file exists, because a process that was killed after creating it may not
+            // have synced the directory.
             let directory = self.path.parent().unwrap_or(Path::new("."));
             self.vfs.sync_directory(directory).map_err(failed)?;
             if file.len().map_err(failed)? < 2 * CHECKPOINT_LEN as u64 {
@@ -65,7 +65,7 @@ impl CheckpointFile {
         open.clone().ok_or_else(|| Error::io(&self.path, &std::io::ErrorKind::NotFound.into()))
     }
 
-    /// Writes both copies with a sync after each. Therefore one copy is always complete.
+    /// Writes both copies, with a sync after each, so that one copy is always complete.
     pub fn write(&self, checkpoint: &Checkpoint) -> Result<()> {
         let failed = |e: std::io::Error| Error::io(&self.path, &e);
         let file = self.open()?;

@@ -10,18 +10,18 @@
 //!   jetcell copy 1
 //!   stream 5e3f...            signature of the log stream
 //!   needs 1A                  first generation that the copy does not have, in hexadecimal
-//!   contact 1767225600000     time of the last contact, in milliseconds since 1970 UTC
+//!   contact 1767225600000     time of the copy's last contact, in milliseconds since 1970 UTC
 //!   copy /backup/mail-copy    directory of the copy
 //!   waits disk full           reason why the copy cannot continue; absent if it can
 //!   host db2                  host of the copy; absent in earlier versions
-//!   unreadable 1F             only in the replacement for an unreadable file: newest generation when it was replaced
+//!   unreadable 1F             only in the replacement for an unreadable file: newest generation when the file was replaced
 //! ```
 //!
 //! Logs are retained for a copy until it needs a generation that is more than [`InstanceOptions::copy_lag_limit`]
-//! generations older than the newest one. Then the copy is cut off. An unreadable file retains all logs for the same
-//! number of generations, counted from the time when it was first found unreadable. It is replaced by a registration
-//! that stores the newest generation at that time, so the limit does not restart with each process. At its next
-//! contact, the copy replaces this registration with its own.
+//! generations older than the newest one. At that point, the copy is cut off. An unreadable file retains all logs for
+//! the same number of generations, counted from the time when it was first found unreadable. It is replaced by a
+//! registration that stores the newest generation at that time, so the limit does not restart with each process. At
+//! its next contact, the copy replaces this registration with its own.
 //!
 //! [`InstanceOptions::copy_lag_limit`]: crate::InstanceOptions::copy_lag_limit
 
@@ -35,27 +35,27 @@ use crate::{Error, Result};
 
 const MAGIC: &str = "jetcell copy 1";
 const EXTENSION: &str = "copy";
-/// Maximum number of characters of the reason for which a copy waits.
+/// Maximum length, in characters, of the stored reason why a copy is waiting.
 const MAX_WAITS: usize = 500;
 
-/// Reason for waiting that is shown for a copy whose registration could not be read.
+/// Waiting reason shown for a copy whose registration could not be read.
 const UNREADABLE: &str =
     "its registration could not be read; start jetcell replicate for it, or remove its .copy file";
 
 /// Registration of one copy: the logs that it needs, and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyRegistration {
-    /// Identity of the copy, which consists of letters and digits.
+    /// Id of the copy, which consists of letters and digits.
     pub id: String,
     /// Signature of the log stream.
     pub stream: Signature,
     /// First generation that the copy does not have.
     pub needs: Generation,
-    /// Time of the last contact, in milliseconds since 1970 UTC.
+    /// Time of the copy's last contact, in milliseconds since 1970 UTC.
     pub contact_unix_ms: i64,
     /// Directory of the copy.
     pub copy: String,
-    /// Reason why the copy cannot continue now.
+    /// Reason why the copy cannot continue for now.
     pub waiting: Option<String>,
     /// Host of the copy; `None` if the copy did not report it.
     pub host: Option<String>,
@@ -64,7 +64,7 @@ pub struct CopyRegistration {
 }
 
 impl CopyRegistration {
-    /// Stores the registration durably in the log directory. It replaces the copy's previous registration.
+    /// Stores the registration durably in the log directory, replacing the copy's previous registration.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<()> {
         // Only one process maintains a copy, so no other process uses the temporary file name.
         self.put(vfs, directory, base, "copy-new")
@@ -79,7 +79,7 @@ impl CopyRegistration {
     }
 
     /// Creates a replacement for a registration that cannot be read. It requires all logs. `newest` is the newest
-    /// generation at this time.
+    /// generation at the time of the call.
     pub fn unreadable(id: &str, stream: Signature, newest: Generation) -> CopyRegistration {
         CopyRegistration {
             id: id.to_string(),
@@ -93,10 +93,10 @@ impl CopyRegistration {
         }
     }
 
-    /// Length of the file of a registration in bytes.
+    /// Length of a registration file in bytes.
     pub const BYTES: usize = SEGMENT_BYTES;
 
-    /// Parses the content of the registration file of the copy `id`. Returns `None` if the content is not a
+    /// Parses the content of the registration file for the copy `id`. Returns `None` if the content is not a
     /// registration.
     pub fn parse(id: &str, content: &[u8]) -> Option<CopyRegistration> {
         let block = content.get(..CopyRegistration::BYTES)?;
@@ -111,7 +111,7 @@ impl CopyRegistration {
         is_id(id).then_some(id)
     }
 
-    /// Removes the registration of a copy durably, if it exists.
+    /// Durably removes the registration of a copy, if it exists.
     pub fn remove(vfs: &dyn Vfs, directory: &Path, base: FileStem, id: &str) -> Result<()> {
         let path = directory.join(copy_file_name(base, id, EXTENSION)?);
         let removed = match vfs.remove(&path) {
@@ -121,8 +121,8 @@ impl CopyRegistration {
         removed.map_err(|error| Error::io(&path, &error))
     }
 
-    /// Lists the registrations for logs with this base name, each with its file. A registration is `None` if its file
-    /// cannot be read.
+    /// Lists the registrations for logs with this base name, each with its file. The registration is `None` if its
+    /// file cannot be read.
     pub fn list(
         vfs: &dyn Vfs,
         directory: &Path,
@@ -142,8 +142,8 @@ impl CopyRegistration {
         Ok(found)
     }
 
-    /// Returns the oldest generation that any copy of the stream needs. Copies that are cut off are ignored: their
-    /// lag relative to `newest` exceeds `limit` generations.
+    /// Returns the oldest generation that any copy of the stream needs. Ignores copies that are cut off, that is,
+    /// those that lag more than `limit` generations behind `newest`.
     pub fn oldest_needed(
         vfs: &dyn Vfs,
         directory: &Path,
@@ -159,7 +159,7 @@ impl CopyRegistration {
                 None => {
                     let Some(id) = id_of(&path, base) else { continue };
                     let stand_in = CopyRegistration::unreadable(id, stream, newest);
-                    // If this fails, the limit starts at the next call.
+                    // If this fails, the limit starts counting at the next call.
                     let _ = stand_in.put(vfs, directory, base, "copy-unreadable");
                     stand_in
                 }
@@ -173,8 +173,8 @@ impl CopyRegistration {
         Ok(needs)
     }
 
-    /// Returns whether the generation at which the registration became unreadable is not in the future. With a future
-    /// generation, the limit would never be reached.
+    /// Returns whether the generation at which the registration became unreadable is not newer than `newest`. With a
+    /// future generation, the limit would never be reached.
     fn is_possible(&self, newest: Generation) -> bool {
         self.unreadable_since.is_none_or(|since| since <= newest)
     }
@@ -186,7 +186,7 @@ impl CopyRegistration {
 
     fn to_text(&self) -> String {
         let one_line = |text: &str| text.replace('\n', " ");
-        // A full block is truncated at this length, and must still be valid text.
+        // The text is truncated at the end of a full block, and must still be valid there.
         let brief = |what: &str| one_line(what).chars().filter(char::is_ascii).take(MAX_WAITS).collect();
         let waits = self.waiting.as_deref().map(brief).map(|what: String| format!("waits {what}\n"));
         let host = self.host.as_deref().map(brief).map(|name: String| format!("host {name}\n"));
@@ -229,7 +229,7 @@ impl CopyRegistration {
     }
 }
 
-/// Returns the name of a file of the copy in the log directory.
+/// Returns the name of a file in the log directory that belongs to the copy.
 ///
 /// Returns [`Error::Usage`] if `id` contains characters other than letters and digits.
 pub fn copy_file_name(base: FileStem, id: &str, extension: &str) -> Result<FileName> {

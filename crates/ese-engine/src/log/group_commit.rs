@@ -1,5 +1,5 @@
-//! Group commit: the threads that wait for the writer, and the decision whether a commit waits for others to share a
-//! write.
+//! Group commit: the threads that wait for the writer, and the decision whether a commit waits so that others can
+//! share its write.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use jetcell_vfs::Clock;
 /// Sessions that commit one transaction after another form two groups that alternate: while one group's commits are
 /// being written, the threads of the other group work. If a commit waits until all sessions have arrived, one write
 /// is enough for both groups. This is faster only if the sessions arrive soon. Each time they do not, waiting is
-/// suspended for a greater number of writes than the previous time.
+/// suspended for more writes than the time before.
 pub(super) struct GroupCommit {
-    /// Number of commits that took part in the last write or waited for the next one.
+    /// Number of commits that took part in the last write or are waiting for the next one.
     pub expected: usize,
     /// Maximum time that a commit waits.
     pub max_wait: Duration,
     /// Number of writes for which waiting is still suspended.
     suspended: u32,
-    /// Number of writes for which the next timeout will suspend waiting.
+    /// Number of writes for which waiting will be suspended after the next timeout.
     next_suspension: u32,
 }
 
 /// Maximum wait as a multiple of the duration of the last write. A group forms within the duration of one write, and
-/// writing the group takes the same time again. With a shorter wait, the thread that measures the time would be woken
-/// unnecessarily during the write.
+/// writing the group takes the same time again. With a shorter wait, the thread that waits with a timeout would be
+/// woken unnecessarily during the write.
 const WAIT_IN_WRITES: u32 = 2;
 const MIN_WAIT: Duration = Duration::from_micros(20);
 const MAX_WAIT: Duration = Duration::from_millis(1);
@@ -40,8 +40,8 @@ impl GroupCommit {
         GroupCommit { expected: 1, max_wait: MIN_WAIT, suspended: 0, next_suspension: MIN_SUSPENSION }
     }
 
-    /// Returns whether to wait until more than `present` commits are present. Each commit that could write calls this
-    /// once.
+    /// Returns whether to wait until more than `present` commits are present. Called once by each commit that could
+    /// start a write.
     pub fn should_wait(&mut self, present: usize) -> bool {
         if self.suspended > 0 {
             self.suspended -= 1;
@@ -56,12 +56,12 @@ impl GroupCommit {
         true
     }
 
-    /// Records the duration of a write.
+    /// Records how long a write took.
     pub fn write_took(&mut self, duration: Duration) {
         self.max_wait = (duration * WAIT_IN_WRITES).clamp(MIN_WAIT, MAX_WAIT);
     }
 
-    /// Records that the group was not complete in time, and suspends waiting.
+    /// Records that the group did not become complete in time, and suspends waiting.
     pub fn timed_out(&mut self) {
         self.suspended = self.next_suspension;
         self.next_suspension = (self.next_suspension * 2).min(MAX_SUSPENSION);
@@ -89,7 +89,7 @@ pub(super) struct Waiter {
     pub upto: LogPosition,
     pub purpose: Purpose,
     thread: Thread,
-    /// Value of a [`WaitResult`], or zero.
+    /// Numeric value of a [`WaitResult`], or zero while the thread waits.
     result: AtomicU8,
 }
 
@@ -105,7 +105,7 @@ impl Waiter {
         self.thread.unpark();
     }
 
-    /// Prepares the waiter for another wait.
+    /// Prepares the waiter for reuse.
     pub fn reset(&self) {
         self.result.store(0, Ordering::Relaxed);
     }
@@ -128,7 +128,7 @@ impl Waiter {
         }
     }
 
-    /// Waits up to `max_wait`. Returns `None` if the time is over.
+    /// Waits up to `max_wait`. Returns `None` after that time.
     pub fn wait_for(&self, max_wait: Duration, clock: &dyn Clock) -> Option<WaitResult> {
         let end = clock.monotonic() + max_wait;
         // A late wake-up from an earlier wait can end one park, but not two. A simulated clock may not advance, so

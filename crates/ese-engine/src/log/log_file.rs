@@ -13,11 +13,11 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode};
 use super::{LogOptions, LogTail};
 use crate::{Error, Result};
 
-/// Number of zero bytes in one write.
+/// Number of zero bytes per write.
 const ZEROS_BYTES: usize = 256 << 10;
 
-/// Format version of a stream. A stream that another engine began keeps its version, because an older header after a
-/// newer one is invalid.
+/// Format version of a stream. If another engine began the stream, it keeps its version, because an older header
+/// after a newer one is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::log) struct LogVersion {
     version: (u32, u32, u32, u32),
@@ -47,15 +47,15 @@ impl LogVersion {
 /// Name of the file that is being written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameState {
-    /// The name of a prepared file, because its generation has just been entered.
+    /// The name of a prepared file, because its generation has only just been entered.
     Next,
     /// The name of the current log.
     Current,
-    /// The name of an archived log. A crash occurred between two renames, and no generation was entered since.
+    /// The name of an archived log. A crash occurred between two renames, and no generation has been entered since.
     Archived,
 }
 
-/// Creates a file durably, with the size of a log. Its blocks read as zeros. If this fails, the file is removed.
+/// Durably creates a file with the size of a log. Its blocks read as zeros. If this fails, the file is removed.
 pub(super) fn create(options: &LogOptions, path: &Path) -> Result<Arc<dyn File>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let made = (|| {
@@ -99,7 +99,7 @@ pub(super) fn write_zeros(file: &dyn File, range: Range<u64>) -> std::io::Result
     Ok(())
 }
 
-/// Creates the header of a new log. The writer completes it when the generation is entered.
+/// Creates the header for a new log. The writer completes it when the generation is entered.
 pub(super) fn header(
     options: &LogOptions,
     signature: Signature,
@@ -151,13 +151,13 @@ pub(super) fn create_first(options: &LogOptions, signature: Signature) -> Result
     Ok((file, created))
 }
 
-/// Opens the newest log for appends after its tail. Makes exactly the content that was read durable, including the
+/// Opens the newest log for appending after its tail. Makes exactly the content that was read durable, including the
 /// file names.
 pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn File>, NameState)> {
     let (vfs, names) = (&options.vfs, &options.names);
     let failed = |e: std::io::Error| Error::io(&tail.path, &e);
     let file = vfs.open(&tail.path, OpenMode::Write).map_err(failed)?;
-    // Repairs must be written before the shadow is erased.
+    // Repairs must be written before the shadow segment is erased.
     for (index, segment) in &tail.repaired {
         let mut buffer = IoBuffer::zeroed(SEGMENT_BYTES);
         buffer.copy_from_slice(segment);
@@ -172,7 +172,7 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
     if tail.marked && rest > 0 {
         file.write_at(end, &IoBuffer::zeroed(rest as usize), IoReason::LogFormat).map_err(failed)?;
     }
-    // Writes and renames of a killed process may exist only in the kernel's page cache.
+    // Writes and renames by a killed process may exist only in the kernel's page cache.
     file.sync(IoReason::LogFormat).map_err(failed)?;
     let next = names.next();
     if tail.path == next {
@@ -187,7 +187,7 @@ pub(super) fn reopen(options: &LogOptions, tail: &LogTail) -> Result<(Arc<dyn Fi
 }
 
 /// Renames the current log to its archive name, unless it already has that name. Then renames the prepared file,
-/// which contains `generation`, to the current name. The call can be repeated.
+/// which contains `generation`, to the current name. Calling this again is harmless.
 pub(super) fn archive_current(options: &LogOptions, generation: Generation) -> std::io::Result<()> {
     close_current(options, Generation(generation.0 - 1))?;
     options.vfs.rename(&options.names.next(), &options.names.current())

@@ -1,5 +1,5 @@
-//! Holds on log generations that redo no longer needs, but that are needed by a running backup, or by a copy that has
-//! not received them.
+//! Holds on log generations that redo no longer needs, but that a running backup, or a copy that has not received
+//! them, still needs.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ pub(in crate::log) struct LogHolds {
     held: Mutex<BTreeMap<Generation, usize>>,
 }
 
-/// Retains the logs of a stream from a generation on until it is dropped.
+/// Retains the logs of a stream, from one generation on, until it is dropped.
 pub struct LogHold {
     holds: Arc<LogHolds>,
     from: Generation,
 }
 
 impl LogHolds {
-    /// Prevents the logs from `from` on from becoming obsolete.
+    /// Prevents logs of generation `from` and later from becoming obsolete.
     pub fn hold(self: &Arc<Self>, from: Generation) -> LogHold {
         *self.held.lock().entry(from).or_default() += 1;
         LogHold { holds: self.clone(), from }
     }
 
-    /// Returns the oldest generation that is held.
+    /// Returns the oldest generation that any hold retains.
     pub fn oldest(&self) -> Option<Generation> {
         self.held.lock().keys().next().copied()
     }
@@ -38,7 +38,7 @@ impl LogHold {
         self.from
     }
 
-    /// Releases the logs below `from`.
+    /// Releases the logs older than `from`.
     pub fn advance(&mut self, from: Generation) {
         if from > self.from {
             *self = self.holds.hold(from);

@@ -1,16 +1,16 @@
-//! Names of the files of a log stream.
+//! Names of a log stream's files.
 
 use std::path::{Path, PathBuf};
 
 use ese_format::Generation;
 use jetcell_vfs::FileStem;
 
-/// Format of the file names of a stream, apart from the base name. The default is the format of Exchange.
+/// Format of a stream's file names, apart from the base name. The default is the format that Exchange uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogNameForm {
-    /// Whether the names of archived logs have 5 digits instead of 8. Some Windows components use such streams.
+    /// Whether the names of archived logs have 5 digits instead of 8. Some Windows components use such names.
     pub short: bool,
-    /// Whether logs have the extension `.jtx` and the checkpoint file has `.jcp`, instead of `.log` and `.chk`. ESE:
+    /// Whether logs have the extension `.jtx` and the checkpoint file has `.jcp`, rather than `.log` and `.chk`. ESE:
     /// `JET_paramLegacyFileNames` without `JET_bitESE98FileNames`.
     #[doc(alias = "JET_paramLegacyFileNames")]
     pub newer_extensions: bool,
@@ -39,7 +39,7 @@ impl LogNameForm {
     }
 }
 
-/// File names of a stream with a given directory and base name.
+/// File names of a stream with a particular directory and base name.
 #[derive(Clone, Debug)]
 pub struct LogNames {
     directory: PathBuf,
@@ -53,8 +53,8 @@ impl LogNames {
         LogNames { directory: directory.to_path_buf(), base, form: LogNameForm::default() }
     }
 
-    /// Returns these names in the format of the logs among `files`. Uses `form` if `files` contains no logs or does
-    /// not determine the format.
+    /// Returns these names in the format used by the logs among `files`. Uses `form` if `files` contains no logs or
+    /// does not determine the format.
     pub fn as_in(self, files: &[PathBuf], form: LogNameForm) -> LogNames {
         let newer = LogNames { form: LogNameForm { newer_extensions: true, ..form }, ..self.clone() };
         let older = LogNames { form: LogNameForm { newer_extensions: false, ..form }, ..self };
@@ -110,8 +110,8 @@ impl LogNames {
         self.directory.join(format!("{}res{number:05X}.jrs", self.base))
     }
 
-    /// Parses the generation from the name of an archived log. The number has 8 digits, 5 in some streams, and more
-    /// if needed.
+    /// Parses the generation from the name of an archived log. The number has 8 digits, or 5 in some streams, and
+    /// more if needed.
     pub fn generation_of(&self, path: &Path) -> Option<Generation> {
         let name = path.file_name()?.to_str()?.strip_suffix(self.form.log_extension())?.strip_suffix('.')?;
         let digits = name.strip_prefix(self.base.as_str())?;

@@ -1,6 +1,6 @@
 //! The write-ahead log: reads and writes ESE's v8 log format.
 //!
-//! Lock order: `files`, then `state`. No lock is held during a write of records, except that a freeze holds `files`.
+//! Lock order: `files`, then `state`. No lock is held while records are written, except that a freeze holds `files`.
 
 mod checkpoint_file;
 mod copy_registration;

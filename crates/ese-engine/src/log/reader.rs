@@ -1,7 +1,7 @@
-//! Reads a log stream: the generations in order, their segments, and the records assembled from their fragments.
+//! Reads a log stream: the generations in order, their segments, and the records assembled from fragments.
 //!
-//! [`ese_format::log::scan`] determines where a file ends, and whether the end is due to a crash or to damage.
-//! Reading does not change the disk. Repairs are made in memory, and are written when the stream is resumed.
+//! [`ese_format::log::scan`] determines where a file ends, and whether a crash or damage is the cause. Reading does
+//! not change the disk. Repairs are made in memory, and are written when the stream is resumed.
 //!
 //! While the records of one file are visited, the next file is already being read. The newest file is an exception,
 //! because it may be written to at the same time.
@@ -32,8 +32,8 @@ use crate::{Error, Result};
 const NOP: u8 = 0;
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT: u8 = 77;
-/// Maximum memory in bytes that is allocated for a record before its fragments are read, regardless of the length
-/// that the record claims.
+/// Maximum number of bytes that are allocated for a record before its fragments are read, whatever length the record
+/// claims.
 const MAX_RESERVED: usize = 1 << 20;
 
 /// A record with its position.
@@ -47,29 +47,29 @@ pub struct StoredRecord {
     pub bytes: Vec<u8>,
 }
 
-/// End of a stream, with the information that is needed to append to it.
+/// The end of a stream, with the information needed to append to it.
 #[derive(Debug, Clone)]
 pub struct LogTail {
     /// Header of the newest generation.
     pub header: LogHeader,
     /// First free segment.
     pub next_segment: u16,
-    /// XOR of the checksums of the segments of the newest generation.
+    /// XOR of the checksums of the newest generation's segments.
     pub accumulated: u64,
-    /// Path of the file of the newest generation. A crash may have prevented the rename to the current name.
+    /// Path of the newest generation's file. A crash may have prevented its rename to the current name.
     pub path: PathBuf,
-    /// Segments that were repaired during reading, so their bytes on disk differ.
+    /// Segments that were repaired during reading, whose bytes on disk therefore differ.
     pub repaired: Vec<(u16, Vec<u8>)>,
-    /// Whether the engine that wrote the file marks the beginning of each write. Only then can records be appended to
-    /// the file.
+    /// Whether the engine that wrote the file marks the beginning of each write. Records can be appended to the file
+    /// only if it does.
     pub marked: bool,
 }
 
-/// Reader of the files of a log stream.
+/// Reads the files of a log stream.
 pub struct LogReader {
     vfs: Arc<dyn Vfs>,
     names: LogNames,
-    /// Path of each generation's file. Files are added while a stream is received.
+    /// Path of each generation's file. While a stream is being received, files are added.
     files: Mutex<BTreeMap<Generation, PathBuf>>,
     /// Log files that are kept open to read individual records.
     open_files: Mutex<BTreeMap<Generation, OpenLogFile>>,
@@ -78,7 +78,7 @@ pub struct LogReader {
     received: bool,
 }
 
-/// The newest file up to the tail. The stream appends after the tail and renames the file.
+/// The newest file, up to the tail of the log. The stream appends after the tail and renames the file.
 struct PinnedTail {
     header: LogHeader,
     next_segment: u16,
@@ -107,7 +107,7 @@ impl LoadedLog {
     }
 }
 
-/// A segment of a file that has `of` segments.
+/// A segment in a file of `of` segments.
 struct Segment<'a> {
     generation: Generation,
     of: u16,
@@ -130,7 +130,7 @@ impl LogReader {
         LogReader::open_with(vfs, names, false)
     }
 
-    /// Opens the logs like [`LogReader::open`]. With `accept_lost` the newest logs may be missing.
+    /// Opens the logs like [`LogReader::open`]. If `accept_lost` is set, the newest logs may be missing.
     pub(crate) fn open_with(
         vfs: Arc<dyn Vfs>,
         names: LogNames,
@@ -184,8 +184,8 @@ impl LogReader {
     /// Returns the generation in the prepared file, if it was entered before a crash. In that case its header
     /// continues the newest log.
     ///
-    /// Any other content is either from an earlier use of the file, or is an incomplete header. No commit in a file
-    /// with an incomplete header was acknowledged.
+    /// Any other content is either left over from an earlier use of the file, or an incomplete header. No commit in a
+    /// file with an incomplete header was acknowledged.
     fn entered(&self, next: &Path) -> Result<Option<Generation>> {
         let header = match self.header(next) {
             Ok(header) => header,
@@ -212,7 +212,7 @@ impl LogReader {
         (bound(files.first_key_value()), bound(files.last_key_value()))
     }
 
-    /// Returns the directory of the logs.
+    /// Returns the directory that contains the logs.
     pub fn directory(&self) -> &Path {
         self.names.directory()
     }
@@ -222,7 +222,7 @@ impl LogReader {
         self.header(&self.path_of(generation)?)
     }
 
-    /// Calls `visit` for every record from `from` on. Returns the end of the stream.
+    /// Calls `visit` for every record that starts at or after `from`. Returns the end of the stream.
     pub fn read_from(
         &self,
         from: LogPosition,
@@ -274,7 +274,7 @@ impl LogReader {
     }
 
     /// Keeps the newest file open while the stream is resumed after `tail`. Later reads of this file do not depend on
-    /// its name, which changes, and do not see records that are written after the tail.
+    /// its name, which changes, and do not see records written after the tail.
     pub fn pin_tail(&self, tail: &LogTail) -> Result<()> {
         let pinned = PinnedTail {
             header: tail.header.clone(),
@@ -286,7 +286,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Reads the records again, up to the pinned tail. The stream may have grown since.
+    /// Rereads the records, up to the pinned tail. The stream may have grown since.
     pub fn read_to_pinned_tail(
         &self,
         from: LogPosition,
@@ -331,7 +331,8 @@ impl LogReader {
         })
     }
 
-    /// Returns the current path of a generation. The stream renames the newest files while they are read.
+    /// Returns the current path of a generation's file. The stream renames the newest files while they are being
+    /// read.
     fn path_of(&self, generation: Generation) -> Result<PathBuf> {
         let found = self.files.lock().get(&generation).cloned();
         let found = found.ok_or_else(|| self.missing(generation))?;
@@ -369,7 +370,7 @@ impl LogReader {
             buffer = IoBuffer::zeroed(len as usize);
         }
         let (sender, read) = channel();
-        // Sending fails only if the receiver was dropped. The file is not needed then.
+        // Sending fails only if the receiver was dropped. In that case, the file is not needed.
         let done = move |result, buffer| {
             let _ = sender.send((result, buffer));
         };

@@ -2,7 +2,7 @@
 
 use ese_format::log::record::{Insert, LogRecord, NodeChange, Replace};
 
-/// Encoded records in one buffer, with the end of each.
+/// Encoded records in one buffer, and the end of each record.
 #[derive(Default, Clone, Debug)]
 pub struct RecordBatch {
     bytes: Vec<u8>,
@@ -15,7 +15,7 @@ impl RecordBatch {
         RecordBatch::default()
     }
 
-    /// Removes the records but keeps the memory allocated.
+    /// Removes all records but keeps the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -27,13 +27,13 @@ impl RecordBatch {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds an Insert record. Its key is given in two parts: the part that the page's prefix covers, and the rest.
+    /// Adds an Insert record. Its key is given in two parts: the part covered by the page's prefix, and the rest.
     pub fn push_insert(&mut self, node: &NodeChange, key: [&[u8]; 2], data: &[u8]) {
         Insert::encode_parts(&mut self.bytes, node, key, data);
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds a Replace record with the complete new data.
+    /// Adds a Replace record that contains the complete new data.
     pub fn push_replace(&mut self, node: &NodeChange, old_len: u16, data: &[u8]) {
         Replace::encode_parts(&mut self.bytes, node, old_len, data);
         self.ends.push(self.bytes.len());

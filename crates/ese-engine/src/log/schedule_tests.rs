@@ -1,4 +1,4 @@
-//! Tests of group commit, of the role of the writer, and of the end of a stream, under many thread schedules.
+//! Tests group commit, the writer role, and the end of a stream under many thread schedules.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ fn records_that_fill_the_buffer_are_written_by_the_background_or_by_their_thread
             let log = log.clone();
             move || fill(&log, 1)
         });
-        // The two threads together write more than a file of 64 KiB, so a generation is entered.
+        // Together, the two threads write more than a 64 KiB file can hold, so a generation is entered.
         fill(&log, 0);
         other.join().unwrap();
         done.store(true, Ordering::SeqCst);
@@ -141,8 +141,8 @@ fn commits_stand_in_the_log_in_the_order_of_their_numbers() {
     });
 }
 
-/// Checks an invariant that the end of an instance relies on: the last write of the old owner has completed before
-/// the next owner begins.
+/// Checks an invariant that the end of an instance relies on: the old owner's last write has completed before the
+/// next owner begins.
 #[test]
 fn whoever_ends_a_stream_sees_all_its_writes() {
     explore(|| {

@@ -1,8 +1,8 @@
 //! Log segments in memory: the open segment, into which records are copied, and full segments that wait for the
 //! writer.
 //!
-//! Segments are adjacent in blocks, and are written from there without a copy. A block that the writer takes before
-//! it is full is not used further, so no thread changes data that is being written.
+//! Segments are adjacent within blocks, and are written from there without being copied. If the writer takes a block
+//! before it is full, the rest of the block is not used, so no thread changes data that is being written.
 //!
 //! Invariants: the open segment always has room for a byte; segments are contiguous, and segment 1 of the next
 //! generation follows the last record segment of a generation; all segments of a block belong to one generation;
@@ -16,25 +16,25 @@ use ese_format::log::record::LogRecord;
 use ese_format::log::segment::RECORDS_AT;
 use jetcell_vfs::IoBuffer;
 
-/// Minimum space in a segment that is used for a fragment. If less space is left, the segment is filled.
+/// Minimum space in a segment that is used for a fragment. If less space is left, it is filled with padding.
 const MIN_FRAGMENT: usize = 32;
-/// Type of the first fragment of a record. It has a type, the total length and its own length; other fragments have a
-/// type and their length.
+/// Type of a record's first fragment. It has a type, the total length and its own length; other fragments have a type
+/// and their own length.
 const FRAGMENT_BEGIN: u8 = 76;
 const FRAGMENT_BEGIN_BYTES: usize = 7;
 const FRAGMENT: u8 = 77;
 const FRAGMENT_BYTES: usize = 3;
-/// Distance in bytes ahead of the records at which memory is prefetched. It is about one or two records.
+/// Number of bytes ahead of the appended records to prefetch. This is about the size of one or two records.
 const AHEAD: usize = 2048;
 /// Maximum number of segments in a block. This and the next two limits balance two goals: a long write should have
-/// few parts, and the buffer of a stream that writes little should be small.
+/// few parts, and a stream that writes little should have a small buffer.
 const MAX_OF_BLOCK: usize = 64;
 const MIN_OF_BLOCK: usize = 4;
 const BLOCKS_OF_FILE: usize = 16;
 /// Minimum number of blocks that are retained for reuse, regardless of the size of the last write.
 const SPARE_BLOCKS: usize = 2;
 
-/// Consecutive full segments whose headers are not written yet.
+/// Consecutive full segments whose headers have not been written yet.
 pub(super) struct Run {
     /// Position of the first byte of the first segment.
     pub position: LogPosition,
@@ -61,17 +61,17 @@ impl Run {
     }
 }
 
-/// Buffer of the segments that were appended and not yet taken by the writer.
+/// Buffer for segments that were appended but that the writer has not taken yet.
 pub(super) struct SegmentBuffer {
     /// Position of the first byte of the open segment.
     open: LogPosition,
-    /// Number of bytes of the open segment in use, including its header.
+    /// Number of bytes in use in the open segment, including its header.
     used: usize,
-    /// Block with full segments, followed by the open segment.
+    /// Block that contains full segments, followed by the open segment.
     block: IoBuffer,
     in_block: usize,
     full: VecDeque<Run>,
-    /// Number of full segments, including those of the block.
+    /// Number of full segments, including those in `block`.
     waiting: usize,
     /// Pool of blocks for new segments.
     spare: Vec<IoBuffer>,
@@ -81,7 +81,7 @@ pub(super) struct SegmentBuffer {
 }
 
 impl SegmentBuffer {
-    /// Creates a buffer that starts with the segment of `position`. Files have `file_segments` segments, including
+    /// Creates a buffer that starts with the segment at `position`. Files have `file_segments` segments, including
     /// header and shadow.
     pub fn new(position: LogPosition, file_segments: usize) -> SegmentBuffer {
         let of_block = (file_segments / BLOCKS_OF_FILE).clamp(MIN_OF_BLOCK, MAX_OF_BLOCK);
@@ -129,7 +129,7 @@ impl SegmentBuffer {
         self.file_segments - 1 - usize::from(self.open.segment)
     }
 
-    /// Appends a record, in fragments if it does not fit. Returns the start of the record, and the number of padding
+    /// Appends a record, in fragments if it does not fit. Returns where the record starts, and the number of padding
     /// bytes before it.
     pub fn append(&mut self, record: &[u8]) -> (LogPosition, usize) {
         let mut padding = 0;
@@ -159,8 +159,8 @@ impl SegmentBuffer {
         (start, padding)
     }
 
-    /// Closes the open segment with filler, so its content is final and is written only once. Returns the number of
-    /// filler bytes, which is 0 if the segment is empty.
+    /// Closes the open segment with filler, which makes its content final, so that it is written only once. Returns
+    /// the number of filler bytes, which is 0 if the segment is empty.
     pub fn fill(&mut self) -> usize {
         let room = SEGMENT_BYTES - self.used;
         if self.used == RECORDS_AT {
@@ -184,8 +184,8 @@ impl SegmentBuffer {
         filled
     }
 
-    /// Removes and returns the oldest full segments, all of one generation. `most` is the maximum number of segments,
-    /// and must be at least a block.
+    /// Removes and returns the oldest full segments, all from one generation. `most` is the maximum number of
+    /// segments, and must be at least one block.
     pub fn take(&mut self, most: usize) -> Vec<Run> {
         let mut taken = Vec::new();
         let mut count = 0;
@@ -206,7 +206,7 @@ impl SegmentBuffer {
         taken
     }
 
-    /// Returns the memory of written segments to the pool, and frees blocks in excess of the size of this write.
+    /// Returns the memory of written segments to the pool, and frees blocks beyond what this write used.
     pub fn recycle(&mut self, runs: Vec<Run>) {
         let kept = runs.len().max(SPARE_BLOCKS);
         self.spare.extend(runs.into_iter().map(|run| run.block));
@@ -247,7 +247,7 @@ impl SegmentBuffer {
         LogPosition { segment: self.open.segment - self.in_block as u16, ..self.open }
     }
 
-    /// Completes the full segments of the block. The open segment continues in another block.
+    /// Hands over the block's full segments. The open segment continues in another block.
     fn end_block(&mut self) {
         if self.in_block == 0 {
             return;

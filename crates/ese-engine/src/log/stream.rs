@@ -37,14 +37,14 @@ use super::{LogCounters, LogHold, LogListener, LogNames, LogOptions, LogTail, Re
 
 use crate::{Error, Result};
 
-/// Maximum number of segments in one write: 4 MiB. A sync takes as long as writing a megabyte, so a write includes
-/// everything that was appended during the previous write.
+/// Maximum number of segments in one write: 4 MiB. A sync takes as long as writing a megabyte, so each write includes
+/// everything that was appended during the previous one.
 const MAX_WRITE_SEGMENTS: usize = 1024;
-/// Divisor of the buffer size that gives the minimum amount worth a write: an eighth.
+/// Divisor of the buffer size that gives the minimum amount of data worth writing: an eighth.
 const WRITE_SHARE: usize = 8;
-/// Maximum time that an append waits for room in the buffer before its thread writes segments itself.
+/// Maximum time that an append waits for room in the buffer before its own thread writes segments.
 const MAX_ROOM_WAIT: Duration = Duration::from_millis(10);
-/// Number of parts of the next file that one step formats.
+/// Number of pieces of the next file that one step formats.
 const FORMAT_PIECES: usize = 4;
 
 /// Positions of appended records.
@@ -64,7 +64,7 @@ pub(in crate::log) struct State {
     pub(in crate::log) group_commit: GroupCommit,
     /// File prepared for the next generation, until that generation is entered.
     pub(in crate::log) prepared: Option<PreparedFile>,
-    /// File that is being written. `generation` is its generation; the open segment may be one generation ahead.
+    /// File that is being written, whose generation is `generation`; the open segment may be one generation ahead.
     pub(in crate::log) file: Arc<dyn File>,
     pub(in crate::log) generation: Generation,
     pub(in crate::log) created: LogTime,
@@ -74,9 +74,9 @@ pub(in crate::log) struct State {
     /// logs are restored.
     pub(in crate::log) on_reserves: bool,
     pub(in crate::log) requested: LogPosition,
-    /// Whether a thread waits for database headers to name the generation that was entered last.
+    /// Whether a thread is waiting for database headers to name the generation that was entered last.
     pub(in crate::log) naming_requested: bool,
-    /// Generation before which all archived generations are obsolete. Their files may be overwritten.
+    /// Archived generations before this one are obsolete. Their files may be overwritten.
     pub(in crate::log) obsolete_below: Generation,
     pub(in crate::log) counters: LogCounters,
 }
@@ -87,7 +87,7 @@ impl State {
     }
 }
 
-/// Appends records while the tail of the log is locked; see [`LogStream::append_with`].
+/// Appends records while the log tail is locked; see [`LogStream::append_with`].
 pub(crate) struct Appender<'a> {
     log: &'a LogStream,
     state: &'a mut State,
@@ -95,8 +95,7 @@ pub(crate) struct Appender<'a> {
 }
 
 impl Appender<'_> {
-    /// Appends records. Their total size must not exceed the number of bytes that was passed to
-    /// [`LogStream::append_with`].
+    /// Appends records. Their total size must not exceed the number of bytes passed to [`LogStream::append_with`].
     pub fn append(self, batch: &RecordBatch) -> Appended {
         debug_assert!(batch.len() <= self.bytes);
         let state = self.state;
@@ -122,11 +121,11 @@ pub struct LogStream {
     pub(in crate::log) signature: Signature,
     pub(in crate::log) listener: OnceLock<Arc<dyn LogListener>>,
     pub(in crate::log) state: CachePadded<Mutex<State>>,
-    /// Signalled when many segments are full and no thread waits for them to become durable.
+    /// Signalled when many segments are full and no thread is waiting for them to become durable.
     work: WorkSignal,
     /// Signalled when a file must be prepared or a generation must be named.
     pub(in crate::log) file_work: WorkSignal,
-    /// Signalled when the writer has taken segments out of the buffer.
+    /// Signalled when the writer has taken segments from the buffer.
     pub(in crate::log) room: Condvar,
     /// Whether a background thread waits for full segments.
     has_background_writer: AtomicBool,
@@ -136,13 +135,13 @@ pub struct LogStream {
     /// Newest generation that the headers of all attached databases name.
     pub(in crate::log) in_headers: AtomicU32,
     pub(in crate::log) down: OnceLock<String>,
-    /// Whether another engine writes the stream and this one replays it.
+    /// Whether another engine writes the stream and this engine replays it.
     received: bool,
     /// Format of the headers.
     pub(in crate::log) version: LogVersion,
     /// Buffer for the header of a new file. The writer holds the lock while it writes.
     pub(in crate::log) head: Mutex<IoBuffer>,
-    /// Names of the files. The lock is held while files are created, renamed or removed.
+    /// State of the file names. The lock is held while files are created, renamed or removed.
     pub(in crate::log) files: Mutex<LogFiles>,
     /// Holds on logs that backups and copies still need.
     pub(in crate::log) holds: Arc<LogHolds>,
@@ -157,8 +156,8 @@ impl LogStream {
         Ok(log)
     }
 
-    /// Opens an existing stream for appends after its tail. Erases data that a crash left after the tail, and writes
-    /// the segments that were repaired during reading. Afterwards all data that was read is durable.
+    /// Opens an existing stream for appending after its tail. Erases data that a crash left after the tail, and
+    /// writes the segments that were repaired during reading. Afterwards, all data that was read is durable.
     pub fn resume(options: LogOptions, tail: LogTail) -> Result<LogStream> {
         let (file, named) = super::log_file::reopen(&options, &tail)?;
         let header = &tail.header;
@@ -246,7 +245,7 @@ impl LogStream {
         hold
     }
 
-    /// Sets the listener, which is the interface to the owner of the log. Can be set only once.
+    /// Sets the listener, the log's interface to its owner. Can be set only once.
     pub fn set_listener(&self, listener: Arc<dyn LogListener>) {
         let _ = self.listener.set(listener);
     }
@@ -276,39 +275,40 @@ impl LogStream {
         &self.options.names
     }
 
-    /// Returns the newest generation whose file has its final name, and the creation time of that generation. Records
-    /// may already be in the next generation.
+    /// Returns the newest generation whose file has its final name, and that generation's creation time. Records may
+    /// already be in the next generation.
     pub fn named_generation(&self) -> (Generation, LogTime) {
         self.files.lock().named()
     }
 
-    /// Returns the end of the log, which is the position where the next record will start.
+    /// Returns the end of the log, which is where the next record will start.
     pub fn tail(&self) -> LogPosition {
         LogPosition::from_u64(self.tail.load(Ordering::Acquire))
     }
 
-    /// Returns the position up to which all records survive a crash.
+    /// Returns the position before which all records survive a crash.
     pub fn durable(&self) -> LogPosition {
         LogPosition::from_u64(self.durable.load(Ordering::Acquire))
     }
 
-    /// Returns the counters since the log was opened.
+    /// Returns the counters accumulated since the log was opened.
     pub fn counters(&self) -> LogCounters {
         LogCounters { flushes: self.flushes.load(Ordering::Relaxed), ..self.state.lock().counters }
     }
 
-    /// Appends the records of a batch atomically. After `DiskFull` nothing was appended; free space and try again.
+    /// Appends the records of a batch atomically. After `DiskFull`, nothing has been appended; the caller can free
+    /// space and try again.
     pub fn append(&self, batch: &RecordBatch) -> Result<Appended> {
         self.append_with(batch.len(), false, |appender| appender.append(batch))
     }
 
-    /// Appends records like [`LogStream::append`], but uses the reserve logs if the disk is full. For ending
+    /// Appends records like [`LogStream::append`], but uses the reserve logs if the disk is full. Meant for ending
     /// transactions and for shutdown.
     pub fn append_privileged(&self, batch: &RecordBatch) -> Result<Appended> {
         self.append_with(batch.len(), true, |appender| appender.append(batch))
     }
 
-    /// Calls `work` when there is room for `bytes` bytes of records, which `work` may append. No other thread can
+    /// Calls `work` once there is room for `bytes` bytes of records, which `work` may append. No other thread can
     /// append during the call, so `work` must not wait.
     pub(crate) fn append_with<T>(
         &self,
@@ -332,8 +332,8 @@ impl LogStream {
             }
             if state.buffer.waiting() + needed > most_waiting {
                 state.counters.stalls += 1;
-                // If a background thread writes, room is available as soon as its next write begins. A thread that
-                // writes itself waits until its write completes.
+                // If a background thread does the writing, room is available as soon as its next write begins. A
+                // thread that writes segments itself waits until its write completes.
                 let has_background_writer = self.has_background_writer.load(Ordering::Relaxed);
                 self.work.notify();
                 if !has_background_writer || self.room.wait_for(&mut state, MAX_ROOM_WAIT).timed_out() {
@@ -342,7 +342,7 @@ impl LogStream {
                 }
                 continue;
             }
-            // At most one generation is begun but not entered, because at most one file is prepared.
+            // At most one generation has begun without being entered, because at most one file is prepared.
             let begun = state.buffer.tail().generation > state.generation;
             let crosses = needed >= state.buffer.left();
             if (begun || crosses) && state.prepared.is_none() {
@@ -406,26 +406,26 @@ impl LogStream {
         self.options.waypoint_latency
     }
 
-    /// Requests a flush without waiting for it. The next flush or step executes it.
+    /// Requests a flush without waiting for it. The next flush or background step performs it.
     pub fn request_flush(&self, upto: LogPosition) {
         let mut state = self.state.lock();
         state.requested = state.requested.max(upto);
     }
 
-    /// Requests [`LogStream::name_generation`] without waiting for it. The next step executes it.
+    /// Requests [`LogStream::name_generation`] without waiting for it. The next background step performs it.
     pub(crate) fn request_name_generation(&self) {
         self.state.lock().naming_requested = true;
         self.file_work.notify();
     }
 
-    /// Does background work while the load is low: writes appended records, prepares the next file and formats a part
+    /// Does background work while the load is low: writes appended records, prepares the next file and formats part
     /// of it, and restores reserve logs. A full disk is not an error here; the append that needs the space reports
     /// it.
     pub fn step(&self) -> Result<()> {
         self.check()?;
         self.flush(self.tail())?;
         let prepared = self.prepare_if_room()?;
-        // Enters a generation that is begun and has no records yet.
+        // Enters a generation that has begun but has no records yet.
         self.write(None)?;
         self.state.lock().naming_requested = false;
         self.name_generation()?;
@@ -444,8 +444,8 @@ impl LogStream {
         self.write(None)
     }
 
-    /// Does background work that includes syncs, for which the writer should not wait: prepares the next file, and
-    /// names the generation if that was requested. Returns `false` if the disk is full.
+    /// Does background work that the writer should not wait for because it includes syncs: prepares the next file,
+    /// and names the generation if that was requested. Returns `false` if the disk is full.
     pub fn prepare_files(&self) -> Result<bool> {
         self.check()?;
         let prepared = self.prepare_if_room()?;
@@ -462,20 +462,20 @@ impl LogStream {
         }
     }
 
-    /// Waits until there are enough full segments for a write. Returns `false` after the timeout.
+    /// Waits until there are enough full segments for a write. Returns `false` on timeout.
     pub fn wait_for_segments(&self, timeout: Duration) -> bool {
         self.has_background_writer.store(true, Ordering::Relaxed);
         self.work.wait(&self.state, timeout, |state| self.has_segments(state))
     }
 
-    /// Waits until [`LogStream::prepare_files`] has work to do. Returns `false` after the timeout.
+    /// Waits until [`LogStream::prepare_files`] has work to do. Returns `false` on timeout.
     pub fn wait_for_file_work(&self, timeout: Duration) -> bool {
         self.file_work.wait(&self.state, timeout, State::has_file_work)
     }
 
-    /// Sets callbacks for owners that do not have waiting threads. `segments` is called when there may be enough full
+    /// Sets callbacks for owners that have no waiting threads. `segments` is called when there may be enough full
     /// segments for a write, and `files` when [`LogStream::prepare_files`] may have work to do. The callbacks run
-    /// while the lock of the log is held. Can be set only once.
+    /// while the log's lock is held. Can be set only once.
     pub(crate) fn wake_background(&self, segments: Wake, files: Wake) {
         self.has_background_writer.store(true, Ordering::Relaxed);
         self.work.set(segments);

@@ -7,7 +7,7 @@ use jetcell_sync::{Mutex, MutexGuard};
 /// Sequence of numbers for begins and commits, as Begin0 and Commit0 records store them. ESE: `trxNewest`.
 #[derive(Debug)]
 pub struct TransactionNumbers {
-    /// Held while a number is assigned. The holder never waits.
+    /// Held while a number is assigned. The holder must never wait.
     giving: Mutex<()>,
     next: AtomicU64,
 }
@@ -19,7 +19,7 @@ impl Default for TransactionNumbers {
 }
 
 impl TransactionNumbers {
-    /// Returns the number of the next begin or commit.
+    /// Returns the number that the next begin or commit will get.
     pub fn next(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
@@ -46,8 +46,8 @@ impl TransactionNumbers {
         self.next.fetch_max(next.max(1), Ordering::AcqRel);
     }
 
-    /// Returns the records that must enclose changes outside of sessions. ESE redoes a record only after a Begin0 of
-    /// its session.
+    /// Returns the records that must enclose changes made outside of sessions. ESE redoes a record only after a
+    /// Begin0 for its session.
     pub(crate) fn bracket(&self, procid: u16) -> [LogRecord; 2] {
         let begin0 = self.take(2) as u32;
         [

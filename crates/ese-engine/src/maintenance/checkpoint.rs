@@ -3,8 +3,8 @@
 //! Invariant: checkpoint = min(durable end of the log, oldest change that is not durable in a database file, oldest
 //! checkpoint pin, waypoint).
 //!
-//! Order: pages become durable first, then the database headers are written, then the checkpoint file. After a crash
-//! between two steps, recovery only starts earlier than necessary.
+//! Order: first the pages become durable, then the database headers are written, then the checkpoint file. A crash
+//! between two steps only makes recovery start earlier than necessary.
 
 use ese_format::LogPosition;
 use ese_format::checkpoint::Checkpoint;
@@ -12,8 +12,8 @@ use ese_format::checkpoint::Checkpoint;
 use crate::core::Core;
 use crate::{Error, Result};
 
-/// Divisor of the checkpoint depth that gives the minimum gain for advancing the checkpoint. Advancing costs a few
-/// syncs, so the gain must be at least an eighth of the depth.
+/// Divisor of the checkpoint depth that gives the minimum advance of the checkpoint. Advancing costs a few syncs, so
+/// the checkpoint must advance by at least an eighth of the depth.
 const WORTH_MOVING: u64 = 8;
 
 /// Returns the distance in bytes between the checkpoint and the durable log at which the checkpoint is advanced.
@@ -23,13 +23,13 @@ fn deepest(depth: u64) -> u64 {
 
 /// Returns the maximum number of older generations that redo may need.
 pub(crate) fn generations_needed(depth: u64, log_file_size: u32) -> usize {
-    // Four more generations, in case a checkpoint takes long.
+    // Allow four more generations in case a checkpoint takes a long time.
     (deepest(depth) / u64::from(log_file_size.max(1))).min(1 << 16) as usize + 4
 }
 
 /// Advances the checkpoint of one instance.
 pub(crate) struct Checkpointer {
-    /// Maximum number of log bytes that redo should have to read. ESE: `JET_paramCheckpointDepthMax`.
+    /// Maximum number of log bytes that redo should need to read. ESE: `JET_paramCheckpointDepthMax`.
     pub depth: u64,
     /// The checkpoint file.
     pub file: crate::log::CheckpointFile,
@@ -38,11 +38,11 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    /// Executes one bounded step: starts to write pages that are older than the depth allows, and advances the
-    /// checkpoint if the gain is large enough. Returns whether there may be more work immediately.
+    /// Performs one bounded step: starts to write pages that are older than the depth allows, and advances the
+    /// checkpoint if that gains enough. Returns whether there may be more work right away.
     pub fn step(&self, core: &Core, max_pages: usize) -> Result<bool> {
         super::cleanup::release_durable(core);
-        // The size of the existing files is used, because the stream may be older than the options.
+        // Use the size of the existing files, because the stream may be older than the options.
         let file_size = u64::from(core.log().file_size());
         let tip = bytes(core.log().tail(), file_size);
         let target = position(tip.saturating_sub(self.depth), file_size);
@@ -52,8 +52,8 @@ impl Checkpointer {
         }
         let current = *core.checkpoint.lock();
         let behind = bytes(core.log().durable(), file_size).saturating_sub(bytes(current, file_size));
-        // The waypoint is in the generation before those that may be lost. A copy of a page waits for the same number
-        // of generations.
+        // The waypoint is in the generation before the ones that may be lost. A copy of a page waits for the same
+        // number of generations.
         let waiting = match u64::from(core.log().waypoint_latency()) {
             0 => 0,
             latency => (latency + 1) * file_size,
@@ -67,9 +67,8 @@ impl Checkpointer {
     /// Advances the checkpoint to the latest position that the durable state allows.
     pub fn advance(&self, core: &Core) -> Result<LogPosition> {
         let mut last = core.checkpoint.lock();
-        // The order of these reads matters. A change that is logged after the first line starts after `position`. A
-        // change that was logged earlier is pinned until its page is dirty. Therefore the pins or the dirty pages
-        // limit `position`.
+        // The order of these reads matters. A change logged after the first line starts after `position`. A change
+        // logged earlier is pinned until its page is dirty. Therefore the pins or the dirty pages limit `position`.
         let mut position = core.log().durable();
         if let Some(pinned) = core.pins.oldest() {
             position = position.min(pinned);
@@ -86,7 +85,7 @@ impl Checkpointer {
         // A header must name the generation of the checkpoint that is written to it.
         core.log().name_generation()?;
         if core.log().waypoint_latency() > 0 {
-            // Redo must not have to start in the newest generations, because these may be lost.
+            // Redo must not have to start in the newest generations, because they may be lost.
             let waypoint = core.databases().iter().map(|database| database.file.waypoint()).min();
             position = waypoint.map_or(position, |waypoint| position.min(waypoint));
             if position <= *last {
@@ -114,7 +113,7 @@ impl Checkpointer {
     }
 }
 
-/// Returns the distance in bytes of a position from the beginning of the log, for files of `file_size` bytes.
+/// Returns the distance in bytes from the beginning of the log to a position, for files of `file_size` bytes.
 fn bytes(position: LogPosition, file_size: u64) -> u64 {
     u64::from(position.generation.0) * file_size
         + u64::from(position.segment) * 4096
@@ -182,7 +181,8 @@ mod tests {
     }
 
     /// Checks that a log is kept while a header names it. A checkpoint may be before the first record of a generation
-    /// that no header names yet. Redo no longer reads the previous generation, but the headers still require it.
+    /// that no header names yet. In that case, redo no longer reads the previous generation, but the headers still
+    /// require it.
     #[test]
     fn a_log_that_a_header_names_is_not_overwritten() {
         for reopened in [false, true] {

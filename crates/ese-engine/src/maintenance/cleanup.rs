@@ -1,6 +1,6 @@
-//! Removes history that no snapshot can see any more: versions, and nodes that are flagged deleted.
+//! Removes history that no snapshot can see any more: versions, and nodes flagged deleted.
 //!
-//! Invariant: a transaction with deletions pins the checkpoint until its nodes are removed. Therefore recovery always
+//! Invariant: a transaction that deleted nodes pins the checkpoint until they are removed. Therefore recovery always
 //! reads the FlagDelete record of a node that still exists, and can remove the node. A clean database has no such
 //! nodes.
 
@@ -15,9 +15,9 @@ use crate::core::Core;
 use crate::transaction::{Change, CommitNumber, EndedTransaction, Transaction, UndoEntry};
 use crate::{Error, Result};
 
-/// Number of nodes whose pages are preread together.
+/// Number of nodes whose pages are preread at a time.
 const AHEAD: usize = 128;
-/// Number of transactions taken from the queue together.
+/// Number of transactions taken from the queue at a time.
 const BATCH: usize = 64;
 /// Maximum time that changes wait for room while other transactions retain history. These transactions may only be
 /// waiting for a processor. After this time, a transaction is considered long-running, and changes no longer wait for
@@ -25,7 +25,7 @@ const BATCH: usize = 64;
 const ROOM_TIMEOUT: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Cleans up at most `limit` transactions whose history no snapshot sees. Returns their number.
+/// Cleans up at most `limit` transactions whose history no snapshot sees. Returns how many were cleaned up.
 ///
 /// A transaction stays in the queue until its cleanup is complete, so an error loses nothing. If several transactions
 /// fail, the first error is returned; the other transactions are still cleaned up.
@@ -34,15 +34,15 @@ pub(crate) fn step(core: &Core, limit: usize) -> Result<usize> {
     clean_some(core, limit)
 }
 
-/// Cleans up all transactions that can be cleaned up. Waits for a running cleanup first. The caller must not hold a
-/// latch.
+/// Cleans up all transactions that can be cleaned up, after waiting for any cleanup in progress. The caller must not
+/// hold a latch.
 pub(crate) fn clean_all(core: &Core) -> Result<usize> {
     let _one = core.ended.pause();
     clean_some(core, usize::MAX)
 }
 
-/// Waits until `transaction` may make a change. Called if the version store is nearly full. The caller must not hold
-/// a latch.
+/// Waits until `transaction` may make a change. Called when the version store is nearly full. The caller must not
+/// hold a latch.
 pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
     let mut patience = ROOM_TIMEOUT;
     loop {
@@ -50,14 +50,14 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
         if !core.versions.is_nearly_full() {
             return Ok(());
         }
-        // Running transactions need the remaining versions. The oldest of these transactions may use all room, so it
-        // can always end.
+        // Running transactions need the remaining versions. The oldest of these transactions may use all remaining
+        // room, so it can always end.
         if core.transactions.is_oldest(transaction) {
             return core.versions.check_room().or_else(|full| cleaned.and(Err(full)));
         }
-        // Versions may also remain because a page cannot be read. Waiting does not help in that case.
+        // Versions may also remain because a page cannot be read. In that case, waiting does not help.
         cleaned?;
-        // Determined only at this point, because the oldest snapshot is now known not to belong to this transaction.
+        // Determined only here, because the oldest snapshot is now known not to belong to this transaction.
         let oldest = core.transactions.oldest_snapshot();
         if core.ended.was_awaited_in_vain(oldest) {
             return Err(core.versions.full());
@@ -72,8 +72,8 @@ pub(crate) fn make_room(core: &Core, transaction: &Transaction) -> Result<()> {
 
 fn clean_some(core: &Core, limit: usize) -> Result<usize> {
     let released = release_kept(core);
-    // Each transaction is tried once, and new transactions are left for the next call. Therefore the loop ends even
-    // if every cleanup fails.
+    // Each transaction is tried once, and new ones are left for the next call, so the loop ends even if every cleanup
+    // fails.
     let mut untried = core.ended.waiting().len();
     let mut trees = TreeLookup::default();
     let mut cleaned = 0;
@@ -107,8 +107,8 @@ fn clean_some(core: &Core, limit: usize) -> Result<usize> {
     Err(error)
 }
 
-/// Cleans up the nodes that recovery found, ordered by tree and key. Each page is read once, and one batch is
-/// preread. After an error the remaining nodes are removed from the queue.
+/// Cleans up the nodes that recovery found, in order of tree and key. Each page is read once, and one batch is
+/// preread. After an error, the remaining nodes are removed from the queue.
 pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
     let _one = core.ended.pause();
     let oldest = core.transactions.oldest_snapshot();
@@ -140,8 +140,8 @@ pub(crate) fn clean_in_order(core: &Core) -> Result<()> {
     Ok(())
 }
 
-/// Drops deletions whose nodes the log has removed since. This is for redo of a log from another engine, which does
-/// the cleanup itself.
+/// Drops deletions whose nodes the log has since removed. Used for redo of a log from another engine, which does the
+/// cleanup itself.
 pub(crate) fn forget_removed(core: &Core) -> Result<()> {
     let _one = core.ended.pause();
     let mut trees = TreeLookup::default();
@@ -154,8 +154,8 @@ pub(crate) fn forget_removed(core: &Core) -> Result<()> {
     })
 }
 
-/// Completes the cleanup of a transaction. The pin is released when the log is durable up to the commit record and
-/// the removals. If a crash lost the removals, recovery would have to read the deletions again.
+/// Completes the cleanup of a transaction. The pin is released once the log is durable up to the commit record and
+/// the removals: if a crash lost the removals, recovery would have to read the deletions again.
 fn finish(core: &Core, ended: EndedTransaction) {
     let Some(pin) = ended.pin else { return };
     let end = if ended.has_deleted_nodes { core.log().tail() } else { ended.end };
@@ -170,8 +170,8 @@ fn release_kept(core: &Core) -> usize {
     core.ended.release_kept(&core.pins, never_lost(core))
 }
 
-/// Returns the position before which all records survive a crash, even if the number of generations allowed by the
-/// waypoint latency is lost.
+/// Returns the position before which all records survive a crash, even one that loses as many generations as the
+/// waypoint latency allows.
 fn never_lost(core: &Core) -> LogPosition {
     let durable = core.log().durable();
     if core.log().waypoint_latency() == 0 {
@@ -205,7 +205,7 @@ struct TreeLookup {
 type TreeName = ((FileId, PageNumber), TreeId);
 
 impl TreeLookup {
-    /// Returns the tree that a change names, or `None` if the tree or its database no longer exists.
+    /// Returns the tree that a change refers to, or `None` if the tree or its database no longer exists.
     fn find(&mut self, core: &Core, place: (FileId, PageNumber), id: TreeId) -> Result<Option<&Arc<Tree>>> {
         if self.last != Some((place, id)) {
             let database = core.database(place.0);
@@ -216,7 +216,7 @@ impl TreeLookup {
     }
 }
 
-/// Cleans up one transaction. After an error, the remaining changes are still in `ended`.
+/// Cleans up one transaction. After an error, `ended` still contains the remaining changes.
 fn clean_ended(
     core: &Core,
     ended: &mut EndedTransaction,
@@ -239,7 +239,7 @@ fn clean(core: &Core, change: &UndoEntry, oldest: CommitNumber, trees: &mut Tree
         return Ok(());
     }
     let Some(tree) = trees.find(core, version.tree, *id)? else {
-        // Either the creation of the tree was rolled back, and its pages now belong to other trees. Or recovery read
+        // Either the creation of the tree was rolled back, and its pages now belong to other trees, or recovery read
         // the detach record of the database, which was clean at that point.
         core.versions.remove(version);
         return Ok(());

@@ -1,4 +1,4 @@
-//! Tests of room in the version store, and of pages that cannot be read.
+//! Tests of room in the version store, and of unreadable pages.
 
 use jetcell_sync::Mutex;
 use jetcell_sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ fn with_room_for(bytes: usize) -> (Arc<Instance>, Arc<Tree>) {
 fn a_session_waits_for_cleanup_if_the_version_store_is_full() {
     let (instance, tree) = with_room_for(4 << 10);
     let core = instance.core();
-    // Only one short transaction runs at a time. Therefore there is room whenever cleanup has finished.
+    // Only one short transaction runs at a time, so there is room whenever cleanup has finished.
     let turn = Mutex::new(());
     let at_work = AtomicUsize::new(usize::from(SESSIONS));
     jetcell_sync::thread::scope(|scope| {
@@ -67,8 +67,8 @@ fn a_session_waits_for_cleanup_if_the_version_store_is_full() {
     instance.shutdown().unwrap();
 }
 
-/// This also holds after other transactions have waited for the oldest one without success, because they leave enough
-/// room for it.
+/// This also holds after other transactions have waited in vain for the oldest one, because they leave enough room
+/// for it.
 #[test]
 fn the_oldest_transaction_may_use_room_that_others_are_refused() {
     let (instance, tree) = with_room_for(64 << 10);
@@ -119,7 +119,7 @@ fn an_unreadable_page_does_not_stop_the_cleanup_of_other_transactions() {
     fixture.evict(page);
     fixture.invert(page);
     assert_eq!(core.ended.len(), 2);
-    // The pin of the transaction that was cleaned up is released only when the log is durable.
+    // The cleaned-up transaction's pin is released only when the log is durable.
     for _ in 0..2 {
         let error = step().unwrap_err();
         assert!(matches!(error, Error::Corrupt { .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Background work on the databases of an instance: cleanup of history, checkpoints and undo.
+//! Background work on an instance's databases: history cleanup, checkpoints and undo.
 //!
 //! All work is done in bounded steps. Threads repeat the steps, or a simulation calls them.
 

@@ -1,4 +1,4 @@
-//! Services that transactions need from the databases: trees to undo changes, and room in the version store.
+//! Services that transactions need from the databases: trees for undo, and room in the version store.
 
 use jetcell_sync::Arc;
 

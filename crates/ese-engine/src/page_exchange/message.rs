@@ -1,14 +1,14 @@
-//! Messages about single pages between an active side and its copies. They are small files in the log directory of
-//! the active side.
+//! Messages about individual pages, exchanged between an active side and its copies. They are small files in the
+//! active side's log directory.
 //!
 //! ```text
-//!  E00-1f3a77c2.wants             a copy needs pages, or has found that the active side has lost writes of pages
+//!  E00-1f3a77c2.wants             a copy needs pages, or has found that the active side has lost page writes
 //!  E00-5e3f0a11-1A.image          the active side's page 1A (hexadecimal), at the position of a scan-check record
 //!  E00-5e3f0a11-1A.patch          a copy's page, at the position of a patch request
 //! ```
 //!
-//! The content of messages is not trusted. A page is used only if the log confirms it, or if this instance has
-//! requested it.
+//! Message contents are not trusted. A page is used only if the log confirms it, or if this instance has requested
+//! it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -30,9 +30,9 @@ pub const MAX_WISHES: usize = 32;
 /// Pages that a copy requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageWishes {
-    /// Pages of databases that the copy cannot bring up to date.
+    /// Pages that the copy cannot bring up to date, with the signature of their database.
     pub repair: Vec<(Signature, PageNumber)>,
-    /// Pages for which the active side has lost a write.
+    /// Pages for which the active side has lost a write, with the signature of their database.
     pub lost: Vec<(Signature, PageNumber)>,
 }
 
@@ -42,7 +42,7 @@ impl PageWishes {
         self.repair.is_empty() && self.lost.is_empty()
     }
 
-    /// Stores the requests of a copy in the log directory. They replace its earlier requests.
+    /// Stores a copy's requests in the log directory, replacing its earlier requests.
     pub fn store(&self, vfs: &dyn Vfs, directory: &Path, base: FileStem, id: &str) -> Result<()> {
         let line = |kind: &str, (database, page): &(Signature, PageNumber)| {
             format!("{kind} {} {:X}\n", database.to_hex(), page.get())
@@ -142,14 +142,14 @@ impl PageImage {
     }
 }
 
-/// The messages of copies in the log directory, each with its file. A message that cannot be read is `None`.
+/// The messages of copies in the log directory, each with its file. Unreadable messages are `None`.
 pub(super) struct Messages {
     pub wishes: Vec<(PathBuf, Option<PageWishes>)>,
     pub patches: Vec<(PathBuf, Option<PageImage>)>,
 }
 
 impl Messages {
-    /// Reads the messages for the instance whose logs have this base name.
+    /// Reads the messages for the instance whose log files have this base name.
     pub fn read(vfs: &dyn Vfs, directory: &Path, base: FileStem) -> Result<Messages> {
         let files = vfs.list(directory).map_err(|error| Error::io(directory, &error))?;
         let mut messages = Messages { wishes: Vec::new(), patches: Vec::new() };
@@ -211,7 +211,7 @@ fn io_is_lasting(error: &std::io::Error) -> bool {
     !matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::UnexpectedEof)
 }
 
-/// Stores a message, replacing an earlier message.
+/// Stores a message, replacing any earlier message.
 fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
     let aside = path.with_extension("message-new");
     let store = || {
@@ -227,7 +227,7 @@ fn put(vfs: &dyn Vfs, path: &Path, text: &str, rest: &[u8]) -> Result<()> {
         vfs.rename(&aside, path)
     };
     match store() {
-        // Another copy stores the same message concurrently. Readers ignore a damaged message.
+        // Another copy is storing the same message concurrently. Readers ignore a damaged message.
         Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {
             let is_there = vfs.exists(parent_directory(path)).map_err(|error| Error::io(path, &error))?;
             if is_there { Ok(()) } else { Err(Error::io(path, &error)) }

@@ -1,15 +1,15 @@
-//! Repairs pages with the pages of other sides while sessions are running. ESE: page patching, auto-healing.
+//! Repairs damaged pages with pages from other sides while sessions are running. ESE: page patching, auto-healing.
 //!
 //! ```text
 //!  page of this side bad:   PagePatchRequest in the log ──> a copy replays up to it, and sends its page ──> installed here
 //!  page of a copy bad:      the copy asks ──> scan-check record in the log, and the page ──> installed when it replays the record
 //! ```
 //!
-//! Both pages have exactly the state at the position of the record. On this side, the page cannot be read, or must
-//! not have changed since. A repair is therefore not a change, and needs no log record.
+//! In both cases, the page has exactly the state at the position of the record. A page of this side is replaced only
+//! if it cannot be read or has not changed since then. A repair is therefore not a change and needs no log record.
 //!
-//! Until a page is repaired, a session that needs it waits, up to a time limit, if a copy is available. Afterwards
-//! the session gets the error of the read.
+//! If a copy is available, a session that needs a damaged page waits for the repair, up to a time limit. If the page
+//! is not repaired by then, the session gets the read error.
 
 mod message;
 mod registered_copies;
@@ -40,7 +40,7 @@ use crate::{Error, Result};
 
 /// Time after which an unanswered request is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
-/// Time during which the answer to a request is polled at short intervals. Afterwards it is polled at long intervals.
+/// For this long after a request, answers are polled for at short intervals; afterwards, at long intervals.
 const FAST_POLL_PERIOD: Duration = Duration::from_secs(3);
 /// Interval between polls of the messages of copies: short while an answer may arrive soon, and long otherwise.
 const FAST_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -55,18 +55,18 @@ pub(crate) struct PageExchange {
     requests: Mutex<BTreeMap<PageKey, Request>>,
 }
 
-/// A page that was requested from the copies with a log record.
+/// A page that was requested from the copies through a log record.
 #[derive(Clone, Copy)]
 struct Request {
     position: LogPosition,
     asked: Duration,
     /// Database time of a page that can be read but has lost a write. The page is replaced only if it still has this
-    /// time. `None`: the page cannot be read.
+    /// time. `None` if the page cannot be read.
     behind: Option<DbTime>,
 }
 
 impl PageExchange {
-    /// Creates a page exchange. Sessions wait for repairs up to `wait`.
+    /// Creates a page exchange. Sessions wait up to `wait` for repairs.
     pub fn new(core: Arc<Core>, wait: Duration) -> PageExchange {
         PageExchange { core, copies: RegisteredCopies::default(), wait, requests: Mutex::default() }
     }
@@ -78,7 +78,7 @@ impl PageExchange {
         if self.requests.lock().values().any(is_new) { FAST_POLL_INTERVAL } else { SLOW_POLL_INTERVAL }
     }
 
-    /// Ends the repair of pages. Sessions no longer wait for repairs.
+    /// Stops repairing pages. Sessions no longer wait for repairs.
     pub fn end(&self) {
         self.let_sessions_wait(Duration::ZERO);
     }
@@ -89,7 +89,7 @@ impl PageExchange {
         }
     }
 
-    /// Handles the messages of copies, and requests damaged pages of this side from them. Returns the number of pages
+    /// Handles messages from copies and requests this side's damaged pages from them. Returns the number of pages
     /// that were repaired or sent.
     pub fn step(&self) -> Result<usize> {
         let log = self.core.log();
@@ -149,7 +149,8 @@ impl PageExchange {
         }
     }
 
-    /// Requests a page that cannot be read. Does nothing if a request is pending or if the page can be read now.
+    /// Requests a page that cannot be read. Does nothing if a request is already pending or the page has become
+    /// readable.
     fn ask_for_damaged(&self, file: &Arc<DatabaseFile>, page: PageNumber) -> Result<bool> {
         if let Ok(pinned) = self.core.cache.fetch_tentatively(file.page_key(page)) {
             self.requests.lock().remove(&file.page_key(page));
@@ -159,7 +160,7 @@ impl PageExchange {
                 OnDiskPage::Superseded | OnDiskPage::Verified(PageIntegrity::Good) => {
                     self.core.cache.forget_damage(file.file_id, page);
                 }
-                // The page is in memory, so it is written again.
+                // The page is in memory, so it is simply written again.
                 OnDiskPage::Unreadable(_) | OnDiskPage::Verified(_) => {
                     file.unsettled.add(Extent { last: page, count: 1 });
                     pinned.write().mark_dirty(file.log.tail());
@@ -217,7 +218,7 @@ impl PageExchange {
             return Ok(false);
         }
         let tail = file.log.tail();
-        // The cache will write this page. Therefore no write may bypass the cache for it.
+        // The cache will write this page, so no other write of it may bypass the cache.
         file.unsettled.add(Extent { last: patch.page, count: 1 });
         let installed = match request.behind {
             None => self.core.cache.install_image(key, &patch.bytes, tail, patch.position)?,
@@ -235,7 +236,7 @@ impl PageExchange {
         };
         self.requests.lock().remove(&key);
         if installed {
-            // The page must be durable now, because no log record can repeat the repair.
+            // The page must be made durable now, because no log record can repeat the repair.
             file.cache.flush_pages(file.file_id, |page| page == patch.page)?;
             self.core.cache.forget_damage(file.file_id, patch.page);
             let (database, page) = (file.path.clone(), patch.page);
@@ -245,22 +246,22 @@ impl PageExchange {
     }
 }
 
-/// Logs the state of a page, and returns the page in this state. Returns `None` if the page cannot be read or was
-/// never written.
+/// Logs the state of a page, and returns the page in this state. Returns `None` if the page cannot be read or has
+/// never been written.
 fn log_image(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<Option<PageImage>> {
     let last = file.file_pages()?;
     if page.get() > last || file.cache.are_given_back(file.file_id, page.get(), page.get()) {
         return Ok(None);
     }
-    // The page is read into the cache, so later writes must not bypass the cache for it.
+    // The page is read into the cache, so later writes of it must not bypass the cache.
     file.unsettled.add_all_until(last);
     let pinned = match file.cache.fetch_cold(file.page_key(page)) {
         Err(Error::Corrupt { .. } | Error::Io { .. }) => return Ok(None),
         fetched => fetched?,
     };
     let latch = pinned.write();
-    // The before-images are logged as if the page were written now, because redo on the copy does not see the earlier
-    // states of the page.
+    // The before-images are logged as if the page were written now, because redo on the copy never sees the page's
+    // earlier states.
     for undo in latch.undo_to_share() {
         undo.log()?;
     }

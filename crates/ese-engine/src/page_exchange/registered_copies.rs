@@ -1,4 +1,4 @@
-//! State that the registered copies of an instance have reported.
+//! The reported state of an instance's registered copies.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::log::CopyRegistration;
 /// seconds.
 const AWAY_AFTER_MS: i64 = 30_000;
 
-/// The copies by identity, each with its state at the last poll.
+/// The copies, indexed by identity, each with its state at the last poll.
 #[derive(Default)]
 pub(super) struct RegisteredCopies(Mutex<BTreeMap<String, Seen>>);
 
@@ -23,8 +23,8 @@ struct Seen {
 }
 
 impl RegisteredCopies {
-    /// Polls the copies, and reports the copies that have started or stopped waiting, or were cut off, since the last
-    /// call. Returns all copies.
+    /// Polls the copies. Reports those that have started or stopped waiting or have been cut off since the last call.
+    /// Returns all copies.
     pub fn look(&self, core: &Core) -> Vec<CopyRegistration> {
         let copies = core.log().copies();
         let mut seen = self.0.lock();

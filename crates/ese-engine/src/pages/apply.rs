@@ -1,5 +1,4 @@
-//! The effect of log records on the bytes of a page. The module [`merge`](super::merge) contains the effect of merge
-//! records.
+//! How log records change the bytes of a page. For merge records, see the module [`merge`](super::merge).
 //!
 //! Invariant: the same functions run when a change is made and when it is redone. Recovery therefore cannot differ
 //! from normal operation. Each function changes one page, takes everything else from the record, and does not set the
@@ -33,16 +32,16 @@ pub(crate) fn flags_of(page: &Page<'_>, line: usize) -> NodeFlags {
     page.node(line).map_or(NodeFlags::empty(), |node| node.flags - NodeFlags::COMPRESSED)
 }
 
-/// Returns the number of nodes that stay on the split page. The line numbers in the record include the incoming node
-/// if the split makes room for an insert.
+/// Returns the number of nodes that stay on the split page. If the split makes room for an insert, the line numbers
+/// in the record include the incoming node.
 pub(crate) fn kept_nodes(record: &Split) -> usize {
     let incoming_stays =
         record.operation == split_operation::INSERT && record.operation_line < record.split_line;
     usize::from(record.split_line) - usize::from(incoming_stays)
 }
 
-/// Returns true if nodes of the split page move to the new page. Redo of the new page then needs the image of the
-/// split page.
+/// Returns true if nodes of the split page move to the new page. In that case, redo of the new page needs the image
+/// of the split page.
 #[doc(alias = "FBTISplitPageBeforeImageRequired")]
 pub(crate) fn moves_nodes(record: &Split) -> bool {
     let incoming = usize::from(record.operation == split_operation::INSERT);
@@ -62,7 +61,7 @@ pub(crate) fn check_split_lines(record: &Split, count: usize) -> Applied {
     }
 }
 
-/// Changes the page that is split. It loses its upper nodes (right), all nodes (vertical), or no nodes (append).
+/// Changes the split page, which loses its upper nodes (right), all nodes (vertical), or no nodes (append).
 pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
     match record.split_type {
         split_type::VERTICAL => {
@@ -81,12 +80,12 @@ pub(crate) fn split_source(page: &mut PageMut<'_>, record: &Split) -> Applied {
     Ok(())
 }
 
-/// Changes the page that is split by an append. Only its right link changes.
+/// Changes the page that is split in an append split. Only its right link changes.
 pub(crate) fn append_source(page: &mut PageMut<'_>, record: &Split) {
     page.set_next(record.new_page);
 }
 
-/// Returns the delta of a page that is split to the right.
+/// Returns the delta for a page that is split to the right.
 pub(crate) fn split_cut(record: &Split) -> PageDelta<'_> {
     PageDelta::Cut { line: kept_nodes(record), prefix: &record.new_prefix, next: record.new_page }
 }
@@ -144,7 +143,7 @@ pub(crate) fn split_new<'a>(
     Ok(page)
 }
 
-/// Returns the delta of the leaf's right neighbour in a split.
+/// Returns the delta for the right neighbour of a split leaf.
 pub(crate) fn split_right(record: &Split) -> PageDelta<'static> {
     PageDelta::SetPrev(record.new_page)
 }
@@ -159,7 +158,7 @@ pub(crate) fn split_parent(page: &mut PageMut<'_>, record: &Split) -> Applied {
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
 }
 
-/// Inserts the separator of a split page as entry `line` of the parent. The parent is being split itself.
+/// Inserts the separator of a split page as entry `line` of the parent. The parent itself is being split, too.
 pub(crate) fn insert_separator(page: &mut PageMut<'_>, line: usize, record: &Split) -> Applied {
     let child = record.change.page.get().to_le_bytes();
     page.insert_node(line, NodeFlags::empty(), &record.parent_key, &child).map_err(|_| NO_ROOM)
@@ -174,10 +173,10 @@ pub(crate) fn set_pointer(page: &mut PageMut<'_>, line: usize, record: &Split) -
     page.replace_data(line, &child_bytes(record)?).map_err(|_| NO_ROOM)
 }
 
-/// Removes all nodes and the prefix of a page that is removed from its tree, and marks the page as empty.
+/// Clears a page that is removed from its tree: removes all nodes and the prefix, and marks the page as empty.
 pub(crate) fn empty_page(page: &mut PageMut<'_>) {
     page.clear_nodes();
-    // A shorter external header always fits.
+    // This cannot fail: a shorter external header always fits.
     let _ = page.set_external_header(&[]);
     let flags = page.as_page().flags();
     page.set_flags(flags | PageFlags::EMPTY);
@@ -199,7 +198,7 @@ pub(crate) fn entry_of(page: &Page<'_>, child: PageNumber) -> Option<usize> {
     (0..page.node_count()).rev().find(|&line| page.node(line).and_then(|node| node.child()) == Some(child))
 }
 
-/// Empties the root of a tree that has lost all other pages.
+/// Empties the root of a tree whose other pages have all been removed.
 pub(crate) fn empty_root(page: &mut PageMut<'_>) {
     page.clear_nodes();
     let flags = page.as_page().flags() - PageFlags::PARENT_OF_LEAF;

@@ -1,9 +1,8 @@
 //! The before-image of a page that loses nodes to another page, for the record of a split or a merge.
 //!
-//! ESE reads this image if the page that receives the nodes lacks them and the page that lost them is newer. It
-//! copies the image to a private buffer, takes the moving nodes from it, and discards it. The page that lost the
-//! nodes is not changed. Therefore an image must contain the moving nodes at their original lines, but nothing of the
-//! other nodes.
+//! ESE's redo reads this image if the receiving page lacks the nodes but the losing page is already newer. It copies
+//! the image to a private buffer, takes the moving nodes from it, and discards it, without changing the losing page.
+//! The image must therefore contain the moving nodes at their original lines, but need not contain the other nodes.
 
 use std::ops::Range;
 

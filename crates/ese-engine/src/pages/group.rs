@@ -1,18 +1,18 @@
-//! Atomic changes of several pages. ESE: macro.
+//! Atomic changes to several pages. ESE: macro.
 //!
 //! A group latches each page that it touches, and keeps the latch until its records are in the log. The records are
 //! contiguous. Each split and each merge is a macro, and everything else is logged record by record, as in ESE
-//! ([`pieces`](super::pieces)). A mark before the pieces states that they belong together.
+//! ([`pieces`](super::pieces)). A mark in front of the pieces shows that they belong together.
 //!
-//! No page can be written before all records are in the log, and recovery applies a group only if it is complete.
-//! Therefore a partial group is never visible after a crash. A group that is dropped without a commit restores the
-//! old bytes of its pages.
+//! No page can be written before all records are in the log, and recovery applies a group only if it is complete. A
+//! partial group is therefore never visible after a crash. If a group is dropped without a commit, its pages get
+//! their old bytes back.
 //!
-//! The pieces get their database times when the group commits. At that time the group holds all latches, so the times
-//! are later than those of its pages. Until then, a page keeps its previous time.
+//! The pieces get their database times when the group commits. At that point, the group holds all latches, so the new
+//! times are later than those of its pages. Until then, each page keeps its previous time.
 //!
-//! Invariant: no I/O while latches are held. A page that is not in the cache ends the attempt. [`run`] then reads the
-//! page without latches, keeps it pinned, and retries.
+//! Invariant: no I/O is done while latches are held. A page that is not in the cache ends the attempt. [`run`] then
+//! reads the page without latches, keeps it pinned, and retries.
 
 use jetcell_sync::Arc;
 
@@ -49,7 +49,7 @@ impl From<Error> for Stop {
 /// Result of an operation inside a group.
 pub(crate) type Attempt<T> = std::result::Result<T, Stop>;
 
-/// A change of several pages that is not committed yet.
+/// An uncommitted change to several pages.
 pub(crate) struct AtomicGroup {
     pub file: Arc<DatabaseFile>,
     procid: u16,
@@ -71,7 +71,8 @@ pub(crate) fn run<T>(
     run_as(file, SYSTEM_PROCID, privileged, work)
 }
 
-/// Runs `work` as one group and commits it, like [`run`]. The group contains a change of a session's transaction.
+/// Runs `work` as one group and commits it, like [`run`]. The group contains a change made by a session's
+/// transaction.
 pub(crate) fn run_as<T>(
     file: &Arc<DatabaseFile>,
     procid: u16,
@@ -117,13 +118,13 @@ impl AtomicGroup {
         Ok(slots.map(|slot| Page::new(&self.pages[slot].latch, self.file.page_size)))
     }
 
-    /// Returns a page for changes. Every change needs a record with the previous database time of the page.
+    /// Returns a page for modification. Every change needs a record with the page's previous database time.
     pub fn page_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].bytes_mut(), self.file.page_size))
     }
 
-    /// Returns a page for changes of its links only.
+    /// Returns a page for modification of its links only.
     pub fn links_mut(&mut self, page: PageNumber) -> Attempt<PageMut<'_>> {
         let slot = self.slot(page)?;
         Ok(PageMut::new(self.pages[slot].header_mut(self.file.page_size), self.file.page_size))
@@ -165,25 +166,25 @@ impl AtomicGroup {
         Ok(self.pages[slot].latch.to_vec())
     }
 
-    /// Returns the database time of the page before the group.
+    /// Returns the database time that the page had before the group.
     pub fn time_of(&mut self, page: PageNumber) -> Attempt<DbTime> {
         Ok(self.page(page)?.db_time())
     }
 
-    /// Returns the database time of an optional page, or [`NO_TIME`] for `None`.
+    /// Returns the database time that the page had before the group, or [`NO_TIME`] for `None`.
     pub fn time_before(&mut self, page: Option<PageNumber>) -> Attempt<DbTime> {
         page.map_or(Ok(NO_TIME), |page| self.time_of(page))
     }
 
-    /// Runs `action` when the records are in the log, before the latches are released.
+    /// Registers `action` to run once the records are in the log, before the latches are released.
     pub fn on_commit(&mut self, action: impl FnOnce() + 'static) {
         self.on_commit.push(Box::new(action));
     }
 
     /// Logs the deferred before-images of `page`. This is necessary before its nodes move to another page.
     ///
-    /// After the move, the two pages are written independently. Redo of an Undo record for a node on one page could
-    /// find that the other page already has the undone state.
+    /// After the move, the two pages are written independently. When redo then processes an Undo record for a node on
+    /// one page, the other page could already be in the undone state.
     pub fn log_deferred_undo(&mut self, page: PageNumber) -> Attempt<()> {
         let slot = self.slot(page)?;
         for undo in self.pages[slot].latch.undo_to_share() {
@@ -192,23 +193,24 @@ impl AtomicGroup {
         Ok(())
     }
 
-    /// Returns true if the page has before-images that are not logged yet.
+    /// Returns true if the page has before-images that have not been logged yet.
     pub fn has_deferred_undo(&mut self, page: PageNumber) -> Attempt<bool> {
         let slot = self.slot(page)?;
         Ok(!self.pages[slot].latch.undo_to_share().is_empty())
     }
 
-    /// Returns the session number in the group's log records.
+    /// Returns the session number that the group's log records carry.
     pub fn procid(&self) -> u16 {
         self.procid
     }
 
-    /// Adds a record that changes no page. It precedes the records of the group, and is not part of their atomicity.
+    /// Adds a record that changes no page. It precedes the group's records and is not part of the atomic unit.
     pub fn record_before(&mut self, record: LogRecord) {
         self.prologue.push(record);
     }
 
-    /// Adds a record whose effect is already in the latched pages. Its database time is set when the group commits.
+    /// Adds a record whose changes have already been made to the latched pages. Its database time is set when the
+    /// group commits.
     pub fn record(&mut self, record: LogRecord) {
         self.records.push(record);
     }
@@ -258,7 +260,7 @@ impl AtomicGroup {
         self.done(page, applied, LogRecord::Delete(Delete { node }))
     }
 
-    /// Flags a node deleted. Used where removing the node would leave a page empty.
+    /// Flags a node as deleted. Used when removing the node would leave a page empty.
     pub fn flag_delete(&mut self, tree: &Shape, page: PageNumber, line: usize) -> Attempt<()> {
         let node = self.node_change(tree, page, line)?;
         let flags = self.flags_of(page, line)? | NodeFlags::DELETED;
@@ -294,7 +296,7 @@ impl AtomicGroup {
         Ok(apply::flags_of(&self.page(page)?, line))
     }
 
-    /// Adds the record of an applied change, or fails if the change did not fit the page.
+    /// Adds the record for a change if it was applied, or fails if it did not fit the page.
     pub fn done(&mut self, page: PageNumber, applied: apply::Applied, record: LogRecord) -> Attempt<()> {
         match applied {
             Ok(()) => {
@@ -362,8 +364,8 @@ impl AtomicGroup {
         }
         let (batch, times) = self.batch();
         let file = &self.file;
-        // The pin prevents the checkpoint from advancing until the pages are dirty. Afterwards, the dirty pages
-        // prevent it.
+        // The pin prevents the checkpoint from advancing until the pages are dirty. Afterwards, the dirty pages do
+        // so.
         let lower = file.log.tail();
         let pin = file.pins.pin(lower);
         let appended = match self.privileged {

@@ -1,4 +1,4 @@
-//! Tests of groups that are abandoned.
+//! Tests of abandoned groups.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::btree::tests::{DB, open};
 use crate::cache::PageDelta;
 use crate::{CreateOptions, Error};
 
-/// The free bytes must also be restored. They must stay zero after zeroing, and a copy must get the same bytes from
+/// The free bytes must also be restored. Once zeroed, they must stay zero, and a copy must get the same bytes from
 /// the log.
 #[test]
 fn a_group_that_is_given_up_leaves_every_byte_as_it_was() {

@@ -6,21 +6,21 @@ use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 use super::apply::Applied;
 use crate::cache::{PageDelta, WriteLatch};
 
-/// A page of a group. It stays latched until the group ends.
+/// A page in a group. It stays latched until the group ends.
 pub(super) struct Latched {
     pub page: PageNumber,
     pub latch: WriteLatch,
-    /// The bytes before the first change, or `None` if the page is unchanged. While only the header has changed, only
-    /// the bytes of the header.
+    /// The bytes before the first change, or `None` if the page is unchanged. If only the header has changed so far,
+    /// this is only the header's bytes.
     ///
-    /// The bytes include the free space between lines and tags. After a rollback, a page that was zeroed must not
-    /// contain leftover data, and the page must equal the state that the log produces.
+    /// The bytes include the free space between nodes and tags. After a rollback, a zeroed page must not contain
+    /// leftover data, and the page must be identical to the state that the log produces.
     found: Option<Box<[u8]>>,
     /// Number of bytes to restore after any change. For a page that was just created, this is only the header,
     /// because the remaining bytes are arbitrary.
     ///
-    /// The memory of such a page may never have been touched. Reading it first would cost two page faults and a TLB
-    /// flush on all processors.
+    /// The memory of such a page may never have been touched, and reading it before writing to it would cost two page
+    /// faults and a TLB flush on all processors.
     restored: usize,
     /// The deltas since the first change, without their database time. `None` if the page was also changed in another
     /// way.
@@ -33,7 +33,7 @@ impl Latched {
         Latched { page, latch, found: None, restored, edits: Some(Vec::new()) }
     }
 
-    /// Returns the bytes for arbitrary changes.
+    /// Returns the page's bytes for arbitrary changes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.edits = None;
         self.about_to_change()
@@ -50,7 +50,7 @@ impl Latched {
         &mut self.latch
     }
 
-    /// Returns the bytes for changes of the header only.
+    /// Returns the page's bytes for changes to the header only.
     pub fn header_mut(&mut self, size: PageSize) -> &mut [u8] {
         self.edits = None;
         self.header_about_to_change(size)
@@ -80,8 +80,8 @@ impl Latched {
         self.found.is_some()
     }
 
-    /// Marks the changes as logged, from `first` to `end`. `time` is the new database time of the page. The page
-    /// keeps its scrubbed mark only if the change `scrubs` it.
+    /// Records that the changes have been logged from `first` to `end`. `time` is the new database time of the page.
+    /// The page keeps its scrubbed mark only if the change `scrubs` it.
     pub fn logged(
         &mut self,
         time: DbTime,
@@ -109,7 +109,7 @@ impl Latched {
         self.latch.set_last(end);
     }
 
-    /// Restores the bytes from before the first change.
+    /// Undoes the group's changes by restoring the page's original bytes.
     pub fn take_back(&mut self) {
         if let Some(found) = &self.found {
             self.latch[..found.len()].copy_from_slice(found);

@@ -1,8 +1,8 @@
-//! Merges, as ESE logs them: a macro with one Merge2 record for each page on the path that changes, from the top-most
-//! page to the merged leaf. The same functions make a merge and redo it.
+//! Merges, logged as in ESE: a macro with one Merge2 record for each changed page on the path, from the top-most page
+//! to the merged leaf. The same functions perform a merge and redo it.
 //!
-//! Nodes that are flagged deleted do not move. Therefore a merge is allowed only if these nodes are dead, which means
-//! that no snapshot sees them any more.
+//! Nodes flagged as deleted do not move, so a merge is allowed only if they are dead, which means that no snapshot
+//! can still see them.
 
 use std::ops::Range;
 
@@ -25,9 +25,9 @@ pub(crate) mod merge_type {
     pub const EMPTY_PAGE: u8 = 1;
     /// All nodes of the page move to the right neighbour.
     pub const FULL_RIGHT: u8 = 2;
-    /// The nodes from the record's line on move to the right neighbour.
+    /// The nodes from the record's line onwards move to the right neighbour.
     pub const PARTIAL_RIGHT: u8 = 3;
-    /// All nodes of the page move to the left neighbour. Only ESE does this.
+    /// All nodes of the page move to the left neighbour. Only ESE performs such merges.
     pub const FULL_LEFT: u8 = 5;
     /// The nodes up to the record's line move to the left neighbour.
     pub const PARTIAL_LEFT: u8 = 6;
@@ -35,7 +35,7 @@ pub(crate) mod merge_type {
 
 const LACKS_NODES: &str = "the image of the merged page lacks the nodes that move";
 
-/// Change of an internal page on the path to the merged leaf.
+/// Change to an internal page on the path to the merged leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PathEdit {
     /// The entry is deleted. If it was the last entry and had no key, the preceding entry loses its key.
@@ -70,7 +70,7 @@ impl PathEdit {
         })
     }
 
-    /// Changes the page. `separator` is the separator of the merge.
+    /// Applies the change to a page. `separator` is the separator of the merge.
     pub fn apply(self, page: &mut PageMut<'_>, separator: &[u8]) -> Applied {
         const MISSING: &str = "an internal page lacks the entry that a merge changes";
         match self {
@@ -134,7 +134,7 @@ fn set_separator(page: &mut PageMut<'_>, line: usize, separator: &[u8]) -> Appli
     page.insert_node(line, flags, separator, &child).map_err(|_| NO_ROOM)
 }
 
-/// Inserts those of the nodes that are not flagged deleted.
+/// Inserts those of the nodes that are not flagged as deleted.
 fn insert_live(page: &mut PageMut<'_>, mut at: usize, source: &Page<'_>, nodes: Range<usize>) -> Applied {
     for line in nodes {
         let node = source.node(line).ok_or(LACKS_NODES)?;
@@ -175,8 +175,8 @@ pub(crate) fn merge_to_left(page: &mut PageMut<'_>, source: &Page<'_>, record: &
     Ok(())
 }
 
-/// Returns the delta of a leaf with `count` nodes that loses nodes in a partial merge. Returns `None` if the leaf is
-/// removed from the tree.
+/// Returns the delta for a leaf of `count` nodes that loses some of them in a partial merge. Returns `None` if the
+/// leaf is removed from the tree.
 pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelta<'static>>, &'static str> {
     if !is_partial(record.merge_type) {
         return Ok(None);
@@ -192,21 +192,21 @@ pub(crate) fn merge_loss(record: &Merge, count: usize) -> Result<Option<PageDelt
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathChange {
     pub page: PageNumber,
-    /// Line of the page's entry on the path to the leaf.
+    /// Line of the entry in this page that leads to the leaf.
     pub line: usize,
     pub flags: MergeFlags,
 }
 
-/// Description of the merge of a leaf.
+/// Description of a leaf merge.
 pub(crate) struct LeafMerge<'a> {
     pub kind: u8,
     pub page: PageNumber,
-    /// The neighbours that the merge changes.
+    /// Left and right neighbours, as far as the merge changes them.
     pub left: Option<PageNumber>,
     pub right: Option<PageNumber>,
-    /// Line of the moved node next to the nodes that stay, or 0 if no node stays. ESE: `ilineMerge`.
+    /// Line of the moved node that is adjacent to the remaining nodes, or 0 if no nodes remain. ESE: `ilineMerge`.
     pub line: usize,
-    /// New key of the entries on the path.
+    /// New key for entries on the path.
     pub separator: &'a [u8],
     /// The internal pages that change, from the top down. The last one is the parent of the leaf.
     pub path: &'a [PathChange],
@@ -255,7 +255,7 @@ pub(crate) fn merge(group: &mut AtomicGroup, shape: &Shape, what: &LeafMerge<'_>
     Ok(())
 }
 
-/// Returns the record of an internal page.
+/// Returns the record for an internal page.
 fn path_record(
     group: &mut AtomicGroup,
     shape: &Shape,
@@ -284,7 +284,7 @@ fn path_record(
     })
 }
 
-/// Returns the record of the leaf, without its image.
+/// Returns the record for the leaf, without its image.
 fn leaf_record(
     group: &mut AtomicGroup,
     shape: &Shape,

@@ -1,5 +1,5 @@
-//! Moves of leaves to other pages, as performed by the sequential layout of a tree. One record names all pages that
-//! change, and contains the content of the moved page. The same functions make a move and redo it.
+//! Moves leaves to other pages, for the sequential layout of a tree. A single record names all changed pages and
+//! contains the content of the moved page. The same functions perform a move and redo it.
 
 use ese_format::PageNumber;
 use ese_format::PageSize;
@@ -15,7 +15,7 @@ pub(crate) fn moved_page(bytes: &mut [u8], size: PageSize, record: &PageMove) ->
     bytes.copy_from_slice(&record.page(size)?);
     let mut page = PageMut::new(bytes, size);
     page.set_number(record.destination);
-    // The space between the nodes can contain bytes of deleted records.
+    // The space between nodes can contain leftover bytes of deleted records.
     page.set_flags(page.as_page().flags() - PageFlags::FLUSH_TYPE - PageFlags::SCRUBBED);
     Ok(())
 }
@@ -44,7 +44,7 @@ pub(crate) struct LeafMove {
     pub line: usize,
 }
 
-/// Moves a leaf. Afterwards, its old page is empty and does not belong to a tree.
+/// Moves a leaf. Afterwards, its old page is empty and belongs to no tree.
 pub(crate) fn move_leaf(group: &mut AtomicGroup, shape: &Shape, what: &LeafMove) -> Attempt<()> {
     let size = group.file.page_size;
     let path = group.file.path.clone();

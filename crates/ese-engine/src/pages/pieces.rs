@@ -35,12 +35,11 @@ pub(super) fn pieces(records: &[LogRecord]) -> Vec<Piece> {
     while let Some(first) = records.get(start) {
         let mut end = start + 1;
         let in_macro = matches!(first, LogRecord::Split2(_) | LogRecord::Merge2(_));
-        // The record of the parent precedes the record of the split. The insert that needs the room follows the
-        // split.
+        // The parent's record precedes the split's record. The insert that needs the room follows the split.
         if matches!(first, LogRecord::Split2(split) if split.new_page.is_none()) {
             end += 1;
         }
-        // The records of internal pages precede the record of the leaf.
+        // The records for internal pages precede the record for the leaf.
         let path = records[start..].iter().take_while(|record| is_path_of_merge(record)).count();
         end += path;
         if in_macro && records.get(end).is_some_and(is_split_operation) {
@@ -57,8 +56,8 @@ fn is_path_of_merge(record: &LogRecord) -> bool {
     matches!(record, LogRecord::Merge2(merge) if merge.merge_type == merge_type::PATH)
 }
 
-/// Returns true if the record is the change for which a page of its macro is split. Such a record stores no previous
-/// time.
+/// Returns true if the record is the change that made the split in its macro necessary. Such a record stores no
+/// previous time.
 pub(crate) fn is_split_operation(record: &LogRecord) -> bool {
     record.node_change().is_some_and(|node| node.page.before == NO_TIME)
 }
@@ -280,7 +279,7 @@ mod tests {
         for (page, time) in [(20, 102), (3, 103), (4, 101), (9, 101), (10, 103)] {
             assert_eq!(times.of(PageNumber::fixed(page)), Some(DbTime(time)), "page {page}");
         }
-        // A group that ends with the record of a parent can still be divided.
+        // A group that ends with a parent's record can still be divided.
         assert_eq!(pieces(&records[..2]).len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Overwrites deleted data, like the maintenance of ESE. The scan and redo call these functions.
+//! Overwrites deleted data, like ESE's maintenance. The scan and redo call these functions.
 
 use ese_format::compression::erase;
 use ese_format::log::record::Scrub;
@@ -6,7 +6,8 @@ use ese_format::page::{NodeFlags, PageFlags, PageMut};
 
 use super::apply::Applied;
 
-/// Bytes that ESE writes over deleted data, long-value chunks, and the unused bytes of pages in use and not in use.
+/// Bytes with which ESE overwrites deleted data, long-value chunks, and unused bytes on pages that are in use and not
+/// in use.
 const DELETED_DATA: u8 = b'D';
 const LONG_VALUE: u8 = b'L';
 const FREE_OF_USED_PAGE: u8 = b'Z';

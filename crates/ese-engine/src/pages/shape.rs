@@ -8,8 +8,8 @@ use ese_format::{PageNumber, TreeId};
 pub(crate) const TREE_KIND: PageFlags =
     PageFlags::INDEX.union(PageFlags::LONG_VALUE).union(PageFlags::NON_UNIQUE).union(PageFlags::NEW_RECORD);
 
-/// Returns the flags of a new page for which a record contains `flags`. The flush type is excluded, because it
-/// belongs to the writes of the page. Every page has records in the newer form.
+/// Returns the flags for a new page whose log record contains `flags`. The flush type is excluded, because it is
+/// assigned when the page is written. Every page uses the newer record format.
 pub(crate) fn new_page_flags(flags: u32) -> PageFlags {
     (PageFlags::from_bits_retain(flags) | PageFlags::NEW_RECORD) - PageFlags::FLUSH_TYPE
 }
@@ -35,7 +35,7 @@ impl Shape {
         flags
     }
 
-    /// Returns the bytes by which the tree orders a node: its key, with the data appended in non-unique trees.
+    /// Returns the bytes by which the tree orders a node: its key, followed by the data in non-unique trees.
     pub fn order_key(&self, node: &Node<'_>) -> Vec<u8> {
         let mut key = node.key_to_vec();
         if !self.is_unique() {

@@ -1,10 +1,10 @@
-//! Splits of leaves, internal pages and roots.
+//! Splits leaves, internal pages and roots.
 //!
-//! A split is one atomic group. An insert that needs the room is part of the same group, because no page except a
-//! root may be without nodes. Parents are split first, each in a separate group: a tree stays valid when an internal
-//! page is split. A leaf is split alone only if it cannot share nodes with its right neighbour (`btree::share`).
+//! A split is one atomic group. An insert that needs the room is part of the same group, because only a root may have
+//! no nodes. Parents are split first, each in a separate group; the tree is valid after each of these splits. A leaf
+//! is split alone only if it cannot share nodes with its right neighbour (`btree::share`).
 //!
-//! A split is logged in the same way as by ESE: a Split2 without a new page for the parent, the Split2 of the page,
+//! A split is logged in the same way as in ESE: a Split2 without a new page for the parent, the Split2 of the page,
 //! and the Insert that needs the room. The line numbers of the Split2 include the node of the Insert. The Insert
 //! names the page that is split, and the line of the node on this page before the split.
 
@@ -22,7 +22,7 @@ use super::{AtomicGroup, Attempt, NO_TIME, Shape, Stop, cut_key};
 use crate::Error;
 use crate::cache::PageDelta;
 
-/// A node that is to be inserted into the page that is split.
+/// A node to be inserted into a page that is being split.
 #[derive(Clone, Copy)]
 pub(crate) struct Incoming<'a> {
     pub line: usize,
@@ -43,18 +43,18 @@ pub(crate) struct Cut {
     pub line: usize,
     /// Whether the incoming node belongs to the new page.
     pub incoming_right: bool,
-    /// Separator for the parent.
+    /// Separator to be inserted into the parent.
     pub separator: Vec<u8>,
-    /// Whether no node moves, because the page is right-most and the incoming node is the last one.
+    /// Whether this is an append: no node moves, because the page is right-most and the incoming node comes last.
     pub append: bool,
 }
 
-/// Returns the number of bytes that nodes can use on a page. This excludes the header and tag 0.
+/// Returns the number of bytes available for nodes on a page, excluding the header and tag 0.
 pub(crate) fn capacity(size: PageSize) -> usize {
     size.bytes() - size.header_len() - 4
 }
 
-/// Returns the line whose key is a useful shared prefix of these nodes, if any.
+/// Returns the line whose key would be a useful shared prefix for these nodes, if any.
 pub(crate) fn prefix_line(page: &Page<'_>, nodes: Range<usize>) -> Option<usize> {
     let middle = nodes.start + nodes.len() / 2;
     if nodes.len() < 3 {
@@ -80,10 +80,10 @@ pub(crate) fn prefix_of(page: &Page<'_>, line: Option<usize>) -> Vec<u8> {
     line.and_then(|line| page.node(line)).map_or(Vec::new(), |node| node.key_to_vec())
 }
 
-/// Chooses where to cut a page. The cut is as close as possible to the middle, measured in bytes, such that the
-/// incoming node fits on its side.
+/// Chooses where to cut a page. The cut is as close to the middle in bytes as possible while the incoming node still
+/// fits on its side.
 ///
-/// Returns `None` if no cut is possible. The limits on record and key sizes exclude this case.
+/// Returns `None` if no cut is possible, which the limits on record and key sizes rule out.
 pub(crate) fn choose_cut(
     shape: &Shape,
     page: &Page<'_>,
@@ -100,7 +100,7 @@ pub(crate) fn choose_cut(
         let separator = separator_at(shape, page, count, incoming, true)?;
         return Some(Cut { line: count, incoming_right: true, separator, append: true });
     }
-    // `k` is a cut before item k. The items are the nodes, including the incoming node at its position.
+    // `k` stands for a cut before item `k`. The items are the nodes, including the incoming node at its position.
     let items = count + usize::from(incoming.is_some());
     let size_of = |item: usize| match incoming {
         Some(new) if item == new.line => new_size,
@@ -132,7 +132,7 @@ pub(crate) fn choose_cut(
     None
 }
 
-/// Returns a cut before `line`, regardless of the sizes of the two parts.
+/// Returns a cut before `line`, regardless of how large the two parts are.
 pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut> {
     if line == 0 || line >= page.node_count() {
         return None;
@@ -141,7 +141,8 @@ pub(crate) fn cut_at(shape: &Shape, page: &Page<'_>, line: usize) -> Option<Cut>
     Some(Cut { line, incoming_right: false, separator, append: false })
 }
 
-/// Returns the key in the parent that separates the nodes before `line` from the others, including the incoming node.
+/// Returns the key in the parent that separates the nodes before `line` from the remaining nodes, taking the incoming
+/// node into account.
 pub(crate) fn separator_at(
     shape: &Shape,
     page: &Page<'_>,
@@ -151,7 +152,7 @@ pub(crate) fn separator_at(
 ) -> Option<Vec<u8>> {
     let left = line.checked_sub(1).and_then(|line| page.node(line));
     if !page.is_leaf() {
-        // The data of an entry is its child page. This is not part of the order in a non-unique tree.
+        // An entry's data is its child page number, which is not part of the sort order even in a non-unique tree.
         return left.map(|node| node.key_to_vec());
     }
     let last_left = left.map(|node| shape.order_key(&node));
@@ -169,7 +170,7 @@ pub(crate) fn separator_at(
     right.get(..common + 1).map(<[u8]>::to_vec)
 }
 
-/// The insert for which a page is split.
+/// The insert that makes the split necessary.
 #[derive(Clone, Copy)]
 pub(crate) struct SplitInsert<'a> {
     pub incoming: Incoming<'a>,
@@ -177,14 +178,14 @@ pub(crate) struct SplitInsert<'a> {
     pub node: NodeChange,
 }
 
-/// Moves all nodes of a root to a new child. The root then has room for separators.
+/// Moves all nodes of a root to a new child. Afterwards, the root has room for separators.
 pub(crate) fn split_root(group: &mut AtomicGroup, shape: &Shape, new: PageNumber) -> Attempt<()> {
     let child = group.page(shape.root)?.flags();
     raise_root(group, shape, new, child - PageFlags::ROOT - PageFlags::NEW_CHECKSUM - PageFlags::FLUSH_TYPE)
 }
 
-/// Moves all nodes of a root to a new child that gets the flags `child_flags`. If the root has no nodes, the flags
-/// may be those of any page below a root.
+/// Moves all nodes of a root to a new child that gets the flags `child_flags`. If the root is empty, any flags of a
+/// page below a root are allowed.
 pub(crate) fn raise_root(
     group: &mut AtomicGroup,
     shape: &Shape,
@@ -201,7 +202,7 @@ pub(crate) fn raise_root(
     finish(group, shape, split_type::VERTICAL, &cut, &target, [root_flags, child_flags], [None, prefix], None)
 }
 
-/// Splits a page below the root, and inserts the node that was included when the cut was chosen. The parent must have
+/// Splits a page below the root, and inserts the incoming node for which the cut was chosen. The parent must have
 /// room for the separator.
 pub(crate) fn split_page(
     group: &mut AtomicGroup,
@@ -286,7 +287,7 @@ impl Lines {
         }
     }
 
-    /// Returns the number of an existing node.
+    /// Returns the line number of an existing node.
     fn of(&self, line: usize) -> usize {
         line + usize::from(self.operation == split_operation::INSERT && line >= self.operation_line)
     }
@@ -394,7 +395,8 @@ fn insert_beside(
     insert: &SplitInsert<'_>,
 ) -> Attempt<()> {
     let SplitInsert { incoming, mut node } = *insert;
-    // As in ESE, the previous time is invalid, because the split assigns the new time to the page.
+    // As in ESE, this record stores no valid previous time, because the split record already gives the page its new
+    // time.
     node.page.before = NO_TIME;
     node.page.page = target.page;
     node.page.line = incoming.line as u16;

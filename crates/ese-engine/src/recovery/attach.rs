@@ -1,12 +1,11 @@
-//! Attaches databases during redo, and determines which databases redo changes and from which position on.
+//! Attaches databases during redo, and determines which databases redo changes, starting at which position.
 //!
 //! Redo changes a database from its attach record on. There are two exceptions: the header may show that the database
-//! was shut down cleanly later, or that it was used with another log since. In both cases the file already has all
+//! was later shut down cleanly, or has since been used with another log. In both cases, the file already has all
 //! changes, and redo skips the records.
 //!
-//! A detached database may be removed, moved or created anew while redo still starts before its detach record.
-//! Therefore a missing database, or another file in its place, is an error only if the log ends without the detach
-//! record.
+//! A detached database may be removed, moved or recreated while redo still starts before its detach record. Therefore
+//! a missing database, or another file in its place, is an error only if the log ends without the detach record.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,7 +28,7 @@ use crate::storage::{
 };
 use crate::{Error, Result};
 
-/// Log that redo reads.
+/// The log that redo reads.
 pub(super) struct RecoveredLog {
     pub signature: Signature,
     /// Oldest generation, if there is no checkpoint and redo starts there.
@@ -49,11 +48,11 @@ pub(super) struct Attacher {
     pub torn_pages: usize,
     /// First and last missing generation that may contain commits.
     pub lost: Option<(Generation, Generation)>,
-    /// Databases that are attached at this position of the log but were not found at their path, by their id in the
-    /// log. Redo skips their records.
+    /// Databases that are attached at this position in the log but were not found at their path, by log id. Redo
+    /// skips their records.
     missing: BTreeMap<u8, Error>,
-    /// Newest generation that each database needs. Until this generation is replayed, the pages of the database may
-    /// be inconsistent.
+    /// Newest generation that each database needs. Until it has been replayed, the database's pages may be
+    /// inconsistent.
     needed: BTreeMap<FileId, Generation>,
 }
 
@@ -84,7 +83,7 @@ impl Attacher {
     pub fn attach_listed(&mut self, list: &[Attachment], start: LogPosition) -> Result<()> {
         for entry in list.iter().filter(|entry| entry.attach_position < start) {
             let log_id = entry.database.0;
-            // When the list was made, the header of the database named this log.
+            // When the list was made, the database's header named this log.
             self.open(log_id, &entry.path_text(), entry.signature, entry.attach_position, |_| false)?;
             // The header may be older than the checkpoint, and redo does not repeat the operations that used these
             // numbers.
@@ -105,7 +104,7 @@ impl Attacher {
         self.open(record.database.0, &decode_path(&record.path), record.signature, position, before)
     }
 
-    /// Replays the creation of a database whose complete content is in the following log records.
+    /// Replays the creation of a database whose complete content is in the log records that follow.
     pub fn create(&mut self, record: &CreateDb, position: LogPosition) -> Result<()> {
         if !logs_content(record) {
             return Ok(());
@@ -126,7 +125,7 @@ impl Attacher {
         self.open(record.database.0, &logged, record.signature, position, |_| false)
     }
 
-    /// Replays a change of the format of a database. ESE creates databases with update 0, and uses this record to
+    /// Replays a change to a database's format version. ESE creates databases with update 0, and uses this record to
     /// raise the update.
     pub fn set_version(&self, record: &SetDbVersion) -> Result<()> {
         match self.core.file_in_log(record.database.0) {
@@ -135,7 +134,7 @@ impl Attacher {
         }
     }
 
-    /// Replays the record of a database backup.
+    /// Replays a record about a database backup.
     pub fn backed_up(&self, backup: &Backup) -> Result<()> {
         match self.core.file_in_log(backup.database.0) {
             Some(database) if backup.phase == Backup::UPDATE_HEADER => {
@@ -145,7 +144,8 @@ impl Attacher {
         }
     }
 
-    /// Ends the restore of databases that come from a backup. They now have all logs that the backup needs.
+    /// Ends the restore of databases that come from a backup. All logs that the backup needs have been replayed to
+    /// them.
     pub fn restored(&self) -> Result<()> {
         self.core.databases().iter().try_for_each(|database| database.file.restored())
     }
@@ -153,7 +153,7 @@ impl Attacher {
     /// Replays a detach record. All pages were in the file before the record was written, but the header may not
     /// reflect that yet.
     pub fn detach(&mut self, log_id: u8, position: LogPosition) -> Result<()> {
-        // All pages of the database were in its file at that position, regardless of the file's current path.
+        // At that position, all pages of the database were in its file, whatever the file's current path is.
         self.missing.remove(&log_id);
         let Some(database) = self.core.file_in_log(log_id) else {
             return Ok(());
@@ -161,7 +161,7 @@ impl Attacher {
         self.close(&database, position)
     }
 
-    /// Replays the clean shutdown of an engine, which leaves all databases clean at `position`.
+    /// Replays an engine's clean shutdown, which leaves all databases clean at `position`.
     pub fn shut_down(&mut self, position: LogPosition) -> Result<()> {
         self.missing.clear();
         let databases = self.core.databases();
@@ -169,8 +169,8 @@ impl Attacher {
     }
 
     fn close(&self, database: &DatabaseFile, position: LogPosition) -> Result<()> {
-        // The database was clean at that position. Therefore cleanup has nothing left to do in it, and no transaction
-        // needs a before-image.
+        // The database was clean at that position, so cleanup has nothing left to do in it, and no transaction needs
+        // a before-image.
         self.core.ended.forget(database.file_id, &self.core.pins);
         database.end_waypoint_latency()?;
         self.core.cache.flush_file(database.file_id)?;
@@ -190,12 +190,12 @@ impl Attacher {
         Ok(())
     }
 
-    /// Replays the end of an instance or of a recovery, after which no database was attached.
+    /// Replays the end of an instance or of a recovery, after which no database is attached.
     pub fn none_attached(&mut self) {
         self.missing.clear();
     }
 
-    /// Returns an error if a missing database is still attached at this position of the log.
+    /// Returns an error if a missing database is still attached at this position in the log.
     pub fn check_none_missing(&self) -> Result<()> {
         if self.options.ignore_missing_databases {
             return Ok(());
@@ -203,8 +203,8 @@ impl Attacher {
         self.missing.first_key_value().map_or(Ok(()), |(_, error)| Err(error.clone()))
     }
 
-    /// Opens a database that the log attaches. `is_before` is used for a header that names another log. It returns
-    /// whether this is the header with which the database was attached.
+    /// Opens a database that the log attaches. If the header names another log, `is_before` returns whether this is
+    /// the header with which the database was attached.
     fn open(
         &mut self,
         log_id: u8,
@@ -233,7 +233,7 @@ impl Attacher {
         let vfs = &*self.options.vfs.clone();
         let (file, mut header, copies) = match self.find(&path, signature) {
             Ok(found) => found,
-            // This file is not the database. In contrast, a file that cannot be read may be the database.
+            // This file is not the database. In contrast, an unreadable file may be the database.
             Err(error @ (Error::Usage(_) | Error::Corrupt { .. } | Error::Attachment { .. })) => {
                 self.missing.insert(log_id, error);
                 return Ok(());
@@ -248,11 +248,11 @@ impl Attacher {
             if !clean {
                 self.missing.insert(log_id, of_another_log(&path));
             }
-            // The database was detached from this log and used with the other log since.
+            // The database was detached from this log and has since been used with the other log.
             return Ok(());
         }
         if clean && own && header.consistent_position > self.log.end {
-            // The database was shut down after the end of the log. Therefore the end of the log is missing.
+            // The database was shut down after the position where the log ends, so the rest of the log is missing.
             let required = (self.log.newest, header.consistent_position.generation);
             return Err(Error::LogsMissing { path, required });
         }
@@ -294,12 +294,13 @@ impl Attacher {
         let signature = self.log.signature;
         let protection = self.options.torn_page_protection;
         let double_write = protection.create(vfs, &path, file.clone(), &header, signature)?;
-        // From now on the file changes without its flush map, so the header must no longer match the map.
+        // From now on, the file changes without its flush map being updated, so the header must no longer match the
+        // map.
         (header.flush_signature, header.flush_map_signature) = Default::default();
         let named = header.gen_max_required;
         let opened = OpenedFile { path, logged_path, file, lock, header, extension_pages: 256, double_write };
         let database = self.open_unsettled(opened, log_id)?;
-        // A database that was shut down is consistent at each position after its attachment.
+        // A database that was shut down is consistent at every position after it was attached.
         if !clean {
             self.needed.insert(database.file.file_id, named);
         }
@@ -309,7 +310,7 @@ impl Attacher {
         database.file.update_header(|_| {})
     }
 
-    /// Opens a file of which redo may change any page.
+    /// Opens a file in which redo may change any page.
     fn open_unsettled(&self, opened: OpenedFile, log_id: u8) -> Result<Arc<Database>> {
         let database = self.core.attach(opened, log_id);
         database.file.unsettled.add_all_until(database.file.file_pages()?);
@@ -318,15 +319,15 @@ impl Attacher {
 
     fn restore_torn_pages(&mut self, path: &Path, file: &dyn File, header: &DatabaseHeader) -> Result<()> {
         let vfs = &*self.options.vfs;
-        // For a received log, only this bound is known: page images are made when the header names their generation.
+        // For a received log, only this bound is known: page images are made once the header names their generation.
         let behind_named = LogPosition::new(header.gen_max_required.next().0, 1, RECORDS_AT as u16);
         let end = if self.log.received { behind_named } else { self.log.end };
         self.torn_pages += double_write::restore(vfs, path, file, header, self.log.signature, end)?;
         double_write::discard(vfs, path)
     }
 
-    /// Returns an error if the file comes from a backup and an instance attempts to recover it. The checkpoint of the
-    /// instance can be later than the position that the pages need.
+    /// Returns an error if the file comes from a backup and an instance attempts to recover it. The instance's
+    /// checkpoint may be later than the position from which the pages need redo.
     fn check_restored(&self, path: &Path, header: &DatabaseHeader) -> Result<()> {
         let clean = header.state == DatabaseState::CleanShutdown;
         if self.log.received || clean || header.current_full_backup.gen_low == Generation(0) {
@@ -342,7 +343,7 @@ impl Attacher {
 
     /// Returns an error if the log lacks generations that the file needs.
     ///
-    /// A crash never causes this. The name of a log is durable before a header names its generation, and headers are
+    /// A crash never causes this: the name of a log is durable before a header names its generation, and headers are
     /// durable before the checkpoint advances past a generation. If there is a checkpoint, the oldest generation that
     /// a header names may no longer exist, because redo starts after it.
     fn check_logs_present(&self, path: &Path, header: &DatabaseHeader) -> Result<()> {
@@ -360,8 +361,8 @@ impl Attacher {
     }
 
     /// Returns an error if the log lacks generations that may contain commits, unless their loss is accepted. The
-    /// file is consistent without these generations. Other logs may get the same generation numbers, so the header
-    /// must no longer name the lost generations.
+    /// file is consistent without these generations. The header must no longer name the lost generations, because
+    /// other logs may get the same generation numbers.
     fn check_committed(&mut self, path: &Path, header: &mut DatabaseHeader) -> Result<()> {
         if self.log.received {
             return Ok(());
@@ -375,13 +376,13 @@ impl Attacher {
         if !self.options.accept_lost_logs {
             return Err(Error::CommittedLogsMissing { path: path.to_path_buf(), committed: lost });
         }
-        // The newest existing log is named when the file is opened.
+        // The newest existing log will be named when the file is opened.
         header.gen_max_committed = Generation(0);
         self.lost = Some(self.lost.map_or(lost, |(first, last)| (first, last.max(lost.1))));
         Ok(())
     }
 
-    /// Opens the database with this signature and reads its header. The file is not changed.
+    /// Finds the database with this signature, opens it and reads its header. The file is not changed.
     fn find(
         &self,
         path: &Path,
@@ -411,8 +412,8 @@ impl Attacher {
                 copy.display()
             )));
         }
-        // Writes of a killed process may exist only in the kernel's page cache. The data that recovery reads must be
-        // durable.
+        // Data written by a killed process may exist only in the kernel's page cache. The data that recovery reads
+        // must be durable.
         file.sync(IoReason::DatabaseHeader).map_err(failed)?;
         let (header, copies) = read_header(&*file)?;
         check_format(path, &header, self.options.page_size, self.options.recover_newer_formats)?;
@@ -426,9 +427,9 @@ impl Attacher {
         Ok((file, header, copies))
     }
 
-    /// Returns a file in the log directory that has the name and the signature of the database, if one exists. In
-    /// that case database and log were copied there together. The log still names the original database, which has a
-    /// separate log.
+    /// Returns the file in the log directory that has the database's name and signature, if there is one. In that
+    /// case, the database and the log were copied there together. The log still names the original database, which
+    /// has its own log.
     fn copy_beside_log(&self, path: &Path, signature: Signature) -> Result<Option<PathBuf>> {
         let vfs = &*self.options.vfs;
         let Some(name) = path.file_name() else { return Ok(None) };
@@ -447,12 +448,13 @@ impl Attacher {
 }
 
 /// Returns whether the records after the creation of a database contain its complete content. ESE logs the content
-/// since log version 8.4000.3. The records of earlier versions, and of this engine, do not contain it.
+/// since log version 8.4000.3. Earlier versions and this engine do not.
 pub(super) fn logs_content(record: &CreateDb) -> bool {
     record.version.is_some_and(|(_, update)| update == 0)
 }
 
-/// Prepares the header of a database that is attached at `position`, so redo needs the log from there on.
+/// Prepares the header of a database that is attached at `position`, so that redo needs the log from that position
+/// on.
 fn begin_at(header: &mut DatabaseHeader, position: LogPosition, log: &Signature) {
     header.log_signature = *log;
     header.attach_position = position;
@@ -463,8 +465,8 @@ fn begin_at(header: &mut DatabaseHeader, position: LogPosition, log: &Signature)
     header.gen_max_committed = position.generation;
 }
 
-/// Creates a database file with this header and no pages. After a crash the file exists either completely or not at
-/// all.
+/// Creates a database file with this header and no pages. After a crash, the file is either complete or does not
+/// exist.
 fn create_file(vfs: &dyn Vfs, path: &Path, header: &DatabaseHeader) -> Result<()> {
     let aside = {
         let mut aside = path.as_os_str().to_owned();
@@ -492,7 +494,7 @@ mod tests {
     use crate::btree::tests::open;
 
     /// Earlier versions could assign one id to two databases that were attached at the same time. Recovery must
-    /// report the missing database, and must not apply its records to the other one.
+    /// report the missing database, and must not apply that database's records to the other one.
     #[test]
     fn the_id_of_a_missing_database_is_not_reused() {
         let disk = two_under_one_id();

@@ -1,4 +1,5 @@
-//! Findings of the replay of a copy about its pages, and images with which the two sides repair each other's pages.
+//! What the replay of a copy finds out about its pages, and images with which the two sides repair each other's
+//! pages.
 
 use ese_format::{LogPosition, PageNumber, Signature};
 use twox_hash::XxHash3_64;
@@ -6,33 +7,33 @@ use twox_hash::XxHash3_64;
 use super::Replayer;
 use super::redo::Comparison;
 
-/// Result of the comparison of a copy's page with the state that the active side has logged.
+/// Result of comparing a copy's page with the state that the active side has logged.
 #[derive(Clone, Debug)]
 pub struct PageComparison {
     /// Signature of the copy's database.
     pub database: Signature,
     /// Page number.
     pub page: PageNumber,
-    /// Position of the log record of the active side.
+    /// Position of the active side's log record.
     pub position: LogPosition,
     /// Result of the comparison.
     pub comparison: Comparison,
 }
 
-/// Image of a page at a position of the log.
+/// Image of a page at a log position.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PageImage {
     /// Signature of the database.
     pub database: Signature,
     /// Page number.
     pub page: PageNumber,
-    /// Start of the record that describes this state: a scan-check record for an image from the active side, a patch
-    /// request for an image from a copy.
+    /// Start of the record that describes this state: a scan-check record for an image from the active side, or a
+    /// patch request for an image from a copy.
     pub position: LogPosition,
-    /// Content of the page. The checksum in it is ignored.
+    /// Content of the page. Its checksum field is ignored.
     pub bytes: Vec<u8>,
-    /// XXH3 hash of the bytes, calculated by the side that made the image. The record that describes the state does
-    /// not cover unused bytes.
+    /// XXH3 hash of the bytes, calculated by the side that made the image. It is needed because the record that
+    /// describes the state does not cover unused bytes.
     pub(crate) hash: u64,
 }
 
@@ -54,7 +55,7 @@ impl PageImage {
     }
 }
 
-/// A page that lacks changes, because it could not be read or has lost a write.
+/// A page that lacks changes because it could not be read or has lost a write.
 #[derive(Clone, Debug)]
 pub struct BadPage {
     /// Signature of the database.
@@ -65,14 +66,14 @@ pub struct BadPage {
     pub what: String,
 }
 
-/// Findings of the replay of a copy since the last call of [`Replayer::take_findings`].
+/// What the replay of a copy has found since the last call to [`Replayer::take_findings`].
 #[derive(Default)]
 pub struct CopyFindings {
-    /// Pages that were compared. For each database they are in log order.
+    /// Pages that were compared, in log order for each database.
     pub compared: Vec<PageComparison>,
-    /// Pages that the active side has requested, in their state at the records of the requests.
+    /// Pages that the active side has requested, in their state at the request records.
     pub requested: Vec<PageImage>,
-    /// Pages that were repaired with an image.
+    /// Pages that were repaired using an image.
     pub repaired: Vec<(Signature, PageNumber)>,
 }
 
@@ -84,22 +85,23 @@ impl std::fmt::Debug for PageImage {
 }
 
 impl Replayer {
-    /// Marks the databases as those of a copy. From now on, pages are compared at the positions where the active side
-    /// has logged their state, and requested pages are stored. A page that cannot be updated no longer ends the
-    /// replay, but waits for an image.
+    /// Marks the databases as belonging to a copy. From now on, pages are compared at the positions where the active
+    /// side has logged their state, and requested pages are captured. A page that cannot be updated no longer ends
+    /// the replay; instead, it waits for an image.
     pub fn work_as_copy(&mut self) {
         self.replay.redo.work_as_copy();
     }
 
     /// Passes an image from the active side to the replay, which uses it at the position of its record. An image that
-    /// was damaged during transfer is discarded.
+    /// was damaged in transit is discarded.
     pub fn supply_image(&mut self, image: PageImage) {
         if let Some(copy) = self.replay.redo.copy_work().filter(|_| image.is_whole()) {
             copy.images.insert(image.position, (image.page, image.bytes));
         }
     }
 
-    /// Returns the findings since the last call. If pages were repaired, first writes all pages that can be written.
+    /// Returns the findings since the last call. If pages were repaired, this first writes all pages that can be
+    /// written.
     ///
     /// Returns an error if these writes fail.
     pub fn take_findings(&mut self) -> crate::Result<CopyFindings> {
@@ -131,7 +133,7 @@ impl Replayer {
         let mut pages = std::collections::BTreeMap::new();
         for database in self.core.databases() {
             let file = &database.file;
-            // A page whose changes redo has left in memory may be found unreadable later.
+            // A page whose changes redo has left in memory may later turn out to be unreadable.
             for page in self.core.cache.damaged_pages(file.file_id) {
                 pages.insert(file.page_key(page), "it cannot be read".to_string());
             }

@@ -1,4 +1,4 @@
-//! Collects the changes in a part of a log, for a history that is abandoned.
+//! Collects the changes in part of a log, for a history that is being abandoned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::redo::{pages_changed, redoable};
 use crate::Result;
 use crate::log::{LogChain, LogNames, LogReader};
 
-/// Changes in the logs from one generation on.
+/// Changes in the logs, starting from one generation.
 #[derive(Clone, Debug, Default)]
 pub struct LogChanges {
     /// Number of records.
@@ -29,9 +29,9 @@ pub struct LogChanges {
 }
 
 impl LogChanges {
-    /// Reads logs in order, and collects the changes of the records from generation `from` on. Earlier logs in the
-    /// list complete the records and macros that began in them. `last_is_open` means that the last log was not
-    /// closed, so a crash may have truncated it.
+    /// Reads logs in order, and collects the changes from generation `from` on. Earlier logs in the list complete the
+    /// records and macros that began in them. `last_is_open` means that the last log was not closed, so a crash may
+    /// have truncated it.
     ///
     /// Returns an error if a log is damaged or missing, if it does not continue the previous log, or if a record has
     /// a type that redo does not know. In that case the changes are not known.
@@ -67,7 +67,7 @@ impl LogChanges {
                 }
                 let ended = open.see(&record);
                 if stored.end > start {
-                    // Without this record, the macro or group would be undone as a whole.
+                    // Without this record, the whole macro or group would be undone.
                     ended.iter().for_each(|record| changes.add(record, &databases));
                     changes.add(&record, &databases);
                     changes.end = stored.end;
@@ -97,24 +97,24 @@ impl LogChanges {
     }
 }
 
-/// Macros and groups that have begun and not ended, with their records. A page never has only some of their changes.
-/// A macro or group that ends after the start therefore changes its pages there.
+/// Macros and groups that have begun but not ended, with their records. A page never has only some of their changes.
+/// Therefore a macro or group that ends after the start changes its pages there.
 #[derive(Default)]
 struct OpenGroups {
-    /// Open macros by session. Macros inside a group are not included, because the group decides about them.
+    /// Open macros by session. Macros inside a group are not included, because they take effect only with the group.
     macros: BTreeMap<u16, Vec<LogRecord>>,
-    /// The open group: the number of its records that were not read yet, and the records that were stored.
+    /// The open group: how many of its records have not been read yet, and the records stored so far.
     group: Option<(u32, Vec<LogRecord>)>,
 }
 
 impl OpenGroups {
-    /// Processes a record. Returns the stored records of the macro or group that ends with it.
+    /// Processes a record. If it ends a macro or group, returns that group's stored records.
     fn see(&mut self, record: &LogRecord) -> Vec<LogRecord> {
         if let Some(missing) = record.marked_group() {
             self.group = (missing > 0).then_some((missing, Vec::new()));
             return Vec::new();
         }
-        // Redo treats interrupted groups, and records that are not counted in a group, in the same way.
+        // Redo treats interrupted groups, and records that a group does not count, in the same way.
         match record {
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.group = None,
             record if !record.counts_in_group() => return Vec::new(),
@@ -228,7 +228,7 @@ mod tests {
         assert!(seen(&mut open, page(1, 12)).is_empty());
         assert_eq!(seen(&mut open, page(1, 13)), [10, 11, 12]);
         assert!(seen(&mut open, page(1, 14)).is_empty());
-        // The group has ended before.
+        // The group has already ended.
         assert!(seen(&mut whole(4), page(1, 12)).is_empty());
         // The last record of the group is missing.
         let mut open = whole(6);

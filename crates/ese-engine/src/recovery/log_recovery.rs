@@ -1,4 +1,4 @@
-//! Phases of the recovery of one log: analysis, redo and undo.
+//! The phases of recovering one log: analysis, redo and undo.
 
 use ese_format::attachment::Attachment;
 use ese_format::checkpoint::Checkpoint;
@@ -27,7 +27,7 @@ pub(super) struct LogRecovery<'a> {
     options: &'a InstanceOptions,
     reader: Arc<LogReader>,
     checkpoint_file: CheckpointFile,
-    /// Checkpoint, if its file belongs to this stream and its position lies within the logs.
+    /// Checkpoint, if its file belongs to this stream and its position is within the logs.
     checkpoint: Option<Checkpoint>,
     signature: Signature,
     oldest: Generation,
@@ -39,9 +39,9 @@ pub(super) struct LogRecovery<'a> {
 /// Results of analysis.
 struct Analysis {
     undo_infos: UndoInfos,
-    /// Records from the start of redo on, up to the memory limit.
+    /// Records from the start of redo, up to the memory limit.
     window: ReplayWindow,
-    /// Start of the first record that exceeds the memory limit. Redo reads the log from here a second time.
+    /// Start of the first record beyond the memory limit. Redo reads the log a second time from here.
     rest: Option<LogPosition>,
     tail: LogTail,
 }
@@ -49,13 +49,13 @@ struct Analysis {
 /// Results of redo.
 struct Redone {
     unfinished: UnfinishedTransactions,
-    /// Position of the record with which a shutdown or recovery ended cleanly, if it is the last relevant record.
+    /// Position of the record that marks a clean end of a shutdown or recovery, if it is the last relevant record.
     clean_end: Option<LogPosition>,
     summary: RecoverySummary,
 }
 
 impl<'a> LogRecovery<'a> {
-    /// Reads the checkpoint and determines the start of redo.
+    /// Reads the checkpoint and determines where redo starts.
     pub fn new(
         core: &'a Arc<Core>,
         options: &'a InstanceOptions,
@@ -64,8 +64,8 @@ impl<'a> LogRecovery<'a> {
     ) -> Result<LogRecovery<'a>> {
         let (oldest, newest) = reader.range();
         let signature = reader.header_of(newest)?.signature;
-        // A checkpoint of another stream, or outside of the logs, is ignored. The first position after the newest log
-        // is valid, because the next generation may not have been entered.
+        // A checkpoint that belongs to another stream or is outside the logs is ignored. The first position after the
+        // newest log is valid, because the next generation may not have been entered.
         let end = LogPosition::new(newest.next().0, 1, RECORDS_AT as u16);
         let checkpoint = checkpoint_file.read()?.filter(|checkpoint| {
             checkpoint.log_signature == signature
@@ -102,7 +102,7 @@ impl<'a> LogRecovery<'a> {
         memory: usize,
     ) -> Result<Opened> {
         let analysis = self.analyze(memory)?;
-        // A log that ended cleanly has nothing to replay. No event is reported in that case.
+        // If the log ended cleanly, there is nothing to replay, and no event is reported.
         let is_change = |buffered: &BufferedRecord| {
             !matches!(
                 buffered.record(),
@@ -135,8 +135,8 @@ impl<'a> LogRecovery<'a> {
         Ok(opened)
     }
 
-    /// Reads the log once before redo. Redo may append to the log, so the end of the log must be known first. A
-    /// record may also need a before-image that is later in the log, so the before-images are collected first.
+    /// Reads the log once before redo. Redo may append to the log, so its end must be known first. A record may also
+    /// need a before-image that comes later in the log, so before-images are collected first.
     fn analyze(&self, memory: usize) -> Result<Analysis> {
         let mut undo_infos = UndoInfos::new();
         let mut window = ReplayWindow::new(memory);
@@ -156,7 +156,7 @@ impl<'a> LogRecovery<'a> {
         Ok(Analysis { undo_infos, window, rest, tail })
     }
 
-    /// Opens the log for appends after its tail.
+    /// Opens the log for appending after its tail.
     fn resume(
         &self,
         log_options: LogOptions,
@@ -246,7 +246,7 @@ impl<'a> LogRecovery<'a> {
         Ok(attacher)
     }
 
-    /// Opens the log if no database is attached and no changes were made since the log ended cleanly at `clean_end`.
+    /// Opens the log if no database is attached and no changes were made after the log ended cleanly at `clean_end`.
     fn end_clean(self, clean_end: LogPosition, summary: RecoverySummary) -> Result<Opened> {
         // A crash may have interrupted the shutdown before it wrote the checkpoint. Without a new checkpoint, the
         // next recovery would require databases that may have been removed by then.
@@ -256,7 +256,7 @@ impl<'a> LogRecovery<'a> {
         Ok(self.opened(clean_end, summary))
     }
 
-    /// Executes undo, and logs the record that ends recovery.
+    /// Performs undo, and logs the record that ends recovery.
     fn end_dirty(self, redone: Redone, log: &LogStream, end_of_log: LogPosition) -> Result<Opened> {
         let Redone { unfinished, mut summary, .. } = redone;
         summary.ran = true;
@@ -290,8 +290,8 @@ impl<'a> LogRecovery<'a> {
     fn checkpoint_for_undo(&self, end_of_log: LogPosition) -> Result<LogPosition> {
         match &self.checkpoint {
             Some(checkpoint) if checkpoint.position <= end_of_log => Ok(checkpoint.position),
-            // The file may belong to another log, or its position may be after the end of this log. Records that are
-            // appended from now on would then precede the checkpoint.
+            // The file may belong to another log, or its position may be after the end of this log. In the latter
+            // case, records appended from now on would precede the checkpoint.
             _ => {
                 let redo_from = self.start.min(end_of_log);
                 self.write_checkpoint(redo_from, &self.core.attachments())?;
@@ -300,7 +300,7 @@ impl<'a> LogRecovery<'a> {
         }
     }
 
-    /// Rolls back unfinished transactions, and removes deleted nodes.
+    /// Rolls back unfinished transactions and removes deleted nodes.
     fn undo(&self, unfinished: UnfinishedTransactions, log: &LogStream) -> Result<()> {
         for mut transaction in unfinished.transactions {
             while transaction.level() > 0 {
@@ -316,7 +316,7 @@ impl<'a> LogRecovery<'a> {
         Ok(())
     }
 
-    /// Writes a checkpoint at `position` with these attached databases.
+    /// Writes a checkpoint at `position`, listing these attached databases.
     fn write_checkpoint(&self, position: LogPosition, attached: &[Attachment]) -> Result<()> {
         let mut checkpoint = Checkpoint::new(position, self.signature);
         checkpoint.set_attachments(attached).map_err(|e| {

@@ -3,10 +3,9 @@
 //! 1. Find the log and the checkpoint. If there is no log, create a stream.
 //! 2. Analysis: read the log from the checkpoint to its end.
 //! 3. Redo: repeat the changes that pages lack. The checkpoint and the log list the databases that were attached.
-//! 4. Undo: roll back the transactions that had not ended, and log the rollback. Then remove nodes that are flagged
-//!    deleted.
-//! 5. Leave the databases attached. Pages that redo changed are written when normal operation would write them. Until
-//!    then, the checkpoint does not advance. ESE: `JET_bitKeepDbAttachedAtEndOfRecovery`.
+//! 4. Undo: roll back unfinished transactions and log the rollback. Then remove nodes flagged deleted.
+//! 5. Leave the databases attached. Pages that redo changed are written as in normal operation. Until then, the
+//!    checkpoint does not advance. ESE: `JET_bitKeepDbAttachedAtEndOfRecovery`.
 //!
 //! A crash during recovery, or soon after it, is handled like any other crash. The next recovery starts at the same
 //! checkpoint, and also replays the records that this recovery logged.
@@ -43,11 +42,11 @@ use crate::maintenance::checkpoint::generations_needed;
 use crate::options::InstanceOptions;
 use crate::{Error, Result};
 
-/// Minimum memory in bytes that redo uses for the log, even if the cache can spare none.
+/// Minimum number of bytes of memory that redo uses for the log, even if the cache can spare none.
 const MIN_WINDOW_BYTES: usize = 64 << 10;
 
-/// Divisor of the cache size that gives the initial memory for the log: a third. The rest is for pages, and for
-/// deltas of evicted pages.
+/// Divisor of the cache size that gives the initial memory for the log: a third. The rest is for pages and for deltas
+/// of evicted pages.
 const LOG_SHARE_OF_CACHE: usize = 3;
 
 /// Maximum number of redo threads. More threads would not help, because the device limits the speed of redo.
@@ -64,26 +63,26 @@ fn redo_threads(options: &InstanceOptions) -> usize {
 /// Statistics of a recovery.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverySummary {
-    /// Whether recovery ran, because the log had not ended cleanly.
+    /// Whether recovery ran because the log had not ended cleanly.
     pub ran: bool,
     /// Number of log records that redo read.
     pub records: u64,
-    /// Number of page changes that were missing in pages and were redone.
+    /// Number of page changes that were missing and were redone.
     pub applied: u64,
-    /// Number of page changes that redo left in memory without reading the page. They are applied when the page is
-    /// read, if it lacks them.
+    /// Number of page changes that redo left in memory without reading the page. When the page is read, it gets those
+    /// changes that it lacks.
     pub deferred: u64,
     /// Number of transactions that were rolled back.
     pub rolled_back: usize,
     /// Number of torn pages that were restored from page images.
     pub torn_pages: usize,
-    /// First and last missing generation that may have contained commits. Their loss was accepted.
+    /// First and last missing generations that may have contained commits. Their loss was accepted.
     pub lost: Option<(Generation, Generation)>,
     /// Number of databases that were left attached.
     pub left_attached: usize,
 }
 
-/// An open log, its checkpoint, and the statistics of recovery.
+/// An open log, its checkpoint, and the recovery statistics.
 pub(crate) struct Opened {
     pub checkpoint_file: CheckpointFile,
     pub checkpoint: LogPosition,
@@ -91,7 +90,7 @@ pub(crate) struct Opened {
     pub summary: RecoverySummary,
 }
 
-/// Opens the log of an instance. If the log did not end cleanly, recovers the databases first.
+/// Opens an instance's log. If the log did not end cleanly, first recovers the databases.
 pub(crate) fn open_log(
     core: &Arc<Core>,
     options: &InstanceOptions,
@@ -103,7 +102,7 @@ pub(crate) fn open_log(
     open_log_with(core, options, fresh, listener, grant, memory)
 }
 
-/// Opens the log like [`open_log`], with `memory` bytes for the replay window. `grant` is cache memory that redo
+/// Opens the log like [`open_log`], with `memory` bytes for the replay window. `grant` is cache memory, which redo
 /// returns when it needs less.
 fn open_log_with(
     core: &Arc<Core>,

@@ -1,4 +1,4 @@
-//! Logs and databases found in directories, and the plan of a recovery from them.
+//! Logs and databases found in directories, and a plan for recovering from them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub struct FoundDatabase {
 }
 
 impl FoundDatabase {
-    /// Returns the generation from which redo starts, if the database belongs to the stream.
+    /// Returns the generation where redo starts, if the database belongs to the stream.
     fn first_needed(&self) -> Generation {
         match self.header.state {
             DatabaseState::CleanShutdown => self.header.consistent_position.generation,
@@ -39,11 +39,11 @@ impl FoundDatabase {
     }
 }
 
-/// The logs and databases of one stream, identified by the content of their files.
+/// The logs and databases of one stream, identified by file content.
 #[derive(Clone, Debug)]
 pub struct RecoverySet {
-    /// Base name of the logs. It is taken from the first log whose name begins with a valid base name; otherwise it
-    /// is `E00`.
+    /// Base name of the logs, taken from the first log whose name begins with a valid base name, or `E00` if there is
+    /// none.
     pub base_name: FileStem,
     /// Signature of the log stream.
     pub signature: Signature,
@@ -51,30 +51,31 @@ pub struct RecoverySet {
     pub logs: BTreeMap<Generation, PathBuf>,
     /// Databases of the stream.
     pub databases: Vec<FoundDatabase>,
-    /// Oldest and newest generation that an earlier recovery abandoned. Their files have the extension [`SET_ASIDE`].
+    /// Oldest and newest generations that an earlier recovery abandoned. Their files have the extension
+    /// [`SET_ASIDE`].
     pub set_aside: Option<(Generation, Generation)>,
-    /// Files that are not part of the set, with the reason.
+    /// Files that are not part of the set, each with the reason.
     pub ignored: Vec<(PathBuf, String)>,
-    /// Format of the names of the logs.
+    /// Format of the log names.
     pub log_names: LogNameForm,
     /// Whether the newest log has the name of the current log.
     has_current: bool,
 }
 
-/// Plan of a recovery: the logs to replay, and the logs that are missing.
+/// Plan for a recovery: the logs to replay, and the logs that are missing.
 #[derive(Clone, Debug)]
 pub struct RecoveryPlan {
     /// Generations and their files, in order.
     pub logs: Vec<(Generation, PathBuf)>,
-    /// First and last missing generation that a database needs to be consistent, with the path of the database.
+    /// First and last missing generations that a database needs to be consistent, with the path of the database.
     pub required: Option<(PathBuf, Generation, Generation)>,
-    /// First missing generation between existing ones, or the newest generation if that is missing.
+    /// First missing generation between existing ones, or the newest generation if that one is missing.
     pub missing: Option<Generation>,
     /// Newest generation that may contain committed transactions, if it is missing.
     pub committed: Option<Generation>,
 }
 
-/// Role of a log, according to its name.
+/// Role of a log, as indicated by its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Role {
     Archived,
@@ -93,9 +94,9 @@ struct FoundLog {
 }
 
 impl RecoverySet {
-    /// Classifies files by their content. The files are not changed. Unfinished files, and files that another process
-    /// has removed or renamed since they were listed, are skipped. If a log is therefore missing,
-    /// [`RecoverySet::plan`] reports it.
+    /// Classifies files by content. The files are not changed. Unfinished files, and files that another process has
+    /// removed or renamed since they were listed, are skipped. If a log is missing as a result, [`RecoverySet::plan`]
+    /// reports it.
     ///
     /// Returns an error if there are no logs, if the logs belong to several streams, or if an existing file cannot be
     /// read.
@@ -146,7 +147,7 @@ impl RecoverySet {
         })
     }
 
-    /// Returns the file name of a generation in a separate directory in which `newest` is the newest generation.
+    /// Returns the file name that a generation gets in a separate directory where `newest` is the newest generation.
     pub fn name_of(&self, generation: Generation, newest: Generation) -> String {
         match generation == newest {
             true => self.log_names.current(self.base_name),
@@ -154,7 +155,7 @@ impl RecoverySet {
         }
     }
 
-    /// Returns the plan of a recovery up to `until`, including the logs that are missing.
+    /// Returns the plan for a recovery up to `until`, including the logs that are missing.
     pub fn plan(&self, until: LogPosition) -> RecoveryPlan {
         let oldest = self.logs.first_key_value().map_or(Generation(0), |(oldest, _)| *oldest);
         let first = self.databases.iter().map(FoundDatabase::first_needed).min().unwrap_or(oldest);
@@ -189,8 +190,8 @@ impl RecoverySet {
         plan
     }
 
-    /// Verifies that logs are undamaged and continue each other, and that redo knows all their records. The files are
-    /// not changed. Returns whether redo can create a database from the logs.
+    /// Verifies that logs are undamaged and consecutive, and that redo knows all their records. The files are not
+    /// changed. Returns whether redo can create a database from the logs.
     pub fn verify(&self, vfs: &Arc<dyn Vfs>, plan: &RecoveryPlan, until: LogPosition) -> Result<bool> {
         let mut creates = false;
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
@@ -209,7 +210,7 @@ impl RecoverySet {
         Ok(creates)
     }
 
-    /// Returns the first position whose records may be later than `time`, or the end of the log if all records are
+    /// Returns the first position at which records may be later than `time`, or the end of the log if all records are
     /// older.
     pub fn position_after(&self, vfs: &Arc<dyn Vfs>, time: LogTime) -> Result<LogPosition> {
         let reader = LogReader::received(vfs.clone(), LogNames::new(Path::new("."), self.base_name));
@@ -223,7 +224,7 @@ impl RecoverySet {
         Ok(LogPosition::MAX)
     }
 
-    /// Truncates a log file at `until`: durably removes the records from there on.
+    /// Truncates a log file at `until`, durably removing the records from that position on.
     pub fn cut_log(vfs: &Arc<dyn Vfs>, path: &Path, until: LogPosition) -> Result<()> {
         let failed = |e: std::io::Error| Error::io(path, &e);
         let file = vfs.open(path, OpenMode::Write).map_err(failed)?;
@@ -253,7 +254,7 @@ impl RecoverySet {
     }
 }
 
-/// Returns the format of a file and its first bytes, or `None` if the file no longer exists.
+/// Returns a file's format and first bytes, or `None` if the file no longer exists.
 fn recognise(vfs: &dyn Vfs, path: &Path) -> Result<Option<(Format, Vec<u8>)>> {
     let failed = |e: std::io::Error| Error::io(path, &e);
     let file = match vfs.open(path, OpenMode::Read) {
@@ -318,8 +319,8 @@ fn found_log(path: &Path, header: LogHeader) -> FoundLog {
     FoundLog { path: path.to_path_buf(), header, base: FileStem::new(&base).ok(), role, short }
 }
 
-/// Chooses one file for each generation. A prepared file belongs to the stream only if the previous or the next log
-/// confirms it. It contains either the generation that was being created, or one whose file was going to be reused.
+/// Chooses one file for each generation. A prepared file belongs to the stream only if the previous or next log
+/// confirms it. It contains either the generation that was being created, or one whose file was about to be reused.
 fn choose(
     vfs: &Arc<dyn Vfs>,
     mut found: Vec<FoundLog>,
@@ -356,8 +357,7 @@ fn choose(
                 ));
                 continue;
             }
-            // If several files have the same generation, the next generation identifies the content of the correct
-            // one.
+            // If several files have the same generation, the next generation identifies the correct one.
             let right = match next {
                 Some(next) if several => content_of(vfs, &log).ok() == Some(next.previous_checksum),
                 _ => best.is_none(),
@@ -402,8 +402,8 @@ mod tests {
 
     const END: LogPosition = LogPosition::MAX;
 
-    /// Generations in the header of a database: the required range, and the newest committed one. Without these, the
-    /// generation of a clean shutdown.
+    /// Generations named in a database header: the required range and the newest committed one. If there are none,
+    /// the generation of the clean shutdown.
     type Generations = (u32, Option<(u32, u32)>);
 
     fn database(&(first, dirty): &Generations) -> FoundDatabase {
@@ -423,7 +423,7 @@ mod tests {
         FoundDatabase { path: PathBuf::from("one.edb"), header }
     }
 
-    /// Returns the generations of a plan, the missing required ones, the next missing one, and the newest missing
+    /// Returns the plan's generations, the missing required ones, the next missing one, and the newest missing
     /// committed one.
     fn plan(logs: &[u32], has_current: bool, databases: &[Generations], until: LogPosition) -> Planned {
         let set = RecoverySet {

@@ -1,17 +1,17 @@
 //! Redo: repeats the changes that pages lack, up to the end of the log, and collects the operations of unfinished
 //! transactions.
 //!
-//! A record applies to a page only if the page's dbtime equals the record's time before the change. A page whose
-//! dbtime is equal to or greater than the time after the change already has the change. Any other dbtime is damage
-//! and ends recovery. A record that formats a new page applies to every older page. Records between MacroBegin and
-//! MacroCommit wait for the commit, and the time of a page is checked once for all of them ([`macro_changes`]). If
-//! the log ends inside a macro, its records are ignored.
+//! A record applies to a page only if the page's dbtime equals the before-change time in the record. If the page's
+//! dbtime is equal to or greater than the after-change time, the page already has the change. Any other dbtime is
+//! damage and ends recovery. A record that formats a new page applies to every older page. Records between MacroBegin
+//! and MacroCommit wait for the commit, and the time of a page is checked once for all of them ([`macro_changes`]).
+//! If the log ends inside a macro, its records are ignored.
 //!
-//! Therefore the changes of a page depend only on the page and the log, and only their order on that page matters.
-//! Redo collects records in log order, together with the operations of transactions, and then replays them page by
-//! page ([`page_replay`]). Some information about a change (before-images, keys of deleted nodes) exists only on the
-//! page, and is available after the replay. Before a record that needs such information, redo replays the pages of
-//! all earlier records. The same applies to a record that attaches or detaches a database.
+//! Therefore the changes to a page depend only on the page and the log, and only their order on that page matters.
+//! Redo collects records and transaction operations in log order, and then replays the records page by page
+//! ([`page_replay`]). Some information about a change (before-images, keys of deleted nodes) exists only on the page,
+//! and is available only after the replay. Before a record that needs such information, redo replays the pages of all
+//! earlier records. The same applies to a record that attaches or detaches a database.
 
 mod catalogue;
 mod comparison;
@@ -61,23 +61,23 @@ pub(super) struct Redo {
     /// Number of threads that replay pages.
     threads: usize,
     undo_infos: UndoInfos,
-    /// Cache memory that holds the window. Redo returns it as the window shrinks, except for `reserved` bytes.
+    /// Cache memory that holds the window. As the window shrinks, redo returns all but `reserved` bytes of it.
     grant: MemoryGrant,
     pub reserved: usize,
     transactions: BTreeMap<u16, OpenTransaction>,
     group: Option<OpenGroup>,
-    /// Open macros by session and time of change.
+    /// Open macros by session and change time.
     macros: BTreeMap<(u16, DbTime), OpenMacro>,
     /// Sessions for which a MacroBegin record was read.
     began_macros: BTreeSet<u16>,
-    /// The last unversioned replace. If an Undo record of a replace directly follows it on the page, the data is
-    /// already restored.
+    /// The last unversioned replace. If it is directly followed, on the same page, by the Undo record of a replace,
+    /// the data is already restored.
     last_plain_replace: Option<PlainReplace>,
     pending: PendingRedo,
     /// Pages that could not be read when the log changed them, with the error and the first record whose change they
     /// lack. A later record may return these pages to the file system.
     unreadable: BTreeMap<PageKey, (Error, LogPosition)>,
-    /// Additional work of redo if the databases are those of a copy.
+    /// Additional redo work if the databases belong to a copy.
     copy: Option<CopyWork>,
     newest_number: u64,
     newest_id: NewestVersionId,
@@ -96,7 +96,8 @@ struct PendingRedo {
     pages: Vec<PageRedo>,
     /// Last page that each file must contain.
     last_pages: BTreeMap<FileId, PageNumber>,
-    /// Transactions that ended, with the position of the end. The transaction itself stores whether it committed.
+    /// Transactions that ended, each with the position of its end. The transaction itself stores whether it
+    /// committed.
     ended: Vec<(OpenTransaction, LogPosition)>,
 }
 
@@ -112,15 +113,15 @@ struct PlainReplace {
 /// A record that changes pages.
 struct RedoRecord {
     buffered: BufferedRecord,
-    /// Position at which redo must start while a page lacks the change. The record alone may not be enough.
+    /// Position where redo must start as long as a page lacks the change. The record alone may not be enough.
     needs_from: LogPosition,
-    /// Position up to which the log must be durable before a page with the change is written.
+    /// Position up to which the log must be durable before a page that has the change is written.
     needs_until: LogPosition,
-    /// Key of the incoming node of a split, if this key is the prefix of the new page; or the separator of a merge.
+    /// Key of a split's incoming node, if this key is the new page's prefix; or the separator of a merge.
     key: Option<Box<[u8]>>,
     /// Transaction of a versioned change.
     transaction: Option<Arc<Transaction>>,
-    /// Change that an Undo record undoes, unless the data is already restored.
+    /// Change that an Undo record undoes, unless the data has already been restored.
     undoes: Option<Undone>,
 }
 
@@ -164,8 +165,8 @@ impl Redo {
         }
     }
 
-    /// Collects the next record. The caller handles attach and detach records. [`Redo::replay_pages`] later changes
-    /// the pages. It gets the payloads of all records since its last call.
+    /// Collects the next record. The caller handles attach and detach records. The pages are changed later, by
+    /// [`Redo::replay_pages`], which gets the payloads of all records collected since its last call.
     pub fn record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         self.records += 1;
         if let Treatment::Refused(why) = treatment(&record) {
@@ -177,7 +178,7 @@ impl Redo {
         }
     }
 
-    /// Collects a record that belongs to no group, or to a complete group.
+    /// Collects a record that belongs to no group or to a complete group.
     fn one_record(&mut self, buffered: BufferedRecord, record: LogRecord, payloads: &Payloads) -> Result<()> {
         match &record {
             LogRecord::MacroBegin(begin) => {
@@ -191,8 +192,8 @@ impl Redo {
                 return Ok(());
             }
             LogRecord::MacroCommit(commit) => return self.end_macro(commit, &buffered, payloads),
-            // A macro that was interrupted by a crash is never completed. Its records are dropped here, because
-            // recovery reuses the session numbers.
+            // A macro that a crash interrupted is never completed. Its records are dropped here because recovery
+            // reuses the session numbers.
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.macros.clear(),
             _ => {}
         }
@@ -230,7 +231,7 @@ impl Redo {
         }
     }
 
-    /// Collects the records of a macro that is complete.
+    /// Collects the records of a complete macro.
     fn end_macro(&mut self, commit: &Macro, end: &BufferedRecord, payloads: &Payloads) -> Result<()> {
         let Some(OpenMacro { begun, whole, records }) = self.macros.remove(&(commit.procid, commit.db_time))
         else {
@@ -262,7 +263,7 @@ impl Redo {
         }
     }
 
-    /// Adds the effects of a record. `span` is the range of the record, or of its macro.
+    /// Adds the effects of a record. `span` is the range of the record or its macro.
     fn collect(
         &mut self,
         buffered: BufferedRecord,
@@ -272,8 +273,8 @@ impl Redo {
         payloads: &Payloads,
     ) -> Result<()> {
         let (start, end) = (buffered.start, buffered.end);
-        // A database that was shut down cleanly later is not attached, because its file already has this change. A
-        // missing database is not attached either: the log detaches it later, or recovery fails.
+        // A database that was later shut down cleanly is not attached, because its file already has this change. A
+        // missing database is not attached either: either the log detaches it later, or recovery fails.
         if record.database().is_some_and(|id| self.attached(id.0).is_none()) {
             return Ok(());
         }
@@ -336,13 +337,13 @@ impl Redo {
                 }
                 undoes = self.mark_undone(undo).filter(|_| restored.is_none());
             }
-            // All transactions had ended when the engine wrote these records.
+            // When the engine wrote these records, all transactions had ended.
             LogRecord::Term2(_) | LogRecord::RecoveryQuit2(_) | LogRecord::RecoveryQuitKeepAttachments(_) => {
                 self.transactions.clear()
             }
             LogRecord::ExtendDb(extend) => {
                 let database = self.database(extend.database.0)?;
-                // Pages that are missing in the file were removed by a later record.
+                // Pages that are missing from the file were removed by a later record.
                 if start >= database.given_back_until() {
                     self.pending.require_page(database.file_id, extend.last);
                 }
@@ -385,7 +386,7 @@ impl Redo {
         Ok(())
     }
 
-    /// Adds the operation of the record's transaction.
+    /// Adds the operation to the record's transaction.
     fn add_operation(
         &mut self,
         database: &Arc<DatabaseFile>,
@@ -417,7 +418,7 @@ impl Redo {
                 );
                 self.add_node_operation(&revive.node, bookmark, Change::Insert, None);
             }
-            // The record has the line only. If the page already has the change, an UndoInfo record has the key.
+            // The record contains only the line. If the page already has the change, an UndoInfo record has the key.
             LogRecord::FlagDelete(delete) => {
                 self.add_node_operation(&delete.node, None, Change::FlagDelete, Some(record_index));
             }
@@ -457,7 +458,7 @@ impl Redo {
         }
     }
 
-    /// Marks a change as undone, and returns the change.
+    /// Marks a change as undone and returns it.
     fn mark_undone(&mut self, undo: &Undo) -> Option<Undone> {
         match is_counter(undo.operation) {
             true => Some(Undone::Counter(self.mark_counter_undone(undo))),
@@ -504,7 +505,7 @@ impl Redo {
                 database.grow_file(page)?;
             }
         }
-        // The sort is stable, so the changes of a page stay in log order.
+        // The sort is stable, so the changes to each page stay in log order.
         pages.sort_by_key(|page| page.key);
         let memory = (&self.grant, self.reserved);
         let images = self.copy.as_ref().map(|copy| &copy.images);
@@ -532,13 +533,13 @@ impl Redo {
         Ok(())
     }
 
-    /// Returns the number of macros whose end has not been read. Their records were not replayed.
+    /// Returns the number of macros whose end has not been read. Their records have not been replayed.
     pub fn incomplete_macros(&self) -> usize {
         self.macros.len()
     }
 
-    /// Returns the position at which redo would have to start to read all records of unfinished transactions and
-    /// incomplete macros. On a copy, this includes the changes that unreadable pages lack.
+    /// Returns the position where redo would have to start in order to read all records of unfinished transactions
+    /// and incomplete macros. On a copy, this includes the changes that unreadable pages lack.
     pub fn needed_from(&self) -> Option<LogPosition> {
         let transactions = self.transactions.values().map(|open| open.begun);
         let macros = self.macros.values().map(|open| open.begun);
@@ -547,13 +548,14 @@ impl Redo {
         transactions.chain(macros).chain(group).chain(skipped).min()
     }
 
-    /// Adds before-images from the part of the log that is replayed next.
+    /// Adds before-images from the part of the log that will be replayed next.
     pub fn add_undo_infos(&mut self, infos: UndoInfos) {
         infos.keys().for_each(|id| self.newest_id.seen(*id));
         self.undo_infos.extend(infos);
     }
 
-    /// Completes changes whose before-images are later in the log than the changes, and then drops all before-images.
+    /// Completes changes whose before-images come later in the log than the changes, and then drops all
+    /// before-images.
     pub fn end_part(&mut self) {
         let infos = std::mem::take(&mut self.undo_infos);
         self.transactions.values_mut().for_each(|open| open.complete_from(&infos));
@@ -589,10 +591,10 @@ fn corrupt_page(database: &DatabaseFile, page: PageNumber, what: &str) -> Error 
     Error::Corrupt { path: database.path.clone(), page: Some(page), what: format!("page {page}: {what}") }
 }
 
-/// Returns the session of a record and the time of change of its pages, if the record can be part of a macro.
+/// Returns a record's session and the change time of its pages, if the record can be part of a macro.
 fn macro_key(record: &LogRecord) -> Option<(u16, DbTime)> {
     match record {
-        // This record changes no page, and has no time of change.
+        // This record changes no page and has no change time.
         LogRecord::UndoInfo(_) => None,
         LogRecord::NewPage(new) => Some((new.procid, new.after)),
         _ => record.page_change().map(|change| (change.procid, change.after)),

@@ -1,4 +1,4 @@
-//! Redo of a log part by part. Both the opening of an instance and the [`Replayer`](super::Replayer) use it.
+//! Redo of a log, part by part. Used both when an instance is opened and by the [`Replayer`](super::Replayer).
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::Result;
 use crate::events::{EventKind, Events};
 use crate::log::LogReader;
 
-/// Redo of a log in progress. Page changes are passed to [`Redo`], and records about whole databases to [`Attacher`].
+/// Redo of a log in progress. Passes page changes to [`Redo`], and records about whole databases to [`Attacher`].
 pub(super) struct Replay {
     reader: Arc<LogReader>,
     pub redo: Redo,
     pub attacher: Attacher,
-    /// Position of the record with which a shutdown or recovery ended cleanly, if it is the last relevant record.
+    /// Position of the record that marks a clean end of a shutdown or recovery, if it is the last relevant record.
     pub clean_end: Option<LogPosition>,
     /// Number of records replayed, by type.
     pub by_type: BTreeMap<&'static str, u64>,
-    /// Generation whose records are being replayed, and the number of its records so far.
+    /// Generation whose records are being replayed, and how many of them have been replayed so far.
     generation: Option<(Generation, u64)>,
     events: Events,
 }
@@ -40,7 +40,7 @@ impl Replay {
         Replay { reader, redo, attacher, clean_end, by_type, generation: None, events }
     }
 
-    /// Counts a replayed record of a generation. If this is a new generation, returns the previous one.
+    /// Counts a replayed record in a generation. If the generation is new, returns the previous one and its count.
     fn count(&mut self, generation: Generation) -> Option<(Generation, u64)> {
         match &mut self.generation {
             Some((current, records)) if *current == generation => {
@@ -96,7 +96,7 @@ impl Replay {
                 LogRecord::Backup2(backup) => {
                     self.attacher.backed_up(backup)?;
                 }
-                // A clean shutdown of ESE, which does not log detach records.
+                // ESE's clean shutdown, which does not log detach records.
                 LogRecord::ShutDownMark => {
                     self.redo.replay_pages(&payloads)?;
                     self.redo.check_readable_to_close(None)?;

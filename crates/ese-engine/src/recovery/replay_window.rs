@@ -1,9 +1,9 @@
 //! The part of the log that redo holds in memory.
 //!
 //! Page images and the data of records make up most of a log, but they are needed only for pages that were not
-//! written before the crash. The window stores these payloads separately from their records. When memory is full, the
-//! window drops the oldest payloads. If a page turns out to need a dropped payload, redo reads the record a second
-//! time. Each payload is needed at most once, so its memory is freed when redo has used it.
+//! written before the crash. The window stores these payloads separately from their records. When its memory is full,
+//! the window drops the oldest payloads. If a page turns out to need a dropped payload, redo rereads the record. Each
+//! payload is needed at most once, so its memory is freed after redo has used it.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{Error, Result};
 const MIN_PAYLOAD_BYTES: usize = 128;
 /// Memory overhead of a payload in bytes.
 const PAYLOAD_OVERHEAD: usize = 2 * size_of::<Vec<u8>>();
-/// Memory in bytes that redo needs per record during the replay of pages, in addition to the record.
+/// Number of bytes of memory that redo needs per record while replaying pages, in addition to the record itself.
 const REDO_OVERHEAD: usize = 160;
 
 /// A log record in memory.
@@ -28,9 +28,9 @@ const REDO_OVERHEAD: usize = 160;
 pub(super) struct BufferedRecord {
     pub start: LogPosition,
     pub end: LogPosition,
-    /// Encoded record, without its payload if that is stored separately.
+    /// Encoded record, without its payload if the payload is stored separately.
     bytes: Vec<u8>,
-    /// Hash of the payload, if it is stored separately.
+    /// Hash of the payload, if the payload is stored separately.
     payload_hash: Option<u64>,
 }
 
@@ -42,19 +42,19 @@ impl From<StoredRecord> for BufferedRecord {
 }
 
 impl BufferedRecord {
-    /// Returns the decoded record, with an empty payload if that is stored separately.
+    /// Returns the decoded record, with an empty payload if the payload is stored separately.
     pub fn record(&self) -> std::result::Result<LogRecord, RecordError> {
         LogRecord::decode(&self.bytes).map(|(record, _)| record)
     }
 }
 
-/// Payloads of records, by the position at which the record starts.
+/// Payloads of records, by the start position of the record.
 #[derive(Default)]
 pub(super) struct Payloads {
     payloads: BTreeMap<LogPosition, Mutex<Option<Vec<u8>>>>,
-    /// Number of bytes of the payloads.
+    /// Total size of the payloads in bytes.
     bytes: AtomicUsize,
-    /// Number of bytes of the records without their payloads.
+    /// Total size of the records in bytes, without their payloads.
     record_bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl Payloads {
         true
     }
 
-    /// Returns the number of bytes of the payloads and their records.
+    /// Returns the total size of the payloads and their records in bytes.
     pub fn memory(&self) -> usize {
         self.record_bytes + self.bytes.load(Ordering::Relaxed)
     }
@@ -82,12 +82,12 @@ impl Payloads {
         Some(payload)
     }
 
-    /// Returns whether the payload of the record was dropped, so the record must be read again.
+    /// Returns whether the record's payload was dropped, so that the record must be reread.
     pub fn lacks(&self, buffered: &BufferedRecord) -> bool {
         buffered.payload_hash.is_some() && !self.payloads.contains_key(&buffered.start)
     }
 
-    /// Moves the payload back into the record. `reread` contains records that were read again.
+    /// Moves the payload back into the record. `reread` contains records that were reread.
     pub fn restore(
         &self,
         buffered: &BufferedRecord,
@@ -123,8 +123,8 @@ impl Payloads {
     }
 }
 
-/// Returns the part of a record that only the page needs. If the data of a node is part of the order in the tree,
-/// redo itself needs the data; it is then not a payload.
+/// Returns the part of a record that only the page needs. If a node's data is part of the tree's sort order, redo
+/// itself needs the data; it is then not a payload.
 fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
     let unique = |node: &NodeChange| node.page.flags.contains(PageChangeFlags::UNIQUE);
     match record {
@@ -136,7 +136,7 @@ fn payload_of(record: &mut LogRecord) -> Option<&mut Vec<u8>> {
     }
 }
 
-/// Consecutive records of the log, within a limit of memory.
+/// Consecutive log records, within a memory limit.
 #[derive(Default)]
 pub(super) struct ReplayWindow {
     pub records: Vec<BufferedRecord>,

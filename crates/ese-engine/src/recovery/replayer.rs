@@ -6,14 +6,14 @@
 //!
 //! A generation is verified, and redo must know all its records, before anything is changed.
 //!
-//! **Nothing is written into the log.** A change that is not committed yet may need a before-image that is not in the
-//! received part of the log. The engine that wrote the log had not written the page by then; otherwise the
-//! before-image would be in the log. Replay does the same: the page stays in memory until the transaction ends, and
-//! holds the checkpoint at its first change. A stop that leaves the databases dirty drops these pages. The headers
-//! name the generations from which redo repeats the changes. If a log ends before its engine removed a deleted node,
-//! the node can remain on its page, flagged deleted.
+//! **Nothing is written into the log.** An uncommitted change may need a before-image that is not in the received
+//! part of the log. In that case, the engine that wrote the log had not yet written the page; otherwise the
+//! before-image would be in the log. Replay does not write the page either: the page stays in memory until the
+//! transaction ends, and holds the checkpoint at its first change. A stop that leaves the databases dirty drops these
+//! pages. The headers name the generations from which redo repeats the changes. If a log ends before its engine
+//! removed a deleted node, the node can remain on its page, flagged deleted.
 //!
-//! **Transactions that have not ended** hold the checkpoint at their start. A later replay can therefore undo them.
+//! **Unfinished transactions** hold the checkpoint at their start. A later replay can therefore undo them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,13 +45,13 @@ const LOG_SHARE_OF_CACHE: usize = 8;
 /// Statistics and results of a [`Replayer`].
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
-    /// First and last generation whose records were replayed.
+    /// First and last generations whose records were replayed.
     pub generations: Option<(Generation, Generation)>,
     /// Position up to which all records were replayed.
     pub position: LogPosition,
-    /// Number of records replayed, by the name of their type.
+    /// Number of records replayed, by record type name.
     pub records: BTreeMap<&'static str, u64>,
-    /// Number of page changes that were missing in pages and were redone.
+    /// Number of page changes that were missing and were redone.
     pub changed: u64,
     /// Number of pages read from databases.
     pub pages_read: u64,
@@ -61,11 +61,11 @@ pub struct Replayed {
     pub torn_pages: usize,
     /// Number of macros whose end is not in the log. Their records were not replayed.
     pub incomplete_macros: usize,
-    /// Paths on this host of the databases that are attached at this position of the log.
+    /// Paths, on this host, of the databases that are attached at this position in the log.
     pub attached: Vec<PathBuf>,
 }
 
-/// Updates databases with the logs of another engine. Further logs can be replayed later.
+/// Updates databases using another engine's logs. Further logs can be replayed later.
 ///
 /// ```
 /// use ese_engine::*;
@@ -80,7 +80,7 @@ pub struct Replayed {
 /// let database = instance.create_database(&active.join("data.edb"), &CreateOptions::default())?;
 /// instance.detach(&database)?;
 /// drop(database);
-/// // The copy begins with the file of the database.
+/// // The copy starts out as a copy of the database file.
 /// std::fs::copy(active.join("data.edb"), passive.join("data.edb")).unwrap();
 ///
 /// let mut options = InstanceOptions::new(&passive)?;
@@ -107,7 +107,7 @@ pub struct Replayer {
     chain: LogChain,
     /// Header of the first generation to be replayed, until its replay begins.
     first: Option<LogHeader>,
-    /// Generation with which replay begins.
+    /// Generation where replay begins.
     oldest: Generation,
     position: LogPosition,
     /// Newest generation that was replayed up to its current end.
@@ -117,14 +117,14 @@ pub struct Replayer {
     /// Pin that keeps the checkpoint before incomplete transactions and macros.
     pin: Option<CheckpointPin>,
     window_bytes: usize,
-    /// Error after which the replay cannot continue.
+    /// Error that prevents the replay from continuing.
     failed: Option<Error>,
     _lock: Box<dyn DirectoryLock>,
 }
 
 impl Replayer {
-    /// Prepares to replay a stream from the generation in the file `first` on. The databases that the header of this
-    /// generation lists must have the state at its beginning, or a newer one.
+    /// Prepares to replay a stream, starting with the generation in the file `first`. The databases listed in that
+    /// generation's header must be in their state at its beginning, or in a newer state.
     ///
     /// `options` contains the directory of the checkpoint file ([`InstanceOptions::system_directory`]) and the paths
     /// of the databases ([`InstanceOptions::database_paths`]). The page size is taken from the log.
@@ -202,7 +202,7 @@ impl Replayer {
         })
     }
 
-    /// Returns the generation that must be replayed next. It may have been replayed partly.
+    /// Returns the generation that must be replayed next. It may already have been partly replayed.
     pub fn next(&self) -> Generation {
         self.chain.next().unwrap_or(self.oldest)
     }
@@ -216,20 +216,20 @@ impl Replayer {
     ///
     /// Returns [`Error::LogMissing`] if it is not the next generation. Returns [`Error::Log`] if it is damaged, does
     /// not continue the previous generation, or has a record that cannot be redone; in this case no record of it was
-    /// replayed. After other errors the databases stay dirty, and can be replayed again from the generations that
-    /// their headers name.
+    /// replayed. After other errors, the databases stay dirty, and can be replayed again starting with the
+    /// generations that their headers name.
     pub fn replay(&mut self, log: &Path) -> Result<()> {
         self.replay_part(log, false, LogPosition::MAX)
     }
 
-    /// Replays a generation that may not be closed, up to its end or up to `until`, whichever is first. The next call
-    /// continues with the same generation if it may contain more records by then.
+    /// Replays a generation, which may still be open, up to its end or up to `until`, whichever comes first. The next
+    /// call continues with the same generation if more records may have been added to it.
     pub fn replay_until(&mut self, log: &Path, until: LogPosition) -> Result<()> {
         self.replay_part(log, true, until)
     }
 
-    /// Returns the first position in a log whose records may be later than `time`, or `None` if the whole log is
-    /// older. ESE stores in each segment the time at which the segment was begun.
+    /// Returns the first position in a log at which records may be later than `time`, or `None` if the whole log is
+    /// older. ESE stores in each segment the time when the segment was begun.
     pub fn position_after(&self, log: &Path, time: LogTime) -> Result<Option<LogPosition>> {
         let generation = self.reader.header_at(log)?.generation;
         self.reader.add(generation, log);
@@ -252,11 +252,11 @@ impl Replayer {
         let (chain, infos) = self.verify(&log, until)?;
         let upto = log.end().min(until);
         if upto <= self.position && !newest {
-            // The generation was still open at an earlier call, and was already replayed up to its end.
+            // The generation was still open during an earlier call, and was already replayed up to its end.
             (self.chain, self.complete) = (chain, generation);
             return Ok(());
         }
-        // From here on the databases change. After an error, redo can be repeated, but not continued.
+        // From here on, the databases change. After an error, redo can be repeated but not continued.
         let result = self.redo(&log, upto, infos);
         if let Err(error) = &result {
             self.failed = Some(error.clone());
@@ -279,7 +279,7 @@ impl Replayer {
         self.maintain()
     }
 
-    /// Checks that redo knows all records that will be replayed, and collects the before-images among them.
+    /// Checks that redo knows all records to be replayed, and collects the before-images among them.
     fn verify(&self, log: &ReceivedLog, until: LogPosition) -> Result<(LogChain, UndoInfos)> {
         let mut infos = UndoInfos::new();
         let chain = self.reader.visit_received(log, &self.chain, |stored| {
@@ -297,7 +297,7 @@ impl Replayer {
     fn redo(&mut self, log: &ReceivedLog, upto: LogPosition, infos: UndoInfos) -> Result<()> {
         let header = log.header();
         let created = header.created;
-        // The header must name the generation before any page with changes of it is written.
+        // The header must name the generation before any page with changes from it is written.
         for database in self.core.databases() {
             database.file.enter_generation(header.generation, created)?;
         }
@@ -311,7 +311,7 @@ impl Replayer {
         let (replay, mut end) = (&mut self.replay, upto);
         let mut window = ReplayWindow::new(limit);
         self.reader.visit_received(log, &self.chain, |stored| {
-            // A record that began in the previous generation is complete only now.
+            // A record that began in the previous generation only becomes complete here.
             if stored.end <= position || stored.start >= upto {
                 return Ok(());
             }
@@ -348,8 +348,8 @@ impl Replayer {
         Ok(())
     }
 
-    /// Ignores errors about unreadable pages on a copy. Such a page waits for its repair, and keeps the checkpoint at
-    /// the position that redo needs.
+    /// On a copy, ignores errors about unreadable pages. Such a page waits for its repair, and keeps the checkpoint
+    /// at the position that redo needs.
     fn without_bad_pages(&self, result: Result<()>) -> Result<()> {
         match result {
             Err(Error::Corrupt { page: Some(_), .. }) if self.replay.redo.is_of_copy() => Ok(()),
@@ -395,8 +395,8 @@ impl Replayer {
         }
     }
 
-    /// Checks that enough log was replayed: the databases that it attaches were found, and they are consistent, apart
-    /// from transactions that have not ended.
+    /// Checks that enough of the log was replayed: the databases that it attaches were found, and are consistent
+    /// apart from unfinished transactions.
     ///
     /// Returns [`Error::Attachment`] if a database was not found, and [`Error::LogsMissing`] if a database needs
     /// further generations.
@@ -419,7 +419,7 @@ impl Replayer {
         Ok(replayed)
     }
 
-    /// Returns the options with which the replayer was opened, with the page size of the log.
+    /// Returns the options with which the replayer was opened, but with the log's page size.
     pub(crate) fn options(&self) -> &InstanceOptions {
         &self.options
     }

@@ -1,4 +1,4 @@
-//! Reads the batches of a scan. The next batch can be read while the pages of the current batch are verified.
+//! Reads a scan's batches. While the pages of one batch are verified, the next batch can be read.
 
 use std::io;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason, Transfer, TransferKind};
 use crate::cache::PagesRead;
 use crate::storage::DatabaseFile;
 
-/// Minimum pause during which a scan releases its buffers.
+/// Minimum length of a pause during which a scan releases its buffers.
 const LONG_PAUSE: Duration = Duration::from_millis(20);
 
 /// A batch: its first page, its offset in the file, and its length in bytes.
@@ -22,9 +22,9 @@ pub(super) struct Batch {
     pub len: usize,
 }
 
-/// Source of the batches.
+/// Source that batches are read from.
 pub(super) enum BatchSource {
-    /// Reads the file and bypasses the cache. No page is known to be the newest version.
+    /// Reads the file directly, bypassing the cache. No page is known to be the newest version.
     File(Arc<dyn File>),
     /// Reads through the cache, because the scan will change pages.
     Cache(Arc<DatabaseFile>),
@@ -42,7 +42,7 @@ impl BatchReader {
         BatchReader { source, ahead: None, spare: Vec::new() }
     }
 
-    /// Reads a batch. If the result is an error, at least part of the batch could not be read.
+    /// Reads a batch. An error means that at least part of the batch could not be read.
     pub fn read(&mut self, batch: Batch) -> PagesRead {
         let ahead = self.ahead.take().filter(|(ahead, _)| *ahead == batch);
         if let Some((_, done)) = ahead
@@ -81,26 +81,26 @@ impl BatchReader {
             }]),
             BatchSource::Cache(file) => {
                 let first = file.page_key(batch.first);
-                // Pages after this limit may be written by operations that bypass the cache.
+                // Operations that bypass the cache may write pages beyond this limit.
                 file.cache.read_through(first, file.unsettled.until(), buffer, send);
             }
         }
         done
     }
 
-    /// Discards a batch that was read ahead, because it may be outdated when it is requested.
+    /// Discards a batch that was read ahead, because it may be out of date when it is requested.
     pub fn forget(&mut self) {
         self.ahead = None;
     }
 
-    /// Frees the buffers if the pause is long, because many databases are scanned at once.
+    /// Frees the buffers if the pause is long, because many databases may be scanned at once.
     pub fn release_for(&mut self, pause: Duration) {
         if pause >= LONG_PAUSE {
             self.spare.clear();
         }
     }
 
-    /// Returns the buffer of a batch to the pool.
+    /// Returns a batch's buffer to the pool.
     pub fn recycle(&mut self, buffer: IoBuffer) {
         self.spare.push(buffer);
     }

@@ -1,9 +1,9 @@
-//! Logs the state of the pages that the scan has read. Copies compare their pages with this state. ESE: divergence
-//! check.
+//! Logs the state of the pages that the scan has read, so that copies can compare their pages with it. ESE:
+//! divergence check.
 //!
-//! A record contains the time of a page, its logical checksum, and the highest time of the database. The page is
-//! latched until the record is in the log. Therefore it has exactly the changes that precede the record, and later
-//! changes get later times.
+//! A record contains a page's time, its logical checksum, and the highest time in the database. The page is latched
+//! until the record is in the log. Therefore it has exactly the changes that precede the record, and later changes
+//! get later times.
 
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, LogRecord, ScanCheck2};
@@ -21,9 +21,9 @@ use crate::{Error, Result};
 /// A page that contained only zeros when the scan read it.
 #[derive(Clone, Copy)]
 pub(super) struct ZeroPage {
-    /// Highest time of the database before the page was read.
+    /// Highest time in the database before the page was read.
     pub time: DbTime,
-    /// Whether this read brought the page into the cache. If so, the cache had no newer version.
+    /// Whether this read brought the page into the cache. If so, the cache did not contain a newer version.
     pub is_newest: bool,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn log_pages(
     }
 }
 
-/// Logs the state of a page. Nothing is logged if the page cannot be read, or was returned to the file system.
+/// Logs the state of a page. Logs nothing if the page cannot be read or was returned to the file system.
 fn log_page(file: &Arc<DatabaseFile>, page: PageNumber) -> Result<()> {
     if file.cache.are_given_back(file.file_id, page.get(), page.get()) {
         return Ok(());
@@ -80,7 +80,7 @@ pub(crate) fn check_of(file: &DatabaseFile, page: PageNumber, bytes: &[u8]) -> S
 fn log_zero_page(file: &Arc<DatabaseFile>, page: PageNumber, zero: ZeroPage) -> Result<()> {
     let mut time = zero.time;
     if !zero.is_newest {
-        // Pages that are created from now on have a later time.
+        // Pages created from now on have a later time.
         time = file.db_time();
         let mut bytes = IoBuffer::zeroed(file.page_size.bytes());
         let read = file.cache.verify_on_disk(file.page_key(page), &mut bytes, IoReason::Scan)?;

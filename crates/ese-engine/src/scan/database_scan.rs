@@ -1,4 +1,4 @@
-//! Scan of one database, executed in steps.
+//! The scan of one database, performed in steps.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -23,23 +23,23 @@ use crate::storage::DatabaseFile;
 use crate::transaction::Services;
 use crate::{Error, Result};
 
-/// Maximum number of retries for a page that is being written. The next constant is the time between two attempts.
+/// Maximum number of retries for a page that is being written. The next constant is the time between attempts.
 const ATTEMPTS: u32 = 200;
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
-/// Poll interval of a scan that waits for the turn of its database.
+/// Poll interval of a scan that is waiting for its database's turn.
 const TURN_WAIT: Duration = Duration::from_millis(100);
 
-/// Maximum poll interval of a scan that waits for its window.
+/// Maximum poll interval of a scan that is waiting for its window.
 const WINDOW_WAIT: Duration = Duration::from_secs(60);
 
-/// Poll interval of a scan that waits for clean pages.
+/// Poll interval of a scan that is waiting for clean pages.
 const CLEAN_WAIT: Duration = Duration::from_millis(5);
 
-/// Maximum number of pages whose writes the scan starts at each poll.
+/// Maximum number of page writes that the scan starts at each poll.
 const CLEANED_PAGES: usize = 256;
 
-/// Number of pages after which the progress is stored, as in ESE. It is also stored after a fixed time.
+/// Number of pages after which progress is stored, as in ESE. Progress is also stored after a fixed time.
 const PAGES_PER_SAVE: u64 = 256;
 const SAVE_AFTER: Duration = Duration::from_secs(1);
 
@@ -47,21 +47,21 @@ const DAY_MS: i64 = 86_400_000;
 
 const FIRST: PageNumber = PageNumber::fixed(1);
 
-/// Stores the progress of a scan in its database.
+/// Stores a scan's progress in its database.
 pub(crate) trait ProgressKeeper: Send + Sync {
-    /// Loads the interrupted pass and its next page. Returns `None` if no pass was interrupted.
+    /// Loads the report on an interrupted pass, and the pass's next page. Returns `None` if no pass was interrupted.
     fn load(&self) -> Result<Option<(PassReport, PageNumber)>>;
     /// Stores the progress. `next` is `None` when the pass is complete.
     fn save(&self, pass: &PassReport, next: Option<PageNumber>) -> Result<()>;
 }
 
-/// Scan of one database.
+/// The scan of one database.
 pub(crate) struct DatabaseScan {
     file: Arc<DatabaseFile>,
     services: Arc<Services>,
     /// Held during a step.
     work: Mutex<Option<Work>>,
-    /// Requests the current step to end early.
+    /// Asks the current step to end early.
     stop: AtomicBool,
     progress: Mutex<ScanProgress>,
 }
@@ -72,18 +72,18 @@ struct Work {
     batches: BatchReader,
     pace: Pace,
     next: PageNumber,
-    /// Time from which the next read may begin.
+    /// Earliest time at which the next read may begin.
     due: Duration,
-    /// Report on the current pass, except for its seconds, which are in `ran`.
+    /// Report on the current pass. Its seconds are not up to date; the running time is in `ran`.
     pass: PassReport,
-    /// Time for which the pass has run.
+    /// Running time of the pass.
     ran: Duration,
     /// Number of pages and running time of the pass when its progress was last stored.
     saved: (u64, Duration),
     clean_pages: CleanPageWait,
-    /// Whether the state of each page is logged for copies.
+    /// Whether the state of each page is logged so that copies can compare it.
     compares: bool,
-    /// Whether the pass has not begun to work in this window.
+    /// Whether the pass has not yet begun to work in this window.
     suspended: bool,
 }
 
@@ -94,9 +94,9 @@ struct Step {
     uninitialized: u64,
     examined_again: u64,
     findings: Vec<(PageNumber, PageFlaw)>,
-    /// Pages that may be overwritten: the page on disk is good, or memory has a newer version.
+    /// Pages that may be overwritten, because the page on disk is good or memory has a newer version.
     candidates: Vec<PageNumber>,
-    /// Good pages, with additional information about those that contain only zeros.
+    /// Good pages, with additional information about all-zero pages.
     good: Vec<(PageNumber, Option<ZeroPage>)>,
     pass: PassReport,
     zeroed: u64,
@@ -113,7 +113,7 @@ impl DatabaseScan {
         }
     }
 
-    /// Returns progress since the database was attached.
+    /// Returns the progress since the database was attached.
     pub fn progress(&self) -> ScanProgress {
         self.progress.lock().clone()
     }
@@ -147,7 +147,7 @@ impl DatabaseScan {
             begun.next = next;
         }
         if begun.options.zero || begun.compares {
-            // Unused pages will be read into the cache and changed there, and these changes are logged.
+            // Unused pages will be read into the cache and changed there, and those changes are logged.
             self.file.unsettled.add_all_until(self.file.file_pages()?);
         }
         *work = Some(begun);
@@ -159,7 +159,7 @@ impl DatabaseScan {
         Ok(true)
     }
 
-    /// Prevents further steps of the scan until the result is dropped. Waits for the current step.
+    /// Prevents further scan steps until the result is dropped. Waits for the current step.
     pub fn paused(&self) -> impl Sized + '_ {
         self.work.lock()
     }
@@ -180,7 +180,8 @@ impl DatabaseScan {
         drop(self.work.lock());
     }
 
-    /// Executes one read of the scan if it is due. Returns the time until the next read, or `None` without a scan.
+    /// Performs one read of the scan if it is due. Returns the time until the next read, or `None` if no scan is
+    /// running.
     pub fn step(&self) -> Result<Option<Duration>> {
         let mut slot = self.work.lock();
         let Some(work) = slot.as_mut() else { return Ok(None) };
@@ -218,11 +219,11 @@ impl DatabaseScan {
         Ok(Some(pause))
     }
 
-    /// Returns the time that the pass must wait, or `None` if it need not wait.
+    /// Returns how long the pass must wait, or `None` if it need not wait.
     ///
-    /// A pass waits outside of its window, while another database has the turn, and while a backup is running,
-    /// because the backup also reads and verifies all pages. A pass that changes pages also waits while too much of
-    /// the cache is dirty.
+    /// A pass waits when it is outside its window, while another database has the turn, and while a backup is
+    /// running, because the backup also reads and verifies all pages. A pass that changes pages also waits while too
+    /// much of the cache is dirty.
     fn must_wait(&self, work: &mut Work) -> Option<Duration> {
         let clock = self.file.vfs.clock();
         let closed = work.options.window.map_or(Duration::ZERO, |window| window.wait(clock.unix_ms()));
@@ -253,7 +254,8 @@ impl DatabaseScan {
             }
             None => {}
         }
-        // The pass must not fill the cache with dirty pages, because sessions would have to wait for their writes.
+        // The pass must not fill the cache with dirty pages, because sessions would then have to wait for page
+        // writes.
         if work.clean_pages.wait(mostly_dirty) {
             // The cache reports a failed write to all its users.
             let _ = self.file.cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);
@@ -262,7 +264,7 @@ impl DatabaseScan {
         None
     }
 
-    /// Begins to work in a window. An interrupted pass resumes.
+    /// Begins work in a window, resuming an interrupted pass.
     fn resume(&self, work: &mut Work) {
         if !std::mem::take(&mut work.suspended) || work.pass.invocations == 0 {
             return;
@@ -273,7 +275,7 @@ impl DatabaseScan {
         self.file.events.report(EventKind::PassResumed { report, page });
     }
 
-    /// Ends the work in a window.
+    /// Ends work in a window.
     fn suspend(&self, work: &mut Work) {
         if std::mem::replace(&mut work.suspended, true) {
             return;
@@ -283,7 +285,7 @@ impl DatabaseScan {
             return;
         }
         self.describe(work);
-        // If saving fails, the pass resumes from the progress that was stored before.
+        // If this fails, the pass resumes from the progress stored before.
         let _ = self.save(work, true);
         let (database, zeroing) = (self.file.path.clone(), work.options.zero);
         self.file.events.report(EventKind::PassInterrupted { database, zeroing });
@@ -299,7 +301,7 @@ impl DatabaseScan {
         Arc::as_ptr(&self.file.cache) as usize
     }
 
-    /// Records a failure, and reports it unless the previous step failed in the same way.
+    /// Records a failure. Reports it unless the previous step failed in the same way.
     fn failed(&self, work: &Work, error: Error) -> Error {
         let what = error.to_string();
         let mut progress = self.progress.lock();
@@ -319,8 +321,7 @@ impl DatabaseScan {
         work.pass.days = (now - work.pass.began_unix_ms).max(0) as u64 / DAY_MS as u64 + 1;
     }
 
-    /// Selects the source of the batches. The scan reads through the cache if it changes pages or logs their state
-    /// for copies.
+    /// Selects the batch source. The scan reads through the cache if it changes pages or logs their state for copies.
     fn choose_source(&self, work: &mut Work) {
         work.compares = work.options.compare_copies && self.file.log.has_copies();
         work.batches = BatchReader::new(match work.options.zero || work.compares {
@@ -354,12 +355,12 @@ impl DatabaseScan {
         if batch.len > 0 {
             let time = self.file.db_time();
             if work.compares {
-                // A page that is in the cache must not be written later by an operation that bypasses the cache.
+                // Operations that bypass the cache must not write a page later while it is in the cache.
                 self.file.unsettled.add_all_until(last);
             }
-            // At least one page of a batch that failed is unreadable, so each page is read separately.
+            // If a batch could not be read, at least one of its pages is unreadable, so each page is read separately.
             let (result, mut bytes, loaded) = work.batches.read(batch);
-            // A throttled scan does not read ahead, because the data would be outdated.
+            // A throttled scan does not read ahead, because the data would be out of date.
             let next = self.batch(work, end, last);
             if next.len > 0 && work.options.throttle == Throttle::default() {
                 work.batches.read_ahead(next);
@@ -406,7 +407,7 @@ impl DatabaseScan {
         Ok(count * page_bytes)
     }
 
-    /// Returns the batch that begins with a page. The batch is empty after the last page.
+    /// Returns the batch that begins with page `first`. The batch is empty after the last page.
     fn batch(&self, work: &Work, first: PageNumber, last: u32) -> Batch {
         let size = self.file.page_size;
         let left = last.saturating_add(1).saturating_sub(first.get()) as usize;
@@ -414,7 +415,7 @@ impl DatabaseScan {
         Batch { first, offset: size.offset_of(first), len: pages * size.bytes() }
     }
 
-    /// Adds the results of a step to the counters, and reports its findings.
+    /// Adds the results of a step to the counters and reports its findings.
     fn count(&self, work: &mut Work, step: Step, bytes: usize, end: PageNumber) {
         let pass = &mut work.pass;
         pass.pages += step.pages;
@@ -451,7 +452,8 @@ impl DatabaseScan {
     fn rewrite(&self, page: PageNumber) -> bool {
         let key = self.file.page_key(page);
         let reported = !self.file.cache.has_verified(key);
-        // A page that the cache is going to write must not be written past the cache. No such write begins in a step.
+        // A page that the cache is about to write must not be written by operations that bypass the cache. No such
+        // operation begins during a step.
         self.file.unsettled.add(Extent { last: page, count: 1 });
         // If the page cannot be read now, the cache reports that, and the next pass finds the page again.
         if let Ok(pinned) = self.file.cache.fetch_cold(key) {
@@ -501,7 +503,7 @@ impl DatabaseScan {
         Ok(())
     }
 
-    /// Stores the progress of the pass if this is due or `now` is set.
+    /// Stores the progress of the pass if that is due or `now` is set.
     fn save(&self, work: &mut Work, now: bool) -> Result<()> {
         let (pages, ran) = work.saved;
         let due = work.pass.pages >= pages + PAGES_PER_SAVE || work.ran >= ran.saturating_add(SAVE_AFTER);
@@ -516,7 +518,7 @@ impl DatabaseScan {
         Ok(())
     }
 
-    /// Overwrites the remains of deleted data. Returns `false` if the scan was asked to stop.
+    /// Overwrites remnants of deleted data. Returns `false` if the scan was asked to stop.
     fn zero(&self, step: &mut Step) -> Result<bool> {
         let cache = self.file.cache.counters();
         let log_bytes = log_bytes_of_page(self.file.page_size, cache.dirty, cache.frames);
@@ -526,7 +528,7 @@ impl DatabaseScan {
             }
             let zeroed = match zero_page(&self.services, &self.file, page, log_bytes) {
                 Ok(zeroed) => zeroed,
-                // The page was good when it was read before. The next pass determines whether it is bad.
+                // The page was good when it was first read. The next pass determines whether it is bad.
                 Err(Error::Corrupt { .. }) => continue,
                 Err(error) => return Err(error),
             };
@@ -540,8 +542,8 @@ impl DatabaseScan {
         Ok(true)
     }
 
-    /// Verifies a page. If the page is good and is or was in use, returns its flags. The flags are empty if the page
-    /// had to be verified again.
+    /// Verifies a page. Returns the flags of a page that is good and is or was in use. The flags are empty if the
+    /// page had to be verified again.
     fn judge(
         &self,
         number: PageNumber,
@@ -567,7 +569,7 @@ impl DatabaseScan {
         Ok(flags)
     }
 
-    /// Returns whether the page is zero and what is wrong with it, verified while no write is in progress.
+    /// Returns whether the page is all zeros and what is wrong with it, verified while no write is in progress.
     fn judge_again(&self, number: PageNumber, page: &mut [u8]) -> Result<(bool, Option<PageFlaw>)> {
         for _ in 0..ATTEMPTS {
             if self.stop.load(Ordering::Acquire) {
@@ -585,7 +587,7 @@ impl DatabaseScan {
                         PageIntegrity::Good => return Ok((false, None)),
                         PageIntegrity::Zero => return Ok((true, None)),
                         PageIntegrity::Repaired { bits } => PageFlaw::FlippedBits(bits),
-                        // A small page does not store its number, so any damage can look like another page number.
+                        // A small page does not store its number, so damage can make it look like any other page.
                         PageIntegrity::WrongPage { stored } if stored <= self.file.file_pages()? => {
                             PageFlaw::WrongPage(stored)
                         }
@@ -594,7 +596,7 @@ impl DatabaseScan {
                 };
             return Ok((false, Some(flaw)));
         }
-        // A page that is written continuously is checked in the next pass.
+        // A page that is being written continuously is checked in the next pass.
         Ok((false, None))
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of a scan: the pages that it reads, and the operations that it applies to them.
+//! Settings of a scan: which pages it reads, and what it does with them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::pace::Throttle;
 use crate::window::MaintenanceWindow;
 use crate::{Error, Result};
 
-/// Size of one read in Exchange 2013, in bytes.
+/// Size in bytes of one read in Exchange 2013.
 pub const EXTENT_BYTES: usize = 256 << 10;
 
 /// Minimum and maximum size of one read in bytes.
@@ -21,24 +21,24 @@ const BATCH_BYTES: std::ops::RangeInclusive<usize> = (64 << 10)..=(16 << 20);
 pub struct ScanOptions {
     /// Rate limits of the scan. A step is one read.
     pub throttle: Throttle,
-    /// Size of one read in bytes, from 64 KiB to 16 MiB, rounded down to whole pages. Exchange 2007 SP1: 320 KiB;
-    /// 2013: 256 KiB.
+    /// Size of one read in bytes, from 64 KiB to 16 MiB, rounded down to whole pages. Exchange 2007 SP1 uses 320 KiB,
+    /// and Exchange 2013 uses 256 KiB.
     pub batch_bytes: usize,
-    /// Whether the scan overwrites the remains of deleted data. ESE: `JET_bitDatabaseScanZeroPages`.
+    /// Whether the scan overwrites remnants of deleted data. ESE: `JET_bitDatabaseScanZeroPages`.
     #[doc(alias = "JET_bitDatabaseScanZeroPages")]
     pub zero: bool,
-    /// Whether the scan logs the state of each page for comparison by copies, if the instance has copies. ESE:
+    /// Whether the scan logs the state of each page so that copies can compare it, if the instance has copies. ESE:
     /// `JET_paramEnableExternalAutoHealing`.
     #[doc(alias = "JET_paramEnableExternalAutoHealing")]
     pub compare_copies: bool,
-    /// Whether the progress is stored in the database. A later scan can then resume the pass.
+    /// Whether progress is stored in the database, so that a later scan can resume the pass.
     pub keep_progress: bool,
     /// Whether the scan ends after one pass. ESE: `JET_bitDatabaseScanBatchStart`.
     pub single_pass: bool,
-    /// Maintenance window. Outside of the window the pass is interrupted. With `None`, the scan runs at any time.
+    /// Maintenance window. Outside the window, the pass is interrupted. If `None`, the scan runs at any time.
     pub window: Option<MaintenanceWindow>,
     /// Turn that serializes scans: databases with the same turn are scanned one at a time, pass by pass. Usually
-    /// these are the databases of one disk. ESE: `JET_paramEnableDbScanSerialization`.
+    /// these are the databases on one disk. ESE: `JET_paramEnableDbScanSerialization`.
     #[doc(alias = "JET_paramEnableDbScanSerialization")]
     pub turn: Option<Arc<ScanTurn>>,
 }
@@ -78,12 +78,12 @@ impl ScanOptions {
     }
 }
 
-/// Exclusive right to run maintenance. One database holds it at a time.
+/// Exclusive right to run maintenance, held by one database at a time.
 #[derive(Default)]
 pub struct ScanTurn(Mutex<Option<(usize, FileId)>>);
 
 impl ScanTurn {
-    /// Acquires the turn if it is free or already held by this database. `cache` distinguishes instances with
+    /// Acquires the turn if it is free or this database already holds it. `cache` distinguishes instances with
     /// separate caches.
     pub(crate) fn take(&self, cache: usize, file: FileId) -> bool {
         let mut holder = self.0.lock();

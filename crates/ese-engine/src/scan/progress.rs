@@ -10,13 +10,13 @@ use crate::events::PassReport;
 /// Maximum number of pages whose findings are stored. Additional bad pages are only counted.
 pub const FINDINGS_KEPT: usize = 1000;
 
-/// Damage of a page on disk.
+/// Damage to a page on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageFlaw {
-    /// Single flipped bits, which the checksum locates. Each bit is given as `8 * byte + bit`. Reading the page
+    /// Single flipped bits that the checksum locates. Each bit is given as `8 * byte + bit`. Reading the page
     /// corrects them in memory.
     FlippedBits(Vec<u32>),
-    /// The page is valid, but is another page. ESE: -1118.
+    /// The page is valid, but is a different page. ESE: -1118.
     WrongPage(u32),
     /// The checksum is wrong and cannot be corrected. ESE: -1018.
     Checksum,
@@ -38,7 +38,7 @@ impl fmt::Display for PageFlaw {
     }
 }
 
-/// Progress of a scan over all its passes.
+/// Progress of a scan across all its passes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScanProgress {
     /// Whether the scan is running.
@@ -51,26 +51,26 @@ pub struct ScanProgress {
     pub bytes: u64,
     /// Number of pages read.
     pub pages: u64,
-    /// Number of these pages that contain only zeros.
+    /// Number of these pages that are all zeros.
     pub uninitialized: u64,
-    /// Number of pages that were read again because they seemed damaged in the first read.
+    /// Number of pages that were reread because they seemed damaged in the first read.
     pub examined_again: u64,
-    /// Number of bad pages, counted once per pass, including pages with flipped bits.
+    /// Number of bad pages, including pages with flipped bits. Each page is counted once per pass.
     pub bad: u64,
     /// Number of these pages that have only flipped bits, which are corrected whenever the page is read.
     pub corrected: u64,
-    /// Number of pages that were overwritten partly or completely.
+    /// Number of pages that were partly or completely overwritten.
     pub zeroed: u64,
     /// Last page read in this pass; `None` before the first read.
     pub position: Option<PageNumber>,
-    /// Start of the pass in milliseconds since 1970 UTC.
+    /// Start time of the pass, in milliseconds since 1970 UTC.
     pub pass_began: Option<i64>,
-    /// End of the previous pass in milliseconds since 1970 UTC.
+    /// End time of the previous pass, in milliseconds since 1970 UTC.
     pub last_pass_ended: Option<i64>,
     /// Report on the current pass, or on the last one if no pass is running.
     pub pass: PassReport,
-    /// Error of the last step, if it failed. The scan retries the step.
+    /// Error from the last step, if it failed. The scan retries the step.
     pub failure: Option<String>,
-    /// Damage by page, for the first [`FINDINGS_KEPT`] pages.
+    /// Damage to each page, for the first [`FINDINGS_KEPT`] bad pages.
     pub findings: BTreeMap<PageNumber, PageFlaw>,
 }

@@ -132,10 +132,10 @@ fn the_scan_reports_damage_by_page_and_kind_but_not_under_newer_pages() {
     assert_eq!((found.bad, found.examined_again), (4, 5), "{found:?}");
     let used = counted.snapshot().since(&before);
     let reads_of = |reason| used.get(reason, IoOperation::Read).operations;
-    // The page with the flipped bit is read into the cache, which writes it again without the error.
+    // The page with the flipped bit is read into the cache, which rewrites it without the error.
     assert_eq!((reads_of(IoReason::Scan), reads_of(IoReason::DatabaseRead)), (reads + 4, 1));
 
-    // The scan counts a bad page once per pass until the page is repaired. Its finding remains stored.
+    // The scan counts a bad page once per pass until the page is repaired. Its finding stays stored.
     pass(&db);
     assert_eq!((db.scan_progress().bad, db.scan_progress().findings.len()), (7, 4));
     for page in [broken, moved, warm] {
@@ -231,14 +231,14 @@ fn the_scan_pauses_after_each_read() {
     instance.start_scan(&db, pause);
     let began = clock.monotonic();
     while clock.monotonic() - began < Duration::from_secs(60) {
-        // Other work calls `step` much more often than a read is due.
+        // Other work calls `step` much more often than reads are due.
         let wait = db.scan.step().unwrap().unwrap();
         assert!(wait <= pause);
         instance.step().unwrap();
         clock.advance(wait.min(Duration::from_millis(7)));
     }
     let reads = db.scan_progress().reads;
-    // Operations of the simulated disk take no time.
+    // Operations on the simulated disk take no time.
     assert!((598..=602).contains(&reads), "{reads} reads in 60 s");
     instance.stop_scan(&db);
     clock.advance(pause * 2);
@@ -247,9 +247,8 @@ fn the_scan_pauses_after_each_read() {
     instance.shutdown().unwrap();
 }
 
-/// Checks the number of log bytes per page: the configured number, or more if the records need more. With 8 KiB
-/// pages, a mebibyte of log contains records for 10,000 pages while the cache is clean, and for 2,500 pages while it
-/// is dirty.
+/// Checks the number of log bytes per page: the target number, or more if the records need more. With 8 KiB pages, a
+/// mebibyte of log contains records for 10,000 pages while the cache is clean, and for 2,500 pages while it is dirty.
 #[test]
 fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
     let [clean, dirty] = [0, 100].map(|dirty| log_bytes_of_page(PageSize::KIB_8, dirty, 100));
@@ -281,8 +280,8 @@ fn the_log_of_a_pass_has_the_bytes_that_each_page_is_to_cost() {
     }
 }
 
-/// Checks that the scan repairs single-bit errors on the disk, both of pages in memory and of other pages, and that
-/// it reports each page once. The same must hold if the scan also overwrites deleted data.
+/// Checks that the scan repairs single-bit errors on disk, both in pages that are in memory and in other pages, and
+/// that it reports each page once. The same must hold if the scan also overwrites deleted data.
 #[test]
 fn the_scan_writes_pages_with_flipped_bits_again() {
     for zero in [false, true] {
@@ -319,7 +318,7 @@ fn the_scan_repairs(zero: bool) {
         let at = SIZE.offset_of(page) as usize;
         let mut now = repaired[at..at + SIZE.bytes()].to_vec();
         assert_eq!(verify_page(&mut now, SIZE, page), PageIntegrity::Good);
-        // The page header has flags that change with each write.
+        // The page header contains flags that change with each write.
         assert!(zero || now[40..] == content[at + 40..at + SIZE.bytes()], "{page:?}");
     }
     pass(&db);
@@ -328,7 +327,7 @@ fn the_scan_repairs(zero: bool) {
     instance.shutdown().unwrap();
 }
 
-/// Checks that pages to be overwritten are read only with the batches of the scan, and not a second time.
+/// Checks that pages to be overwritten are read only once, as part of the scan's batches.
 #[test]
 fn zeroing_reads_each_page_once() {
     let counted = Arc::new(CountedVfs::new(Arc::new(SimVfs::new())));
@@ -357,7 +356,7 @@ fn zeroing_reads_each_page_once() {
     let read = counted.snapshot().since(&before);
     let read = |reason| read.get(reason, IoOperation::Read).operations;
     assert!(db.scan_progress().zeroed > 100, "{:?}", db.scan_progress());
-    // The remaining reads are pages of the catalog, where the progress is stored.
+    // The remaining reads are of catalog pages, where the progress is stored.
     assert!(read(IoReason::DatabaseRead) < 10, "{}", read(IoReason::DatabaseRead));
     assert!(read(IoReason::Scan) <= db.scan_progress().reads + 1);
     drop(db);
@@ -476,7 +475,7 @@ fn the_scan_thread_stops_on_request() {
     instance.stop_scan(&db);
     let stopped = db.scan_progress();
     assert!(!stopped.running && stopped.bad == 0);
-    // Even the longest pause does not delay the stop.
+    // Even the longest pause does not delay stopping.
     instance.start_scan(&db, Duration::MAX);
     drop(db);
     instance.shutdown().unwrap();

@@ -1,4 +1,4 @@
-//! Overwrites the remains of deleted data on pages.
+//! Overwrites remnants of deleted data on pages.
 //!
 //! | page | bytes that are overwritten |
 //! | --- | --- |
@@ -6,13 +6,13 @@
 //! | page of a tree | all bytes that no node uses, with `Z` |
 //! | node of a leaf that is flagged deleted, while no transaction runs | its data, with `D`; a long-value chunk with `L` |
 //!
-//! The following are skipped, as in ESE: pages that contain only zeros, space trees, the root of the database, empty
-//! roots, and pages with before-images that are not logged yet. ESE skips two more kinds of pages:
-//! - Internal pages. In this engine, the root of a tree that has grown still contains the records that it had as a
-//!   leaf.
-//! - Pages that changed after the oldest transaction began. The engine does not need to skip these pages. The state
-//!   that a snapshot sees is in the version store. The node that the snapshot needs stays on the page, because a
-//!   deleted node is overwritten only while no transaction runs.
+//! The following are skipped, as in ESE: all-zero pages, space trees, the database root, empty roots, and pages with
+//! before-images that are not logged yet. ESE skips two more kinds of pages:
+//! - Internal pages. This engine does not skip them, because the root of a tree that has grown still contains
+//!   remnants of the records that it had as a leaf.
+//! - Pages that changed after the oldest transaction began. This engine does not need to skip them: the state that a
+//!   snapshot sees is in the version store, and the node that the snapshot needs stays on the page, because a deleted
+//!   node is overwritten only while no transaction runs.
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags, Scrub};
 use ese_format::page::{NodeFlags, Page, PageFlags};
@@ -27,9 +27,9 @@ use crate::transaction::Services;
 /// Result of zeroing a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Zeroed {
-    /// Whether the page has not changed since it was overwritten.
+    /// Whether the page has not changed since it was last overwritten.
     pub unchanged: bool,
-    /// Whether the page is not in use and was overwritten.
+    /// Whether the page was not in use and was overwritten.
     pub unused: bool,
     /// Whether the page is in use.
     pub used: bool,
@@ -41,15 +41,15 @@ pub(super) struct Zeroed {
     pub chunks: u64,
 }
 
-/// Number of page bytes that one mebibyte of log may cover if the whole cache is clean. The next constant limits the
-/// result.
+/// Number of page bytes that one mebibyte of log may cover if the whole cache is clean. The next constant is an upper
+/// limit on the result.
 const NAMED_IN_CLEAN_CACHE: u64 = 100_000 << 10;
 const NAMED: std::ops::RangeInclusive<u64> = (20_000 << 10)..=(80_000 << 10);
 
-/// Returns the number of log bytes for each page, including padding.
+/// Returns the number of log bytes to use for each page, including padding.
 ///
-/// ESE also pads its records. The checkpoint follows at a distance in bytes of log. Therefore the size of the records
-/// also limits the number of dirty pages that the pass adds to the cache.
+/// ESE also pads its records. The checkpoint stays within a certain number of log bytes of the end of the log.
+/// Therefore the record size also limits how many dirty pages the pass adds to the cache.
 pub(super) fn log_bytes_of_page(page_size: PageSize, dirty: u64, frames: u64) -> usize {
     let clean = frames.saturating_sub(dirty);
     let named = NAMED_IN_CLEAN_CACHE / frames.max(1) * clean;
@@ -57,10 +57,11 @@ pub(super) fn log_bytes_of_page(page_size: PageSize, dirty: u64, frames: u64) ->
     (1 << 20) / pages.max(1) as usize
 }
 
-/// Number of record bytes for a page without operations and padding. Each page is changed in a separate transaction.
+/// Size of a page's records in bytes, without operations and padding. Each page is changed in a separate transaction.
 const FIXED_BYTES: usize = 54 + 8 + 8;
 
-/// Overwrites the remains of deleted data on a page. Its records take `log_bytes` bytes, or more if they need more.
+/// Overwrites remnants of deleted data on a page. The page's records take `log_bytes` bytes, or more if they need
+/// more.
 pub(super) fn zero_page(
     services: &Services,
     file: &Arc<DatabaseFile>,
@@ -103,8 +104,8 @@ fn zero_latched(
         zeroed.used = true;
         return Ok(());
     }
-    // The latch prevents new transactions from accessing the page. Therefore the page has no versions if no
-    // transaction is running and no history is left.
+    // The latch prevents new transactions from accessing the page. Therefore, if no transaction is running and no
+    // history is left, the page has no versions.
     let no_transaction = !services.transactions.any_running() && services.ended.is_empty();
     let operations: Vec<u8> = match unused {
         true => Vec::new(),
@@ -130,11 +131,11 @@ fn padded(mut operations: Vec<u8>, log_bytes: usize) -> Vec<u8> {
     operations
 }
 
-/// Returns the operation for a node.
+/// Returns the operation to apply to a node.
 fn operation(page: &Page<'_>, line: usize, no_transaction: bool) -> u8 {
     let flags = page.flags();
     let deleted = page.node(line).is_some_and(|node| node.flags.contains(NodeFlags::DELETED));
-    // In non-unique trees, the data is part of the order of the nodes.
+    // In non-unique trees, the data is part of the sort order.
     if !deleted || !no_transaction || flags.contains(PageFlags::NON_UNIQUE) {
         return scrub::KEEP;
     }
@@ -148,7 +149,8 @@ fn operation(page: &Page<'_>, line: usize, no_transaction: bool) -> u8 {
 mod tests {
     use super::*;
 
-    /// Checks the values of Exchange 2007 SP1, which has 8 KiB pages: a mebibyte of log covers 2,500 to 10,000 pages.
+    /// Checks the values from Exchange 2007 SP1, which has 8 KiB pages: a mebibyte of log covers 2,500 to 10,000
+    /// pages.
     #[test]
     fn a_log_names_more_pages_while_the_cache_is_clean() {
         let pages = |dirty| (1 << 20) / log_bytes_of_page(PageSize::KIB_8, dirty, 1000);

@@ -9,12 +9,12 @@ use crate::database::Database;
 use crate::table::{IndexDefinition, IndexProgress, create_index_in_bulk};
 
 impl Session {
-    /// Creates an index of a table that no session has open. The entries are sorted in bounded memory and stored in
-    /// full pages, which are written once, bypass the cache, and are not logged. When this returns, the index is
+    /// Creates an index on a table that no session has open. The entries are sorted in bounded memory and stored in
+    /// full pages, which bypass the cache, are written once, and are not logged. When this returns, the index is
     /// durable and visible to all sessions. Until then, no other session can open the table.
     ///
-    /// The load runs in a separate transaction. After an error, or a crash during the load, nothing of the index
-    /// remains. The restrictions on backups and copies are the same as for [`BulkLoad`](super::BulkLoad).
+    /// The load runs in its own transaction. If an error or a crash interrupts it, nothing of the index remains. The
+    /// restrictions on backups and copies are the same as for [`BulkLoad`](super::BulkLoad).
     ///
     /// Errors: those of [`Session::create_index`]; [`Error::Usage`](crate::Error::Usage) if the session is in a
     /// transaction; -505 if a backup is running.
@@ -28,9 +28,9 @@ impl Session {
         self.bulk_create_index_with(db, table, index, options, |_| true)
     }
 
-    /// Creates an index like [`Session::bulk_create_index`], and reports the progress to `goes_on`: first in rows
-    /// that were read, then in pages. If `goes_on` returns `false`, the result is
-    /// [`Error::Cancelled`](crate::Error::Cancelled), and nothing of the index remains.
+    /// Creates an index like [`Session::bulk_create_index`], and reports progress to `goes_on`: first in rows read,
+    /// then in pages. If `goes_on` returns `false`, the result is [`Error::Cancelled`](crate::Error::Cancelled), and
+    /// nothing of the index remains.
     pub fn bulk_create_index_with(
         &mut self,
         db: &Arc<Database>,

@@ -18,24 +18,24 @@ use crate::{Error, Result};
 /// Settings of a bulk load.
 #[derive(Clone, Debug)]
 pub struct BulkLoadOptions {
-    /// Fill factor of the pages of the table and its indexes in percent, 20 to 100. The default is the density of
-    /// each index.
+    /// Fill factor for the pages of the table and its indexes, from 20 to 100 percent. By default, each index's own
+    /// density is used.
     pub density: Option<u32>,
-    /// Bytes of memory for the sorts of all secondary indexes together: 32 MiB by default, and at least 2 MiB per
-    /// index. Entries that do not fit are sorted in a temporary file in the directory of the database. This file
-    /// needs one to two times the length of all entries.
+    /// Memory in bytes for sorting all secondary indexes together. The default is 32 MiB, and the minimum is 2 MiB
+    /// per index. Entries that do not fit are sorted in a temporary file in the database's directory. This file needs
+    /// one to two times the total length of all entries.
     pub sort_bytes: usize,
-    /// Size of one write in bytes: 1 MiB by default. Each tree that is being built has up to six buffers of this
+    /// Size of one write in bytes. The default is 1 MiB. Each tree that is being built has up to six buffers of this
     /// size.
     pub transfer_bytes: usize,
-    /// Whether to zero the unused bytes of pages. The first pass of a scan that zeroes then has nothing to do on
-    /// these pages.
+    /// Whether to zero the unused bytes of pages. If so, the first pass of a zeroing scan has nothing to do on these
+    /// pages.
     pub zero: bool,
     /// Pool of write buffers and sort memory that is retained between loads. It grows to the peak demand of
     /// concurrent loads. Consecutive loads need less processor time if they share the pool.
     pub buffers: Arc<LoadBuffers>,
-    /// Bytes of memory for rows that are out of order: 1 MiB by default. These rows are inserted individually at the
-    /// end, and their inserts are logged.
+    /// Memory in bytes for rows that are out of order. The default is 1 MiB. These rows are inserted individually at
+    /// the end, and their inserts are logged.
     pub out_of_order_bytes: usize,
 }
 
@@ -55,13 +55,13 @@ impl Default for BulkLoadOptions {
 /// Progress of a bulk load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BulkLoadProgress {
-    /// Number of rows that were added.
+    /// Number of rows added.
     pub rows: u64,
     /// Number of added rows that were out of order. They are inserted individually at the end.
     pub out_of_order: u64,
-    /// Number of pages that were filled, for the table, its long values and its indexes.
+    /// Number of pages filled for the table, its long values and its indexes.
     pub pages: u64,
-    /// Bytes of secondary index entries for which no pages have been filled yet.
+    /// Size in bytes of the secondary index entries for which no pages have been filled yet.
     pub entry_bytes: u64,
 }
 
@@ -75,19 +75,18 @@ pub struct BulkLoadProgress {
 /// | after `finish` has returned | the complete table |
 ///
 /// The load is one transaction, which creates the table. Its pages are not logged: they are durable before the first
-/// record that refers to them. Therefore no other session sees a part of the table, and no checkpoint covers a page
+/// record that refers to them. Therefore no other session sees an incomplete table, and no checkpoint covers a page
 /// that is not durable. The log contains the allocation of extents, which a rollback undoes, and a few records at the
 /// end.
 ///
-/// **Rows out of order** are buffered in bounded memory, and inserted at the end in the same transaction. Their
-/// inserts are logged, and may split full leaves. When the memory is full, further rows out of order are refused with
+/// **Out-of-order rows** are buffered in bounded memory, and inserted at the end in the same transaction. Their
+/// inserts are logged, and may split full leaves. When the memory is full, further out-of-order rows are refused with
 /// [`Error::OutOfOrder`], and the load can continue without them.
 ///
 /// **Backups.** The table cannot be recreated from logs alone. A load clears the backup information of the databases.
 /// The next backup must therefore be a full backup (others fail with -560), and copies that follow the log must be
-/// seeded again. Redo on an older copy of the database stops at the load with [`Error::PageTime`] or
-/// [`Error::Corrupt`]; it never continues without the pages. While a load is running, no backup and no freeze can
-/// begin.
+/// reseeded. On an older copy of the database, redo stops at the load with [`Error::PageTime`] or [`Error::Corrupt`];
+/// it never continues without the pages. While a load is running, no backup and no freeze can begin.
 ///
 /// ```
 /// use ese_engine::*;
@@ -126,19 +125,19 @@ pub struct BulkLoadProgress {
 /// ```
 pub struct BulkLoad<'s> {
     schema: TableSchema,
-    /// Dropped before the transaction is rolled back, because its writes can be in flight until then.
+    /// This field is dropped before the transaction is rolled back, because its writes can be in flight until then.
     load: TableLoad,
     out_of_order: OutOfOrder,
     db: Arc<Database>,
     transaction: LoadTransaction<'s>,
 }
 
-/// Rows that are out of order and wait for their insert.
+/// Out-of-order rows that wait to be inserted.
 #[derive(Default)]
 struct OutOfOrder {
     rows: Vec<Vec<(ColumnId, Value)>>,
     bytes: usize,
-    /// Maximum number of bytes.
+    /// Maximum number of bytes of buffered rows.
     most: usize,
 }
 
@@ -216,7 +215,7 @@ impl<'s> LoadTransaction<'s> {
             return Err(Error::Usage("the density of a bulk load is 20 to 100 %".to_string()));
         }
         let running = RunningLoad::begin(session.active.services().clone())?;
-        // A scan that zeroes deleted data would change pages before they are durable.
+        // A scan that zeroes deleted data would otherwise change pages before they are durable.
         db.scan.wait_for_step();
         session.begin()?;
         Ok(LoadTransaction { session, file: db.file.clone(), _running: running })
@@ -228,15 +227,15 @@ impl<'s> LoadTransaction<'s> {
 }
 
 impl Drop for LoadTransaction<'_> {
-    /// Rolls back a load that was not committed. No write of the load may be in flight, because the pages will be
+    /// Rolls back a load that was not committed. None of its writes may be in flight, because the pages will be
     /// reused.
     fn drop(&mut self) {
         if self.session.level() > 0 {
             // A power failure after the rollback must not leave torn pages, because nothing would check these pages
-            // again. If the sync fails, the cache refuses further changes, and the rollback is left to recovery.
+            // again. If the sync fails, the cache refuses further changes, and recovery does the rollback.
             let _ = self.file.cache.sync_file(self.file.file_id);
-            // If the rollback fails, the session repeats it when the session is dropped. If that fails too, recovery
-            // rolls back.
+            // If the rollback fails, the session repeats it when it is dropped. If that fails too, recovery rolls
+            // back the transaction.
             let _ = self.session.rollback();
         }
     }
@@ -251,10 +250,11 @@ impl BulkLoadOptions {
 }
 
 impl Session {
-    /// Begins the bulk load of a new table. The session must not be in a transaction, and cannot be used for anything
-    /// else until the load ends. Loads in several sessions, of the same or of different databases, run in parallel.
+    /// Begins a bulk load of a new table. The session must not be in a transaction, and cannot be used for anything
+    /// else until the load ends. Loads in several sessions can run in parallel, whether in the same database or in
+    /// different ones.
     ///
-    /// Returns an error if the definition is invalid, if the table exists, or if a backup is running (-505).
+    /// Returns an error if the definition is invalid, if the table already exists, or if a backup is running (-505).
     pub fn bulk_load(
         &mut self,
         db: &Arc<Database>,
@@ -283,11 +283,11 @@ impl BulkLoad<'_> {
         self.schema.column_named(name).map(|column| column.id)
     }
 
-    /// Adds a row. Its primary key should be greater than the key of the previous row. Rows out of order are inserted
-    /// individually at the end, see [`BulkLoadOptions::out_of_order_bytes`]. A table without a primary index accepts
+    /// Adds a row. Its primary key should be greater than the key of the previous row. Out-of-order rows are inserted
+    /// individually at the end; see [`BulkLoadOptions::out_of_order_bytes`]. A table without a primary index accepts
     /// any order.
     ///
-    /// Returns [`Error::OutOfOrder`] if there is no memory for another row out of order, and [`Error::KeyDuplicate`]
+    /// Returns [`Error::OutOfOrder`] if there is no memory for another out-of-order row, and [`Error::KeyDuplicate`]
     /// if the row has the same key as the previous row. In both cases, and after [`Error::Usage`], the row is refused
     /// and the load can continue; insert the row with [`Table::insert`](crate::Table::insert) after the load. After
     /// any other error the load cannot be finished.
@@ -311,17 +311,17 @@ impl BulkLoad<'_> {
 
     /// Completes the load. When this returns, the table is durable and visible to all sessions.
     ///
-    /// Returns [`Error::KeyDuplicate`] if two rows have the same key in a unique secondary index, or if a row out of
-    /// order has the same primary key as another row. Returns other errors if the disk is full or a write fails.
-    /// After an error, nothing of the load remains.
+    /// Returns [`Error::KeyDuplicate`] if two rows have the same key in a unique secondary index, or if an
+    /// out-of-order row has the same primary key as another row. Returns other errors if the disk is full or a write
+    /// fails. After an error, nothing of the load remains.
     pub fn finish(self) -> Result<BulkLoadProgress> {
         self.finish_with(|_| true)
     }
 
-    /// Completes the load like [`BulkLoad::finish`], and reports the progress to `goes_on` while indexes are built.
-    /// If `goes_on` returns `false`, the result is [`Error::Cancelled`], and nothing of the load remains.
+    /// Completes the load like [`BulkLoad::finish`], and reports progress to `goes_on` while indexes are built. If
+    /// `goes_on` returns `false`, the result is [`Error::Cancelled`], and nothing of the load remains.
     pub fn finish_with(self, mut goes_on: impl FnMut(&BulkLoadProgress) -> bool) -> Result<BulkLoadProgress> {
-        // If the load fails, it is dropped before the transaction.
+        // If the load fails, `load` is dropped before the transaction.
         let BulkLoad { schema, load, out_of_order, db, transaction } = self;
         let kept = out_of_order.rows.len() as u64;
         let mut progress = BulkLoadProgress::default();

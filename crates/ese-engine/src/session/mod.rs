@@ -1,4 +1,4 @@
-//! Sessions: the transactions of one thread of a program, and the tables that the thread has open.
+//! Sessions: the transactions of one program thread, and the tables that it has open.
 
 mod bulk_index;
 mod bulk_load;

@@ -1,5 +1,5 @@
-//! Session numbers, which identify sessions in the log. Two open sessions must never have the same number. Recovery
-//! could not distinguish them, and would apply the commit of one session to the changes of the other.
+//! Session numbers, which identify sessions in the log. Two open sessions must never have the same number. Otherwise
+//! recovery could not distinguish them, and would apply one session's commit to the other's changes.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use jetcell_sync::{Arc, Mutex};
 
 use crate::transaction::FIRST_OWN_PROCID;
 
-/// Set of the session numbers that are in use in an instance.
+/// The session numbers in use in an instance.
 #[derive(Default)]
 pub(crate) struct SessionNumbers(Mutex<Used>);
 
@@ -34,7 +34,7 @@ impl SessionNumbers {
     }
 }
 
-/// Number of one session. Dropping the value frees the number. ESE: `procid`.
+/// Number of one session. Dropping this value frees the number. ESE: `procid`.
 #[doc(alias = "procid")]
 pub(crate) struct SessionNumber {
     number: u16,

@@ -1,4 +1,4 @@
-//! A session: its transactions, and the tables opened and defined in them.
+//! A session: its transactions, and the tables that were opened and defined in them.
 
 use ese_format::{LogPosition, TreeId};
 use jetcell_sync::Arc;
@@ -20,23 +20,23 @@ pub enum CommitMode {
     Lazy,
 }
 
-/// Identifies a commit. The commit is durable once the log is durable up to this position. The position is
+/// Identifies a commit. The commit is durable once the log is durable up to this position, which is
 /// [`LogPosition::MIN`] if the transaction changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct CommitId(pub LogPosition);
 
-/// A session: the context in which one thread of a program works. ESE: `JET_SESID`.
+/// A session: the context in which one program thread works. ESE: `JET_SESID`.
 #[doc(alias = "JET_SESID")]
 pub struct Session {
     pub(crate) active: ActiveTransaction,
-    /// Id that is unique in the process, unlike the session's number in the log, which is reused.
+    /// Id that is unique in the process, in contrast to the session's number in the log, which is reused.
     id: SessionId,
     /// Number of events that may have changed what the session sees.
     changes: u64,
-    /// Definitions that the current transaction changed.
+    /// Definitions changed by the current transaction.
     definitions: Vec<Definition>,
-    /// Must be the last field, because fields are dropped in order: the number is freed only after the transaction
-    /// has been rolled back.
+    /// Must be the last field. Fields are dropped in declaration order, and the number must be freed only after the
+    /// transaction has been rolled back.
     _number: SessionNumber,
 }
 
@@ -81,15 +81,15 @@ impl Session {
     }
 
     /// Begins a transaction, or a nested level that can be rolled back separately. At most 7 levels can be open,
-    /// including one level that each statement uses.
+    /// including the one that each statement uses.
     pub fn begin(&mut self) -> Result<()> {
         self.touched();
         self.active.begin()
     }
 
     /// Commits the innermost level. `mode` matters only for the outermost level. If [`Session::level`] is greater
-    /// than 0 after an error, the level is still open. If it is 0, the transaction has ended, but a commit in durable
-    /// mode did not become durable.
+    /// than 0 after an error, the level is still open. If it is 0, the transaction has ended, but a durable commit
+    /// did not become durable.
     pub fn commit(&mut self, mode: CommitMode) -> Result<CommitId> {
         self.touched();
         let end = self.active.commit()?;
@@ -107,10 +107,10 @@ impl Session {
 
     /// Undoes all changes since the innermost `begin`.
     ///
-    /// After an error the level is still open and partly undone. Changes and commits are then refused. The rollback
-    /// may be repeated, for example when a page can be read again. If such a session is dropped, it repeats the
-    /// rollback once. If that fails too, the instance refuses further changes ([`Error::ReadOnly`]), but reads still
-    /// work. The next [`Instance::open`](crate::Instance::open) rolls the transaction back.
+    /// After an error, the level is still open and partly undone, and changes and commits are refused. The rollback
+    /// may be repeated, for example once a page can be read again. If the session is dropped in this state, it
+    /// repeats the rollback once. If that fails too, the instance refuses further changes ([`Error::ReadOnly`]), but
+    /// reads still work. The next [`Instance::open`](crate::Instance::open) then rolls the transaction back.
     pub fn rollback(&mut self) -> Result<()> {
         self.touched();
         let level = self.active.level();
@@ -122,7 +122,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the nesting depth of transactions; 0 outside of a transaction.
+    /// Returns the nesting depth of transactions; 0 outside transactions.
     pub fn level(&self) -> u8 {
         self.active.level()
     }
@@ -134,8 +134,9 @@ impl Session {
         Ok(())
     }
 
-    /// Creates and fills an index of a table that no session has open. Until the transaction ends, only this session
-    /// can open the table. Each entry is logged; [`Session::bulk_create_index`] is faster for many records.
+    /// Creates and fills an index on a table that no session has open. Until the transaction ends, only this session
+    /// can open the table. Each entry is logged; [`Session::bulk_create_index`] is faster for large numbers of
+    /// records.
     pub fn create_index(&mut self, db: &Arc<Database>, table: &str, index: &IndexDefinition) -> Result<()> {
         let table = table::create_index(&mut self.active, &db.tables, table, index, rows::fill_index)?;
         self.defined(db, table, false);
@@ -171,7 +172,7 @@ impl Session {
         if self.active.level() > 0 {
             return work(&self.active.view(), Some(self.changes));
         }
-        // A registered snapshot prevents the cleanup of versions that `work` reads.
+        // A registered snapshot prevents cleanup from removing the versions that `work` reads.
         self.active.begin()?;
         let done = work(&self.active.view(), None);
         self.active.commit()?;

@@ -14,30 +14,30 @@ use crate::{Error, Result};
 
 /// A table that is open in a session, with a current record. ESE: `JET_TABLEID`, `FUCB`.
 ///
-/// Outside of transactions, every call sees the data that is committed at that moment. The table can be used only in
-/// the session that opened it; other sessions get [`Error::Usage`].
+/// Outside transactions, each call sees the data committed at that moment. The table can be used only in the session
+/// that opened it; other sessions get [`Error::Usage`].
 #[doc(alias = "FUCB")]
 pub struct Table {
     session: SessionId,
     state: Arc<TableState>,
     cursor: TreeCursor,
-    /// Secondary index that determines the order of moves, as an index into the indexes of `state`.
+    /// Secondary index that determines the order of moves, as an index into the `indexes` of `state`.
     index: Option<usize>,
     /// Bookmark of the current record.
     current: Option<Bookmark>,
     inserted: Option<Bookmark>,
     row: Vec<u8>,
-    /// State of the session in which `row` was read.
+    /// Session state in which `row` was read.
     row_as_of: Option<u64>,
-    /// Exclusive end of the range: this key and all greater keys are outside.
+    /// Exclusive end of the range: this key and all greater keys are outside it.
     end: Option<Vec<u8>>,
 }
 
 impl Session {
     /// Opens a table by name for this session. The case of ASCII letters in the name is ignored.
     ///
-    /// Returns [`Error::WriteConflict`] while another session changes the definition, and if another session has
-    /// changed it since the transaction began.
+    /// Returns [`Error::WriteConflict`] if another session is changing the definition, or has changed it since the
+    /// transaction began.
     pub fn open_table(&mut self, db: &Arc<Database>, name: &str) -> Result<Table> {
         self.check_same_instance(db)?;
         let state = db.tables.open(self.active.services(), &self.active.view(), name)?;
@@ -84,8 +84,8 @@ impl Table {
         self.state.schema.column_named(name).map(|column| column.id)
     }
 
-    /// Selects the index that determines the order of moves by name; `None` selects the table's own order. Afterwards
-    /// there is no current record.
+    /// Selects, by name, the index that determines the order of moves; `None` selects the table's own order.
+    /// Afterwards there is no current record.
     pub fn set_index(&mut self, name: Option<&str>) -> Result<()> {
         let named = |index: &Index| name.is_some_and(|name| index.name.eq_ignore_ascii_case(name));
         self.index = match name {
@@ -102,7 +102,7 @@ impl Table {
         Ok(())
     }
 
-    /// Moves to a record by the values of the first columns of the current index. Returns `false` if no such record
+    /// Moves to a record, given values for the first columns of the current index. Returns `false` if no such record
     /// exists; then there is no current record.
     pub fn seek(&mut self, s: &mut Session, key: &[Value], how: Seek) -> Result<bool> {
         let key = self.key(key)?;
@@ -125,9 +125,9 @@ impl Table {
         })
     }
 
-    /// Starts to read the pages that contain these keys of the current index, and returns immediately. For a batch of
-    /// seeks and changes, the remaining pages are read in parallel while the first operations run. This is only a
-    /// hint.
+    /// Starts to read the pages that contain these keys in the current index, and returns immediately. In a batch of
+    /// seeks and changes, the remaining pages are then read in parallel while the first operations run. This is only
+    /// a hint.
     #[doc(alias = "JetPrereadKeys")]
     pub fn preread(&self, keys: &[&[Value]]) -> Result<()> {
         self.state.check()?;
@@ -140,7 +140,7 @@ impl Table {
         Ok(())
     }
 
-    /// Releases the current record. While a table has a current record, the page of the record cannot be evicted.
+    /// Releases the current record. While a table has a current record, that record's page cannot be evicted.
     pub fn reset(&mut self) {
         self.cursor.reset();
         (self.current, self.end) = (None, None);
@@ -158,8 +158,7 @@ impl Table {
         self.go(s, TreeCursor::last)
     }
 
-    /// Moves to the next record of the range. Returns `false` if there is no next record; then there is no current
-    /// record.
+    /// Moves to the next record in the range. Returns `false` if there is none; then there is no current record.
     pub fn next(&mut self, s: &mut Session) -> Result<bool> {
         self.go(s, TreeCursor::next)
     }
@@ -169,8 +168,8 @@ impl Table {
         self.go(s, TreeCursor::previous)
     }
 
-    /// Limits [`Table::next`] to the records up to this key, or, if not `inclusive`, to the records before it. Seeks
-    /// and other jumps remove the limit.
+    /// Limits [`Table::next`] to records up to and including this key, or, if not `inclusive`, to records before it.
+    /// Seeks and other jumps remove the limit.
     pub fn set_range(&mut self, upper: &[Value], inclusive: bool) -> Result<()> {
         let key = self.key(upper)?;
         self.end = if inclusive { behind(&key) } else { Some(key) };
@@ -186,7 +185,7 @@ impl Table {
         Ok(())
     }
 
-    /// Moves to the last inserted record, for example to read values that the engine assigned.
+    /// Moves to the most recently inserted record, for example to read values that the engine assigned.
     pub fn go_to_inserted(&mut self, s: &mut Session) -> Result<bool> {
         let Some(bookmark) = self.inserted.clone() else { return Ok(false) };
         self.set_index(None)?;
@@ -228,8 +227,8 @@ impl Table {
         rows::read(&self.state, view, &Record::new(&self.row, self.state.tree.file.page_size), column)
     }
 
-    /// Changes the current record. `work` gets the bookmark of the record, and the version of the record that the
-    /// session sees.
+    /// Changes the current record. `work` gets the record's bookmark and the version of the record that the session
+    /// sees.
     fn change(
         &mut self,
         s: &mut Session,
@@ -284,7 +283,7 @@ impl Table {
         })
     }
 
-    /// Returns the common prefix of all keys that have these values in the current index.
+    /// Returns the common prefix of all keys that begin with these values in the current index.
     fn key(&self, values: &[Value]) -> Result<Vec<u8>> {
         let index = match self.index {
             Some(at) => Some(&self.state.indexes[at].index),

@@ -17,7 +17,7 @@ use crate::{CreateOptions, Error, Instance, InstanceOptions, Result};
 
 const SIZE: PageSize = PageSize::KIB_4;
 const PATH: &str = "/db/one.edb";
-/// Number of records. It is many times what the cache can hold.
+/// Number of records. They take up many times what the cache can hold.
 pub(crate) const RECORDS: u32 = 2000;
 
 /// A tree whose keys are record numbers, on a simulated disk whose pages can be damaged.
@@ -75,7 +75,7 @@ impl Fixture {
         assert!(self.db.file.resident(page).is_none());
     }
 
-    /// Damages a page on the disk. A second call restores the page.
+    /// Damages a page on disk. A second call restores the page.
     pub fn invert(&self, page: PageNumber) {
         let path = Path::new(PATH);
         let at = SIZE.offset_of(page) as usize + SIZE.bytes() / 2;
@@ -88,7 +88,7 @@ impl Fixture {
         self.faults.inject(fault.on_path(PATH).forever());
     }
 
-    /// Runs a statement that inserts and then fails, and whose insert cannot be undone.
+    /// Runs a statement that inserts a record and then fails, and whose insert cannot be undone.
     fn statement(&self, session: &mut ActiveTransaction, key: &[u8]) -> Result<()> {
         session.statement(true, |session| {
             self.tree.insert(session.changes().unwrap(), key, b"data")?;
@@ -122,7 +122,7 @@ fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
     session.rollback().unwrap();
     assert_eq!(session.level(), 0);
     assert!(!fixture.has(b"za") && !fixture.has(b"zb"));
-    // The next `begin` starts a new transaction, and its `commit` ends that transaction.
+    // The next `begin` starts a new transaction, which its `commit` ends.
     session.begin().unwrap();
     fixture.tree.insert(session.changes().unwrap(), b"zc", b"data").unwrap();
     assert!(session.commit().unwrap().is_some());
@@ -130,8 +130,8 @@ fn a_statement_that_cannot_be_undone_keeps_the_level_of_its_session() {
     assert!(fixture.has(b"zc"));
 }
 
-/// Checks that one rollback undoes two nested failed statements. The level outside of both is the second level that
-/// the user began.
+/// Checks that one rollback undoes two nested failed statements. The level outside both is the second one that the
+/// user began.
 #[test]
 fn one_rollback_undoes_nested_failed_statements() {
     let fixture = Fixture::new();

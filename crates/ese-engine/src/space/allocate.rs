@@ -1,5 +1,5 @@
-//! Allocation and release of pages, and growth. A tree gets space from its parent tree, and the system root gets it
-//! from the file.
+//! Page allocation, release, and growth. A tree gets space from its parent tree, and the system root gets it from the
+//! file.
 
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, ExtendDb, LogRecord};
@@ -28,9 +28,9 @@ pub(crate) struct SpaceLock<'a> {
     _guard: MutexGuard<'a, ()>,
 }
 
-/// Start page of searches through an entire tree.
+/// Where a search through an entire tree starts.
 pub(super) const FIRST: PageNumber = PageNumber::fixed(1);
-/// Maximum size in pages of an extent that a tree requests from its parent, unless it needs more.
+/// Maximum size in pages of an extent that a tree requests from its parent unless it needs more at once.
 const MAX_EXTENT: u32 = 256;
 /// Minimum size in pages of an extent that a tree requests.
 const MIN_EXTENT: u32 = 4;
@@ -40,7 +40,7 @@ impl<'a> SpaceLock<'a> {
         SpaceLock { file, _guard: file.space.lock() }
     }
 
-    /// Returns the space trees of the tree with this root, and creates them if necessary. The caller must not hold a
+    /// Returns the space trees of the tree rooted at `root`, creating them if necessary. The caller must not hold a
     /// latch.
     pub fn trees(&self, root: PageNumber) -> Result<SpaceTrees> {
         if let Some(trees) = self.existing_trees(root)? {
@@ -51,7 +51,7 @@ impl<'a> SpaceLock<'a> {
         self.trees(root)
     }
 
-    /// Returns the space trees of the tree with this root, or `None` if it has none. The caller must not hold a
+    /// Returns the space trees of the tree rooted at `root`, or `None` if it has none. The caller must not hold a
     /// latch.
     pub fn existing_trees(&self, root: PageNumber) -> Result<Option<SpaceTrees>> {
         let (owner, header) = self.header(root)?;
@@ -75,8 +75,8 @@ impl<'a> SpaceLock<'a> {
         Ok((Shape { root, id: page.tree(), kind: page.flags() & TREE_KIND }, header))
     }
 
-    /// Returns the space trees after making sure that at least `pages` pages are available. Allocating these pages
-    /// needs no growth. The caller must not hold a latch.
+    /// Ensures that at least `pages` pages are available, so that they can be allocated without growth. Returns the
+    /// space trees. The caller must not hold a latch.
     pub fn prepare(&self, root: PageNumber, pages: u32) -> Result<SpaceTrees> {
         let trees = self.trees(root)?;
         let mut available = 0u32;
@@ -119,14 +119,14 @@ impl<'a> SpaceLock<'a> {
         group::run(self.file, false, |group| Ok(extent_from(group, trees, page)?.is_some()))
     }
 
-    /// Returns an available extent of at least `pages` pages. The tree grows if necessary. The caller must not hold a
+    /// Returns an available extent of at least `pages` pages. Grows the tree if necessary. The caller must not hold a
     /// latch.
     pub fn prepare_extent(&self, trees: &SpaceTrees, pages: u32) -> Result<Extent> {
         loop {
             match extents::search(self.file, &trees.available, FIRST, |extent| extent.count >= pages)? {
                 Some(found) => return Ok(found),
-                // The space trees can use a part of the new extent as pages. After that, they need no further pages
-                // for a long time.
+                // The space trees may take some pages of the new extent for themselves. After that, they need no
+                // further pages for a long time.
                 None => self.grow(trees, pages)?,
             }
         }
@@ -156,7 +156,7 @@ impl<'a> SpaceLock<'a> {
                 count += before.extent.count;
                 extents::remove(group, &trees.available, &before)?;
             }
-            // The removal can change the line of the node within its leaf.
+            // Removing the other extent can change this node's line within its leaf.
             let behind = extents::ending_at(group, &trees.available, behind.extent.last)?.unwrap_or(behind);
             return extents::resize(group, &trees.available, &behind, count);
         }
@@ -175,7 +175,7 @@ impl<'a> SpaceLock<'a> {
         }
     }
 
-    /// Adds at least `need` available pages to the tree.
+    /// Grows the tree by at least `need` available pages.
     fn grow(&self, trees: &SpaceTrees, need: u32) -> Result<()> {
         let Some(parent) = trees.parent else { return self.grow_file(trees, need) };
         let owned = self.owned_pages(trees)?;
@@ -212,7 +212,7 @@ impl<'a> SpaceLock<'a> {
         }
     }
 
-    /// Returns an available extent of a tree, and the number of its first pages to take.
+    /// Returns an available extent of a tree, and how many pages to take from its start.
     fn extent_to_take(&self, trees: &SpaceTrees, need: u32, wanted: u32) -> Result<Option<(Extent, u32)>> {
         let mut largest = 0;
         let found = extents::search(self.file, &trees.available, FIRST, |extent| {
@@ -222,7 +222,7 @@ impl<'a> SpaceLock<'a> {
         if let Some(found) = found {
             return Ok(Some((found, wanted)));
         }
-        // A tree with an available extent of at least half of `wanted` does not grow for the rest.
+        // If a tree already has an available extent of at least half of `wanted`, it does not grow for the rest.
         if largest < need.max(wanted / 2) {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Creation of trees, and conversion of trees that outgrow their first extent.
+//! Creation of trees, and conversion of trees that have outgrown their first extent.
 
 use ese_format::log::record::{
     ConvertFdp, CreateMultiExtentFdp, CreateSingleExtentFdp, LogRecord, PageChangeFlags,
@@ -12,12 +12,12 @@ use crate::Result;
 use crate::pages::{AtomicGroup, Shape, new_page_flags};
 use crate::transaction::SYSTEM_PROCID;
 
-/// Maximum number of pages, excluding the root, that the bitmap in the space header of a single extent describes.
+/// Maximum number of pages, excluding the root, that the bitmap in a single-extent tree's space header can describe.
 const BITMAP_PAGES: u32 = 32;
 
 impl SpaceLock<'_> {
-    /// Creates an empty tree inside `parent`, in a group of the session `procid`. The tree has `pages` pages, but at
-    /// least three: its root and two space trees. `before` appends the records that must come first.
+    /// Creates an empty tree inside `parent`, in a group of the session `procid`. The tree gets `pages` pages, but at
+    /// least three: one for its root and two for its space trees. `before` appends the records that must come first.
     pub fn create_tree(
         &self,
         procid: u16,
@@ -130,7 +130,7 @@ pub(crate) fn create_root_pages<'a>(
     root
 }
 
-/// Builds the root of a new tree in a single extent.
+/// Builds the root of a new single-extent tree.
 pub(crate) fn create_single_root(bytes: &mut [u8], size: PageSize, record: &CreateSingleExtentFdp) {
     let kind = new_page_flags(record.page_flags);
     let flags = kind | PageFlags::ROOT | PageFlags::LEAF;
@@ -141,7 +141,7 @@ pub(crate) fn create_single_root(bytes: &mut [u8], size: PageSize, record: &Crea
     debug_assert!(placed.is_ok(), "an empty page has room for 16 bytes");
 }
 
-/// Builds the page `page` of the new extent of a converted tree: the root of one of its space trees.
+/// Builds the page `page` in a converted tree's new extent: the root of one of the tree's space trees.
 pub(crate) fn convert_root_pages<'a>(
     bytes: &'a mut [u8],
     size: PageSize,
@@ -197,8 +197,8 @@ mod tests {
     }
 
     proptest! {
-        /// The owned extents are both extents. The available extents are the free pages in the bitmap, the pages
-        /// after the bitmap, and the rest of the new extent.
+        /// Afterwards, the owned extents are the old and the new extent. The available extents are the free pages in
+        /// the bitmap, the pages beyond the bitmap, and the rest of the new extent.
         #[test]
         fn a_converted_tree_keeps_its_pages(
             available_bits: u32, primary_pages in 1..60_i32, secondary_pages in 2..9_i32,

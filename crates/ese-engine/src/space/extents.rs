@@ -1,8 +1,8 @@
 //! One space tree: search, insertion and removal of extents.
 //!
-//! A group keeps a latch on each page that it accesses. Therefore [`search`] finds extents before a group starts, one
-//! page at a time, and the group then accesses the extent directly. The lock for the space trees prevents changes in
-//! between.
+//! A group keeps a latch on each page that it accesses. Therefore, extents are found with [`search`] before a group
+//! starts, latching one page at a time, and the group then accesses the extent directly. The space-tree lock prevents
+//! changes in between.
 
 use ese_format::PageNumber;
 use ese_format::page::{NodeFlags, Page, PageFlags, node_space};
@@ -59,8 +59,8 @@ fn extent_at(page: &Page<'_>, line: usize) -> Option<Extent> {
     Extent::decode(&node.key_to_vec(), node.data).ok().map(|(extent, _)| extent)
 }
 
-/// Returns the first extent at or after `key` that `wanted` accepts. The caller holds the lock for the space trees,
-/// and must not hold a latch.
+/// Returns the first extent at or after `key` that `wanted` accepts. The caller must hold the space-tree lock and
+/// must not hold a latch.
 pub(crate) fn search(
     file: &Arc<DatabaseFile>,
     tree: &Shape,
@@ -94,7 +94,7 @@ fn search_leaves(
         let page = Page::new(&latch, file.page_size);
         for line in page.lower_bound(&key.get().to_be_bytes()).0..page.node_count() {
             let Some(extent) = extent_at(&page, line) else { continue };
-            // Damaged links that form a cycle lead to lower extents.
+            // A lower extent means that the links are damaged and form a cycle.
             if extent.last < least {
                 return Err(corrupt(file, at, "extents are not in order"));
             }
@@ -108,8 +108,8 @@ fn search_leaves(
     }
 }
 
-/// Returns the first extent at or after `key` that `wanted` accepts. The group keeps a latch on all leaves that the
-/// search visits. Therefore the result should be expected in the first leaf.
+/// Returns the first extent at or after `key` that `wanted` accepts. The group keeps a latch on every leaf that the
+/// search visits, so this should be used only if the extent is expected in the first leaf.
 pub(crate) fn find(
     group: &mut AtomicGroup,
     tree: &Shape,
@@ -149,8 +149,8 @@ pub(crate) fn at(group: &mut AtomicGroup, tree: &Shape, extent: Extent) -> Attem
     found.ok_or_else(|| damaged(group, tree.root, "an extent that was found is not there"))
 }
 
-/// Removes an extent. If it is the only node of its leaf, the node is flagged deleted instead, because the leaf must
-/// not become empty.
+/// Removes an extent. If it is the only node of its leaf, the node is flagged as deleted instead, because the leaf
+/// must not become empty.
 pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> Attempt<()> {
     let page = group.page(found.page)?;
     if page.node_count() > 1 || page.is_root() {
@@ -160,13 +160,13 @@ pub(crate) fn remove(group: &mut AtomicGroup, tree: &Shape, found: &Found) -> At
     }
 }
 
-/// Sets the size of an extent. Its last page does not change.
+/// Sets the size of an extent, keeping its last page.
 pub(crate) fn resize(group: &mut AtomicGroup, tree: &Shape, found: &Found, count: u32) -> Attempt<()> {
     let extent = Extent { last: found.extent.last, count };
     group.replace(tree, found.page, found.line, &extent.data())
 }
 
-/// Adds an extent. Pages for a split of the space tree are allocated by `spare`.
+/// Adds an extent. `spare` allocates pages if the space tree must be split.
 pub(crate) fn insert(
     group: &mut AtomicGroup,
     tree: &Shape,
@@ -180,8 +180,8 @@ pub(crate) fn insert(
         let page = group.page(leaf)?;
         let (line, exact) = page.lower_bound(&key);
         if exact {
-            // A node with the same key that is flagged deleted is replaced. Within the group, the leaf can be
-            // temporarily empty.
+            // A node with the same key that is flagged as deleted is replaced. The leaf may be empty temporarily
+            // within the group.
             if extent_at(&page, line).is_some() {
                 return Err(damaged(group, leaf, "extent already exists"));
             }
@@ -214,7 +214,7 @@ fn make_room(
         split::split_root(group, tree, new)?;
         return Ok(false);
     }
-    // The allocation of the spare page can change this leaf. Therefore the cut is chosen from its current state.
+    // Allocating the spare page can change this leaf, so the cut is chosen only now, from the leaf's current state.
     let size = group.file.page_size;
     let page = group.page(at)?;
     let incoming = incoming.map(|new| Incoming { line: page.lower_bound(new.key).0, ..new });
@@ -232,7 +232,7 @@ fn make_room(
     Ok(insert.is_some())
 }
 
-/// Returns the shape of a space tree of `owner` with this root.
+/// Returns the shape of the space tree of `owner` that is rooted at `root`.
 pub(crate) fn shape(owner: &Shape, root: PageNumber) -> Shape {
     Shape { root, id: owner.id, kind: owner.kind | PageFlags::SPACE }
 }

@@ -1,7 +1,8 @@
-//! Returns available pages: pages of trees to the root of the database, and pages of the root to the file system.
+//! Returns available pages from trees to the database root, and from the root to the file system.
 //!
-//! Pages that are returned to the file system are either at the end of the file, which is truncated, or in the
-//! middle, where they become holes. Holes stay available. No session can allocate pages while this module runs.
+//! Pages at the end of the file are returned to the file system by truncating the file, and pages in the middle by
+//! turning them into holes. Holes remain available for allocation. No session can allocate pages while this module
+//! runs.
 
 use ese_format::PageNumber;
 use ese_format::log::record::{DatabaseIdInLog, LogRecord, ShrinkDb, TrimDb};
@@ -16,11 +17,11 @@ use crate::storage::GivenBackPages;
 use crate::{Error, Result};
 
 /// Minimum size in bytes of an extent that is returned to the root or turned into a hole. Windows file systems use
-/// this hole size.
+/// holes of this size.
 const MIN_BYTES: usize = 64 << 10;
 /// Maximum number of holes per batch of log records. The header is written after each batch.
 const HOLES_PER_BATCH: usize = 256;
-/// Maximum number of extents per step. This limits the memory.
+/// Maximum number of extents per step. This limits memory use.
 const EXTENTS_PER_STEP: usize = 1 << 14;
 
 const ROOT: PageNumber = PageNumber::fixed(1);
@@ -38,8 +39,8 @@ impl SpaceLock<'_> {
         (MIN_BYTES / self.file.page_size.bytes()).max(1) as u32
     }
 
-    /// Returns large available extents of a tree to the root of the database. Other trees and the file system can
-    /// then use them. Returns the number of pages. The tree must not be removed during the call.
+    /// Moves large available extents from a tree to the database root, so that other trees and the file system can
+    /// use them. Returns the number of pages moved. The tree must not be removed during the call.
     pub fn release(&self, root: PageNumber) -> Result<u64> {
         let trees = self.existing_trees(root)?;
         let Some(trees) = trees.filter(|trees| trees.parent.is_some()) else { return Ok(0) };
@@ -56,8 +57,8 @@ impl SpaceLock<'_> {
         Ok(released)
     }
 
-    /// Returns an available extent of a tree to the root of the database, unless this would need an additional page.
-    /// Returns the number of pages.
+    /// Moves an available extent from a tree to the database root, unless this would need an additional page. Returns
+    /// the number of pages moved.
     fn release_extent(
         &self,
         trees: &SpaceTrees,
@@ -81,8 +82,8 @@ impl SpaceLock<'_> {
         }
     }
 
-    /// Removes an extent from the owned extents of trees. If this would need an additional page, or if no single
-    /// owned extent contains it, the call sets `fits` to false and fails.
+    /// Removes an extent from the owned extents of the given trees. If this would need an additional page, or if no
+    /// single owned extent contains it, the call sets `fits` to false and fails.
     pub(super) fn disown(
         &self,
         group: &mut AtomicGroup,
@@ -108,7 +109,7 @@ impl SpaceLock<'_> {
         Ok(())
     }
 
-    /// Returns the next available extents of a tree, starting at a page.
+    /// Returns some of a tree's available extents, starting at a page.
     fn available_extents(
         &self,
         trees: &SpaceTrees,
@@ -125,7 +126,7 @@ impl SpaceLock<'_> {
         Ok(step)
     }
 
-    /// Truncates the available pages at the end of the file. Returns the number of pages before and after.
+    /// Truncates the file to remove the available pages at its end. Returns the file's page count before and after.
     pub fn shrink(&self) -> Result<(u32, u32)> {
         let system = self.trees(ROOT)?;
         let owned = self.owned_extents(&system)?;
@@ -138,7 +139,7 @@ impl SpaceLock<'_> {
         let database = DatabaseIdInLog(self.file.log_id);
         let record = LogRecord::ShrinkDb(ShrinkDb { database, last, count });
         self.give_back(&[record], &GivenBackPages::Behind(last))?;
-        // Page images and log records of earlier changes may exist, even when the file grows again.
+        // Page images and log records of earlier changes to these pages may still exist when the file grows again.
         self.file.unsettled.add(Extent { last: last.plus(count), count });
         Ok((pages, last.get()))
     }
@@ -174,8 +175,8 @@ impl SpaceLock<'_> {
         Ok(last)
     }
 
-    /// Turns the large available extents of the root into holes, except for those that are already holes. Returns the
-    /// number of holes and of their pages.
+    /// Turns the root's large available extents into holes, except for those that already are holes. Returns the
+    /// number of new holes and their total number of pages.
     pub fn trim(&self) -> Result<(u64, u64)> {
         let system = self.trees(ROOT)?;
         let (file, least) = (self.file, self.least_pages());

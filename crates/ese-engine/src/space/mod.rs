@@ -1,12 +1,13 @@
-//! Page ownership: each tree has its owned and its available extents, which are stored in two small B+-trees.
+//! Page ownership: each tree has owned extents and available extents, stored in two small B+-trees.
 //!
 //! Invariants:
 //! - Every page of the database has exactly one owner. It is part of a tree, part of a space tree, available, or
-//!   owned by a child tree. All changes for a group of pages are in the same atomic group. Therefore this is true
-//!   after every crash.
+//!   owned by a child tree. All changes that move pages between owners are in one atomic group, so this also holds
+//!   after a crash.
 //! - Space trees are used only under the database's space lock.
-//! - Space trees do not need reserved pages: a page for a split is taken from the extents that are being processed.
-//! - Space trees are never merged: the last node of a leaf is flagged deleted instead, as in ESE.
+//! - Space trees need no reserved pages: if a space tree is split, the new page is taken from the extents being
+//!   processed.
+//! - Space trees are never merged: the last node of a leaf is flagged as deleted instead, as in ESE.
 
 mod allocate;
 mod create;

@@ -1,7 +1,7 @@
 //! Release of all pages of a tree.
 //!
 //! A crash during a bulk load can leave torn pages that were neither logged nor protected. They must not remain in
-//! the database, even if they are unused, because a scan, a check and a backup verify every page.
+//! the database, even if they are unused, because scans, checks and backups verify every page.
 
 use std::collections::BTreeSet;
 
@@ -25,14 +25,14 @@ impl SpaceLock<'_> {
     /// Returns all pages of a tree to its parent. No session may use the tree any more. The groups belong to the
     /// session `procid`.
     ///
-    /// The last group removes the space header from the root. Redo can therefore detect that the tree has been
-    /// removed. After a crash between two groups, the call is repeated and returns the remaining pages.
+    /// The last group removes the space header from the root. This tells redo that the tree has been removed. After a
+    /// crash between two groups, the call is repeated and returns the remaining pages.
     pub fn free_tree(&self, procid: u16, root: PageNumber) -> Result<()> {
         let trees = self.trees(root)?;
         let Some(parent) = trees.parent else { return Ok(()) };
         let parent = self.trees(parent)?;
         let extents = self.owned_extents(&trees)?;
-        // The pages that contain the list of remaining extents must be freed last.
+        // The pages that list the remaining extents must be freed last.
         let kept = self.space_pages(&trees)?;
         let is_last = |extent: &Extent| kept.range(extent.first()..=extent.last).next().is_some();
         let (last, first): (Vec<Extent>, Vec<Extent>) = extents.iter().copied().partition(is_last);
@@ -52,8 +52,8 @@ impl SpaceLock<'_> {
         })
     }
 
-    /// Overwrites pages of the tree with zeros if a crash or a failed write has torn them. Only pages in the
-    /// unsettled part of the file that are not in the cache can be torn. They are read at disk speed.
+    /// Overwrites pages of the tree with zeros if a crash or a failed write has torn them. Only uncached pages in the
+    /// unsettled part of the file can be torn. They are read at full disk speed.
     pub fn clear_torn_pages(&self, root: PageNumber) -> Result<()> {
         let until = self.file.unsettled.until();
         let (file, size) = (self.file, self.file.page_size);

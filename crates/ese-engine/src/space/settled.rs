@@ -27,7 +27,7 @@ impl SpaceLock<'_> {
             let added = group::run(self.file, false, |group| {
                 self.take_settled(group, &system, &owners, found, pages)
             })?;
-            // The result is `None` if a repair has written one of the pages in between.
+            // The result is `None` if a repair has written one of the pages in the meantime.
             if let Some(extent) = added {
                 return Ok(extent);
             }
@@ -38,7 +38,7 @@ impl SpaceLock<'_> {
         self.file.unsettled.settled_run(extent, (pages / 4).max(1), pages)
     }
 
-    /// Returns pages that [`SpaceLock::add_settled_extent`] added and that were not written.
+    /// Returns pages that were added by [`SpaceLock::add_settled_extent`] but not written.
     ///
     /// The first `kept` pages become available to the tree. The remaining pages go to the root of the database, where
     /// the next extent can use them. If the owned extents would have to be split for that, they become available to
@@ -77,8 +77,8 @@ impl SpaceLock<'_> {
         }
     }
 
-    /// Takes a part of an extent from the root of the database and adds it to the first of the `owners`. Each owner
-    /// is a child of the next one in the list.
+    /// Takes part of an extent from the database root and adds it to the first of the `owners`. Each owner is a child
+    /// of the next one in the list.
     fn take_settled(
         &self,
         group: &mut AtomicGroup,
@@ -99,7 +99,7 @@ impl SpaceLock<'_> {
     }
 }
 
-/// Removes a part of an extent from a space tree. Pages for a split of the space tree are allocated by `spare`.
+/// Removes part of an extent from a space tree. `spare` allocates pages if the space tree must be split.
 pub(super) fn take_part(
     group: &mut AtomicGroup,
     tree: &Shape,

@@ -31,9 +31,9 @@ fn owned(lock: &SpaceLock<'_>, trees: &SpaceTrees) -> BTreeSet<u32> {
     extents.iter().flat_map(|extent| extent.first().get()..=extent.last.get()).collect()
 }
 
-/// Two trees grow alternately. No extent is therefore adjacent to the previous extent of its tree, and the
-/// owned-extent trees are split. Each new page of a tree is either in one of the extents that the tree received or in
-/// its owned-extent tree, and nowhere else.
+/// Two trees grow alternately. As a result, no extent is adjacent to its tree's previous extent, and the owned-extent
+/// trees are split. Each new page of a tree is either in one of the extents that the tree received or in its
+/// owned-extent tree, and nowhere else.
 #[test]
 fn a_split_of_the_owned_extents_takes_its_pages_from_the_new_extent() {
     const PAGES: u32 = 8;
@@ -44,7 +44,7 @@ fn a_split_of_the_owned_extents_takes_its_pages_from_the_new_extent() {
     let trees = roots.map(|root| lock.trees(root).unwrap());
     let before = trees.each_ref().map(|trees| owned(&lock, trees));
     let mut given = [BTreeSet::new(), BTreeSet::new()];
-    // A leaf has about 200 extents on a page of 4 KiB.
+    // With 4 KiB pages, a leaf holds about 200 extents.
     for _ in 0..700 {
         for (root, given) in roots.iter().zip(&mut given) {
             let extent = lock.add_settled_extent(*root, PAGES).unwrap();
@@ -64,8 +64,8 @@ fn a_split_of_the_owned_extents_takes_its_pages_from_the_new_extent() {
     assert!(first.is_disjoint(&second));
 }
 
-/// Makes every second page at the start of an available extent available as a separate extent. The pages in between
-/// are in use. Returns the rest of the extent.
+/// Fragments the start of an available extent: every second page becomes a separate available extent, and the pages
+/// in between are in use. Returns the rest of the extent.
 fn fragment(lock: &SpaceLock<'_>, trees: &SpaceTrees, mut whole: Extent, pieces: u32) -> Extent {
     const AT_A_TIME: u32 = 50;
     for _ in 0..pieces / AT_A_TIME {
@@ -104,7 +104,7 @@ fn a_search_through_many_extents_holds_few_pages() {
     assert_eq!(lock.prepare_extent(&trees, 2).unwrap(), rest);
     let read = db.file.cache.counters().faults - before;
     assert!(read <= leaves as u64 + 4, "{read} pages are read to pass {leaves} leaves");
-    // The extent that the search found can be allocated, and so can the very first extent.
+    // Both the extent that the search found and the very first extent can be allocated.
     lock.prepare(root, 15_001).unwrap();
     let (first, taken) = group::run(lock.file, false, |group| {
         let first = lock.take_page(group, &trees)?;

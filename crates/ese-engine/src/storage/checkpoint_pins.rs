@@ -15,7 +15,7 @@ pub struct CheckpointPin {
     shard: ShardIndex,
 }
 
-/// All checkpoint pins of an instance.
+/// All checkpoint pins in an instance.
 #[derive(Debug, Default)]
 pub struct CheckpointPins {
     /// Number of pins at each position.
@@ -31,8 +31,8 @@ impl CheckpointPins {
 
     /// Adds another pin at the same position. The first pin must still exist.
     pub fn pin_again(&self, pin: CheckpointPin) -> CheckpointPin {
-        // Both pins are in the same shard. Therefore a search for the oldest pin always finds one of them, even while
-        // one replaces the other.
+        // Both pins are in the same shard, so a search for the oldest pin always finds at least one of them, even
+        // while one replaces the other.
         *self.pinned.shard(pin.shard).lock().entry(pin.position).or_default() += 1;
         pin
     }

@@ -2,11 +2,10 @@
 //!
 //! Invariants:
 //!
-//! - The header on disk is never ahead of the log, and always records the state that recovery needs.
-//! - No page is written with changes of a generation that the header does not name yet.
+//! - The header on disk is never ahead of the log, and always records what recovery needs.
+//! - No page is written while it has changes from a generation that the header does not name yet.
 //! - The lower marks of the header are raised only after the pages with older changes are durable.
-//! - The two copies of the header are written one after the other with a sync in between. Therefore one of them is
-//!   always intact.
+//! - The two header copies are written one after the other with a sync in between, so one of them is always intact.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -51,7 +50,7 @@ pub struct DatabaseFile {
     pub(crate) cache: Arc<Cache>,
     pub(crate) log: Arc<LogStream>,
     pub(crate) pins: Arc<CheckpointPins>,
-    /// Transaction numbers for changes outside of sessions.
+    /// Transaction numbers for changes made outside sessions.
     pub(crate) numbers: Arc<CachePadded<TransactionNumbers>>,
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) events: Events,
@@ -63,7 +62,7 @@ pub struct DatabaseFile {
     pub log_id: u8,
     /// Path of the file.
     pub path: PathBuf,
-    /// Path of the file in the log.
+    /// Path of the file as recorded in the log.
     pub(crate) logged_path: String,
     /// Page size of the database.
     pub page_size: PageSize,
@@ -72,19 +71,19 @@ pub struct DatabaseFile {
     pub(crate) file: Arc<dyn File>,
     /// The current header. The header on disk is older only while `header_write` is held.
     header: Mutex<DatabaseHeader>,
-    /// Serialises writes of the header. Acquired before `header`, which is never held across I/O.
+    /// Serialises header writes. Acquired before `header`, which is never held across I/O.
     header_write: Mutex<()>,
     mark: Arc<HeaderMark>,
-    /// Number of the newest generations that the file does not require. Zero while it is being detached.
+    /// How many of the newest generations the file does not require. Zero while it is being detached.
     waypoint_latency: AtomicU32,
-    /// Serialises changes of space trees. Acquired after `Tree::structure`.
+    /// Serialises changes to space trees. Acquired after `Tree::structure`.
     pub(crate) space: Mutex<()>,
-    /// Available pages that must not be written without the cache.
+    /// Available pages that must not be written bypassing the cache.
     pub(crate) unsettled: UnsettledPages,
     db_time: CachePadded<AtomicU64>,
     last_tree: AtomicU32,
-    /// During replay of logs of another engine: newest generation whose changes pages can contain before that
-    /// generation is replayed.
+    /// Used while logs of another engine are replayed: the newest generation whose changes may already be on pages
+    /// before it is replayed.
     ahead_until: AtomicU32,
     double_write: Option<Arc<DoubleWrite>>,
     _lock: Box<dyn DirectoryLock>,
@@ -102,11 +101,11 @@ pub(crate) struct OpenedFile {
 }
 
 impl DatabaseFile {
-    /// Opens a locked file for use. Afterwards its pages can be read. The header on disk does not change.
+    /// Opens a locked file for use. Afterwards, its pages can be read. The header on disk does not change.
     pub(crate) fn open(services: FileServices, opened: OpenedFile, log_id: u8) -> Arc<DatabaseFile> {
         let FileServices { vfs, cache, log, pins, numbers, events } = services;
         let OpenedFile { path, logged_path, file, lock, mut header, extension_pages, double_write } = opened;
-        // After a crash, the log can have more generations than the header names.
+        // After a crash, the log can have newer generations than the header names.
         if header.state == DatabaseState::DirtyShutdown {
             let (generation, created) = log.named_generation();
             name_generation(&mut header, generation, created, log.waypoint_latency());
@@ -173,7 +172,7 @@ impl DatabaseFile {
         self.db_time.fetch_max(time.0, Ordering::AcqRel);
     }
 
-    /// Returns the highest database time that was allocated so far.
+    /// Returns the highest database time allocated so far.
     pub fn db_time(&self) -> DbTime {
         DbTime(self.db_time.load(Ordering::Acquire))
     }
@@ -192,7 +191,7 @@ impl DatabaseFile {
         PageKey { file: self.file_id, page }
     }
 
-    /// Pins a page, and reads it if it is not in the cache. The caller must not hold a latch.
+    /// Pins a page, reading it if it is not in the cache. The caller must not hold a latch.
     pub(crate) fn pin(&self, page: PageNumber) -> Result<PinnedPage> {
         self.cache.fetch(self.page_key(page))
     }
@@ -202,7 +201,7 @@ impl DatabaseFile {
         self.cache.resident(self.page_key(page))
     }
 
-    /// Pins a page that the caller formats. The old content of the page is not read.
+    /// Pins a page that the caller will format. Its old content is not read.
     pub(crate) fn pin_new(&self, page: PageNumber) -> Result<PinnedPage> {
         self.cache.create(self.page_key(page))
     }
@@ -224,7 +223,7 @@ impl DatabaseFile {
         }
         let len = self.page_size.offset_of(last) + self.page_size.bytes() as u64;
         let grown = self.file.grow(len).map_err(|e| Error::io(&self.path, &e));
-        // From now on, every session that needs space fails. One event is sufficient.
+        // From now on, every session that needs space will fail. Reporting one event is sufficient.
         let full = matches!(grown, Err(Error::DiskFull { .. }));
         if !self.disk_full.swap(full, Ordering::Relaxed) && full {
             self.events.report(EventKind::DatabaseDiskFull { file: self.path.clone() });
@@ -242,13 +241,13 @@ impl DatabaseFile {
             header.last_tree = header.last_tree.max(TreeId(self.last_tree.load(Ordering::Acquire)));
             header.clone()
         };
-        // Pages and header depend on each other. Therefore nothing in this database may change after a failure.
+        // Pages and header depend on each other, so nothing in this database may change after a failure.
         write_header(&*self.file, &header).inspect_err(|error| self.cache.fail(error.cause()))?;
         self.mark.set(&header);
         Ok(())
     }
 
-    /// Returns the header as it would be written now.
+    /// Returns the header as it would be written at this moment.
     pub(crate) fn header(&self) -> DatabaseHeader {
         let mut header = self.header.lock().clone();
         header.db_time = header.db_time.max(self.db_time());
@@ -271,11 +270,12 @@ impl DatabaseFile {
         self.update_header(|header| note_backup(header, scope, details))
     }
 
-    /// Removes all backups from the header, because a restore from them could not use the logs from here on. A later
-    /// full backup is recorded as usual.
+    /// Removes all backups from the header, because a database restored from them could not use the logs from here
+    /// on. A later full backup is recorded as usual.
     ///
-    /// The header keeps the position of this call, because no header records the backups of a stopped instance. The
-    /// first such position since the database was attached and since the last backup is later than all these backups.
+    /// The header keeps the position of this call, because no header records the backups of a stopped instance. Only
+    /// the first such position since the attachment or the last backup is kept. It is later than all of these
+    /// backups.
     pub(crate) fn forget_backups(&self) -> Result<()> {
         {
             let header = self.header.lock();
@@ -285,7 +285,7 @@ impl DatabaseFile {
                 return Ok(());
             }
         }
-        // This position prevents redo from recording backups again that it finds earlier in the log.
+        // This position prevents redo from recording earlier backups again when it finds them in the log.
         let position = self.log.tail();
         self.update_header(|header| {
             note_backup(header, backup_scope::FULL, BackupInfo { position, ..BackupInfo::default() });
@@ -335,16 +335,16 @@ impl DatabaseFile {
         attachment
     }
 
-    /// Returns the oldest log generation that the header names as required.
+    /// Returns the oldest log generation that is required according to the header.
     pub(crate) fn oldest_log(&self) -> Generation {
         self.header.lock().gen_min_required
     }
 
-    /// Makes the header name `generation` as committed, and the generation that is older by the waypoint latency as
-    /// required.
+    /// Updates the header to name `generation` as committed and, as required, the generation that precedes it by the
+    /// waypoint latency.
     ///
-    /// Must be called before pages are written that contain changes of the newly required generation. Afterwards, the
-    /// file is consistent only after replay of that generation.
+    /// Must be called before pages with changes from the newly required generation are written. From then on, the
+    /// file is consistent only once that generation has been replayed.
     pub(crate) fn enter_generation(&self, generation: Generation, created: LogTime) -> Result<()> {
         let latency = self.waypoint_latency.load(Ordering::Acquire);
         if self.mark.names(behind(generation, latency), generation) {
@@ -357,8 +357,8 @@ impl DatabaseFile {
         })
     }
 
-    /// Sets the waypoint latency to zero, which allows all pages to be written. This happens when the database is
-    /// being detached. From then on, its header requires all generations.
+    /// Sets the waypoint latency to zero while the database is being detached, so that all pages can be written. From
+    /// then on, its header requires all generations.
     pub(crate) fn end_waypoint_latency(&self) -> Result<()> {
         if self.waypoint_latency.swap(0, Ordering::AcqRel) == 0 {
             return Ok(());
@@ -372,7 +372,7 @@ impl DatabaseFile {
         self.waypoint_latency.store(self.log.waypoint_latency(), Ordering::Release);
     }
 
-    /// Returns the waypoint: no page may be written with changes after this position.
+    /// Returns the waypoint: a page with changes after this position must not be written.
     pub(crate) fn waypoint(&self) -> LogPosition {
         self.mark.end()
     }
@@ -382,7 +382,7 @@ impl DatabaseFile {
     pub(crate) fn set_clean(&self, position: LogPosition, now: LogTime) -> Result<()> {
         self.update_header(|header| {
             header.state = DatabaseState::CleanShutdown;
-            // A database from a backup is fully restored when it is clean.
+            // A database restored from a backup is fully restored once it is clean.
             header.current_full_backup = BackupInfo::default();
             header.consistent_position = position;
             header.consistent_time = now;
@@ -398,17 +398,17 @@ impl DatabaseFile {
         })
     }
 
-    /// Records that no page contains changes of generations after this one yet.
+    /// Records that no page contains changes from generations after this one yet.
     pub(crate) fn set_ahead_until(&self, generation: Generation) {
         self.ahead_until.store(generation.0, Ordering::Relaxed);
     }
 
-    /// Returns the newest generation whose changes pages can contain before that generation is replayed.
+    /// Returns the newest generation whose changes may already be on pages before it is replayed.
     pub(crate) fn ahead_until(&self) -> Generation {
         Generation(self.ahead_until.load(Ordering::Relaxed))
     }
 
-    /// Raises the format version of the database. The version of a newer header does not change.
+    /// Raises the format version of the database. If the header already has a newer version, it stays unchanged.
     pub(crate) fn set_version(&self, update: u32, update_minor: u32) -> Result<()> {
         let newer = (update, update_minor);
         let is_older = |header: &DatabaseHeader| (header.update, header.update_minor) < newer;
@@ -430,7 +430,7 @@ impl DatabaseFile {
     pub(crate) fn advance_checkpoint(&self, checkpoint: LogPosition) -> Result<()> {
         let (dirty, oldest) = {
             let header = self.header.lock();
-            // The position can be before the first record of a generation that is not in use yet.
+            // The position can be at the start of a generation that is not in use yet.
             let oldest = checkpoint.generation.min(header.gen_max_required);
             (header.state == DatabaseState::DirtyShutdown && header.gen_min_required < oldest, oldest)
         };
@@ -452,7 +452,7 @@ pub(crate) mod backup_scope {
     pub const DIFFERENTIAL: u8 = 6;
 }
 
-/// Records a backup in a header. A full backup removes the backups that it replaces.
+/// Records a backup in a header. A full backup removes the backups that it supersedes.
 pub(crate) fn note_backup(header: &mut DatabaseHeader, scope: u8, details: BackupInfo) {
     match scope {
         backup_scope::FULL => {
@@ -467,19 +467,19 @@ pub(crate) fn note_backup(header: &mut DatabaseHeader, scope: u8, details: Backu
     }
 }
 
-/// Returns the generation that is older by `latency` generations.
+/// Returns the generation that is `latency` generations older.
 fn behind(generation: Generation, latency: u32) -> Generation {
     Generation(generation.0.saturating_sub(latency))
 }
 
-/// Raises the upper marks of the header: the committed mark to an existing generation, and the required mark to the
-/// generation that is older by `latency` generations.
+/// Raises the header's upper marks: the committed mark to an existing generation, and the required mark to the
+/// generation that is `latency` generations older.
 fn name_generation(header: &mut DatabaseHeader, generation: Generation, created: LogTime, latency: u32) {
     if header.gen_max_committed < generation {
         header.gen_max_committed_time = created;
     }
     let required = behind(generation, latency);
-    // Earlier formats do not have this time.
+    // Earlier formats do not store this time.
     if header.gen_max_required < required && header.gen_max_required_time != LogTime::NONE {
         header.gen_max_required_time = if latency == 0 { created } else { LogTime::NONE };
     }

@@ -1,4 +1,4 @@
-//! Locations of the databases of a log, if they differ from the paths in the log.
+//! Locations of a log's databases, if they differ from the paths in the log.
 
 use std::path::{Path, PathBuf};
 
@@ -18,24 +18,24 @@ pub struct DatabasePaths {
 }
 
 impl DatabasePaths {
-    /// Sets the path of the database with this signature, regardless of its path in the log.
+    /// Sets the path for the database with this signature, regardless of its path in the log.
     pub fn place(&mut self, signature: Signature, path: impl Into<PathBuf>) {
         self.placed.push((signature, path.into()));
     }
 
-    /// Sets the path of the database whose path in the log is `logged`. Case is ignored, as in Windows. If `logged`
-    /// is a directory that contains databases, `path` is a directory, too. ESE: `eseutil /r` with `/n`.
+    /// Sets the path for the database whose path in the log is `logged`, ignoring case as in Windows. If `logged` is
+    /// a directory that contains databases, `path` is a directory, too. ESE: `eseutil /r` with `/n`.
     pub fn rename(&mut self, logged: &str, path: impl Into<PathBuf>) {
         self.renamed.push((logged.trim_end_matches(['\\', '/']).to_string(), path.into()));
     }
 
-    /// Adds a directory that can contain databases under the file names in the log. A new database is created in the
-    /// first such directory. If at least one directory is added, the paths in the log are not used.
+    /// Adds a directory to search for databases by the file names in the log. New databases are created in the first
+    /// such directory. If at least one directory is added, the paths in the log are not used.
     pub fn search(&mut self, directory: impl Into<PathBuf>) {
         self.directories.push(directory.into());
     }
 
-    /// Returns true if the paths in the log are used without changes.
+    /// Returns true if the paths in the log are used unchanged.
     pub fn is_empty(&self) -> bool {
         self.placed.is_empty() && self.renamed.is_empty() && self.directories.is_empty()
     }
@@ -58,7 +58,7 @@ impl DatabasePaths {
         if self.directories.is_empty() {
             return PathBuf::from(logged);
         }
-        // A log is not trusted. A name in the log must not lead to a file outside the directories.
+        // The log is not trusted: a name in it must not lead to a file outside the directories.
         let name = FileName::new(file_name(logged)).or_else(|_| FileName::new("unnamed.edb"));
         let Ok(name) = name else { return PathBuf::from(logged) };
         let found = self.directories.iter().flat_map(|directory| named(vfs, directory, &name));

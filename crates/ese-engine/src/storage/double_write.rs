@@ -5,7 +5,7 @@
 //! starts. The cost is a second, sequential write of every page. InnoDB: the doublewrite buffer.
 //!
 //! ```text
-//! <database>.jdw (data.edb.jdw), a ring of batches that starts over at 0 when the next one does not fit:
+//! <database>.jdw (data.edb.jdw), a ring of batches; when the next batch does not fit, it is written at offset 0:
 //!   0     8        36        64        72     76                    4096         4096 + page size
 //!   | magic | signDb | signLog | durable | count | (pgno, hash) ...   | image 0    | image 1 ...
 //! ```
@@ -13,16 +13,16 @@
 //! Invariants:
 //! - The images of a batch are durable before any of its pages is written in place.
 //! - A batch is overwritten only after its pages were written in place and the database file was synced.
-//! - An image is used only if its XXH3 hash matches. ESE's checksum is linear, and a tear through repeated content
-//!   can pass it. A torn or stale batch is therefore harmless. If a page has several valid images, recovery uses the
-//!   one with the highest dbtime, and only if the page in the database is damaged or not newer.
+//! - An image is used only if its XXH3 hash matches. ESE's checksum is linear, and a page that is torn within
+//!   repeated content can pass it. A torn or stale batch is therefore harmless. If a page has several valid images,
+//!   recovery uses the one with the highest dbtime, and only if the page in the database is damaged or not newer.
 //! - An image is used only if the log contains its changes. An operator can restore a database and its logs from an
 //!   older copy without removing the side file. Each batch records the position up to which the log was durable when
 //!   the batch was created. A page is written only when the log is durable up to its last change, so no image
 //!   contains later changes. A crash never shortens the durable log. Therefore a log that ends before that position
 //!   belongs to a different history.
-//! - After recovery has restored the torn pages, it removes all images. When a different history reaches the length
-//!   of the old one, no image of the old history remains.
+//! - After recovery has restored the torn pages, it removes all images. Therefore, by the time a different history
+//!   grows as long as the old one, no image of the old history remains.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,11 +38,11 @@ use twox_hash::XxHash3_64;
 use crate::{Error, Result};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"jetcelD2");
-/// Magic number of batches of an earlier version. These batches had no log signature, and the files were named
-/// without the extension of the database.
+/// Magic number of batches written by an earlier version. These batches had no log signature, and the file names did
+/// not include the database's extension.
 const OLD_MAGIC: u64 = u64::from_le_bytes(*b"jetcelDW");
 const DESCRIPTOR: usize = 4096;
-/// Maximum number of pages in a batch. Their page numbers fit into a descriptor.
+/// Maximum number of pages in a batch, so that their entries fit into the descriptor.
 const MAX_BATCH: usize = (DESCRIPTOR - ENTRIES) / ENTRY;
 const COUNT: usize = 72;
 const OLD_COUNT: usize = 36;
@@ -64,13 +64,13 @@ pub(crate) struct DoubleWrite {
 
 struct State {
     next: u64,
-    /// Whether a batch is being written, or its pages are being written in place.
+    /// Whether a batch, or its pages in place, are being written.
     busy: bool,
     /// First failure of a write or sync.
     failed: Option<String>,
 }
 
-/// A batch whose pages are being written in place. The next batch waits until this value is dropped. It must not be
+/// A batch whose pages are being written in place. The next batch waits until this value is dropped. Must not be
 /// dropped while `state` is locked.
 pub(crate) struct ActiveBatch(Arc<DoubleWrite>);
 
@@ -81,16 +81,16 @@ impl Drop for ActiveBatch {
     }
 }
 
-/// Returns the path of the side file. It contains the full name of the database, because two databases can differ
-/// only in their extension.
+/// Returns the path of the side file. It contains the database's full file name, because two database names can
+/// differ only in their extension.
 pub(crate) fn path_of(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(".jdw");
     path.into()
 }
 
-/// Returns the paths of the side file and of a side file of an earlier version, if they exist. Other files with these
-/// names are not included.
+/// Returns the paths of the side file and of a side file left by an earlier version, if they exist. Files that have
+/// these names but are not side files are not included.
 fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
     let magic = |path: &Path| {
         let failed = |e: std::io::Error| Error::io(path, &e);
@@ -105,15 +105,15 @@ fn side_files(vfs: &dyn Vfs, database: &Path) -> Result<Vec<PathBuf>> {
         Ok(start.first_chunk().map(|magic| u64::from_le_bytes(*magic)))
     };
     let (side, old) = (path_of(database), database.with_extension("jdw"));
-    // Zero means that no batch was written yet.
+    // Zero means that no batch has been written yet.
     let is_ours = matches!(magic(&side)?, Some(MAGIC | OLD_MAGIC | 0));
     let is_old = old != side && magic(&old)? == Some(OLD_MAGIC);
     Ok([(side, is_ours), (old, is_old)].into_iter().filter_map(|(path, is)| is.then_some(path)).collect())
 }
 
 /// Removes the side file durably. May be called only if all pages of the database are intact: the database is clean,
-/// or its torn pages were restored. The images must not remain, because an operator can later replace the database by
-/// an older copy, for which they would be wrong.
+/// or its torn pages have been restored. The images must not remain, because an operator may later replace the
+/// database with an older copy for which they would be wrong.
 pub(crate) fn discard(vfs: &dyn Vfs, database: &Path) -> Result<()> {
     for side in side_files(vfs, database)? {
         vfs.remove(&side).map_err(|e| Error::io(&side, &e))?;
@@ -124,7 +124,7 @@ pub(crate) fn discard(vfs: &dyn Vfs, database: &Path) -> Result<()> {
 }
 
 impl DoubleWrite {
-    /// Creates the side file for pages whose changes are in the log with this signature. The caller must call
+    /// Creates the side file for pages whose changes are in the log with the given signature. The caller must call
     /// [`discard`] first. If a file with this name still exists after that, it is not a side file, and the call
     /// fails.
     pub fn create(
@@ -157,9 +157,9 @@ impl DoubleWrite {
     }
 
     /// Makes sealed page images durable in the side file. The caller then writes the pages in place and drops the
-    /// result. The log must be durable up to `durable`, and this position must cover every change of the pages.
+    /// result. The log must already be durable up to `durable`, which must cover every change to the pages.
     ///
-    /// After a failure, nothing is retried: every later call and every waiting call fails.
+    /// After a failure, nothing is retried: all waiting and later calls fail.
     pub fn protect(
         self: &Arc<Self>,
         pages: &[(PageNumber, &[u8])],
@@ -171,7 +171,7 @@ impl DoubleWrite {
                 self.released.wait(&mut state);
             }
             if let Some(cause) = &state.failed {
-                // Only one thread is woken at a time. It then wakes the next thread.
+                // Only one thread is woken at a time; it wakes the next one when it is done.
                 self.released.notify_one();
                 return Err(Error::ReadOnly(cause.clone()));
             }
@@ -219,11 +219,11 @@ impl DoubleWrite {
     }
 }
 
-/// Restores torn pages of a database from its side file. Returns the number of restored pages. Runs before redo, on a
+/// Restores a database's torn pages from its side file. Returns the number of restored pages. Runs before redo, on a
 /// dirty database.
 ///
-/// The log with this signature ends at `until`. Images of another log, and images with changes after the end of the
-/// log, are not used.
+/// The log with this signature ends at `until`. Images that belong to another log, or that contain changes after the
+/// end of this one, are not used.
 pub(crate) fn restore(
     vfs: &dyn Vfs,
     path: &Path,
@@ -246,7 +246,7 @@ fn position_in(descriptor: &[u8]) -> LogPosition {
     LogPosition::from_u64(u64::from_le_bytes(descriptor[64..COUNT].try_into().unwrap_or_default()))
 }
 
-/// Restores torn pages from those batches of one side file for which `known` returns true.
+/// Restores torn pages from the batches in one side file for which `known` returns true.
 fn restore_from(
     vfs: &dyn Vfs,
     side: &Path,
@@ -256,8 +256,8 @@ fn restore_from(
 ) -> Result<usize> {
     let failed = |e: std::io::Error| Error::io(side, &e);
     let file = vfs.open(side, OpenMode::Write).map_err(failed)?;
-    // If the process was killed, its images may not be durable yet. They must be durable now, because writing an
-    // image in place can tear the page.
+    // If the previous process was killed, its images may not be durable yet. They must be made durable now, because
+    // writing an image in place can tear the page.
     file.sync(IoReason::Other).map_err(failed)?;
     let images = images_in(&*file, known, header).map_err(failed)?;
     let database_failed = |e: std::io::Error| Error::io(database.path(), &e);
@@ -281,7 +281,7 @@ fn restore_from(
     Ok(restored)
 }
 
-/// State of a page that was about to be written in place.
+/// The image of a page that was about to be written in place.
 pub(crate) struct PageImage {
     pub bytes: IoBuffer,
     time: u64,
@@ -292,15 +292,14 @@ impl PageImage {
     pub fn replaces(&self, stored: &mut [u8], size: PageSize, page: PageNumber) -> bool {
         let verdict = verify_page(stored, size, page);
         // ESE's checksum is linear and may not detect a tear between two similar states. The first sector contains
-        // the dbtime of the state that was being written. An image of that state, or of a later state, is at least as
-        // good.
+        // the dbtime of the state that was being written. An image of that state or a later one is at least as good.
         let newer = Page::new(stored, size).db_time().0 > self.time;
         verdict != PageIntegrity::Zero
             && !(verdict == PageIntegrity::Good && (newer || stored[..] == self.bytes[..]))
     }
 }
 
-/// Returns the newest images of a database whose log with this signature ends at `until`. Nothing is changed.
+/// Returns the newest page images for a database whose log with this signature ends at `until`. Changes nothing.
 pub(crate) fn page_images(
     vfs: &dyn Vfs,
     path: &Path,
@@ -318,7 +317,7 @@ pub(crate) fn page_images(
     Ok(images)
 }
 
-/// Returns the newest valid image of each page, from those batches of a side file for which `known` returns true.
+/// Returns the newest valid image of each page, from the batches in a side file for which `known` returns true.
 fn images_in(
     file: &dyn File,
     known: impl Fn(&[u8]) -> bool,
@@ -328,8 +327,8 @@ fn images_in(
     let size = header.page_size.bytes();
     let mut newest: BTreeMap<PageNumber, PageImage> = BTreeMap::new();
     let mut descriptor = IoBuffer::zeroed(DESCRIPTOR);
-    // Batches of the current and of the previous round can overlap at any block. Therefore every block is checked for
-    // the start of a batch.
+    // Batches from the current round can overwrite those from the previous one at any block, so every block is
+    // checked for the start of a batch.
     let mut at = 0;
     while at + DESCRIPTOR as u64 <= len {
         file.read_at(at, &mut descriptor, IoReason::DatabaseRead)?;

@@ -46,7 +46,7 @@ fn database(stored: &[u8]) -> (SimVfs, &'static Path, Arc<dyn File>) {
 }
 
 /// Restores torn pages as recovery does after a crash. The log with this signature ends at `until`. Returns the
-/// number of restored pages, and the page.
+/// number of restored pages and the content of the page.
 fn after(vfs: &SimVfs, path: &Path, log: Signature, until: LogPosition) -> (usize, Vec<u8>) {
     let file = vfs.open(path, OpenMode::Write).unwrap();
     let count = restore(vfs, path, &*file, &header(), log, until).unwrap();
@@ -85,7 +85,7 @@ fn a_torn_image_is_not_used_although_its_checksum_matches() {
     assert_eq!(restored(&old, &new, tear), (0, old));
 }
 
-/// The log lacks changes if an operator has restored an older copy, or if it is a different log.
+/// The log lacks an image's changes if an operator has restored an older copy of it or if it is a different log.
 #[test]
 fn an_image_is_used_only_if_the_log_has_its_changes() {
     let (old, new) = (image(10, 1), image(20, 2));
@@ -144,8 +144,8 @@ fn the_name_of_a_side_file_is_durable_after_its_creator_was_killed() {
     }
 }
 
-/// A thread that waits for the previous batch must also get an error without delay, because no later thread wakes it.
-/// A failed sync is not retried: a second sync can succeed although the device has dropped pages.
+/// A thread that waits for the previous batch must also get an error immediately, because no later thread would wake
+/// it. A failed sync is not retried: a second sync can succeed even though the device has dropped pages.
 #[test]
 fn a_failure_ends_all_waits_and_is_not_retried() {
     let full = RING as usize / (DESCRIPTOR + SIZE.bytes());

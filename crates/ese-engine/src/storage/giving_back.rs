@@ -1,9 +1,9 @@
 //! Returns pages to the file system: truncates the file, or punches holes into it.
 //!
-//! Normal operation and redo share this code. The order of the steps is: space trees, all changes of the pages, log
-//! record, file, header. The header stores the end of the last record whose pages were returned. The pages can be
-//! used again only when this position is durable. Therefore redo returns pages that a crash may have torn, and never
-//! returns pages that are in use.
+//! Normal operation and redo share this code. The steps are made durable in this order: space trees, all changes to
+//! the pages, log record, file, header. The header stores the end of the last record whose pages were returned. The
+//! pages can be used again only when this position is durable. Redo therefore repeats the return of pages if a crash
+//! may have interrupted it, but never returns pages that are in use again.
 
 use ese_format::space::Extent;
 use ese_format::{LogPosition, LogTime, PageNumber};
@@ -22,7 +22,7 @@ pub(crate) enum GivenBackPages {
 }
 
 impl GivenBackPages {
-    /// Returns true if the page is one of these pages.
+    /// Returns true if `page` is one of these pages.
     pub fn contains(&self, page: PageNumber) -> bool {
         match self {
             GivenBackPages::Behind(last) => page > *last,
@@ -33,7 +33,7 @@ impl GivenBackPages {
         }
     }
 
-    /// Returns the first and last pages of the ranges.
+    /// Returns the first and last page of each range.
     fn ranges(&self) -> Vec<(u32, u32)> {
         match self {
             GivenBackPages::Behind(last) => vec![(last.get().saturating_add(1), u32::MAX)],
@@ -45,7 +45,7 @@ impl GivenBackPages {
 }
 
 impl DatabaseFile {
-    /// Writes the last changes of pages that will be returned to the file system, and syncs the file.
+    /// Writes the last changes to pages that are about to be returned to the file system, and syncs the file.
     pub(crate) fn flush_before(&self, pages: &GivenBackPages) -> Result<()> {
         self.cache.flush_pages(self.file_id, |page| pages.contains(page))
     }
@@ -53,14 +53,14 @@ impl DatabaseFile {
     /// Returns pages to the file system. The pages must belong to no tree, or be available, and nothing else may use
     /// them during the call.
     ///
-    /// The log record of the operation ends at `end`, and the log is durable up to this position. After a failure,
-    /// nothing in this database may change.
+    /// The log record for the operation ends at `end`, and the log must be durable up to this position. After a
+    /// failure, nothing in this database may change.
     pub(crate) fn give_back(&self, pages: &GivenBackPages, end: LogPosition) -> Result<()> {
         self.change_file(pages, end).inspect_err(|error| self.cache.fail(error.cause()))
     }
 
-    /// Repeats [`DatabaseFile::give_back`] for the log record from `start` to `end`. Changes of the pages by earlier
-    /// records are no longer needed.
+    /// Repeats [`DatabaseFile::give_back`] for the log record from `start` to `end`. Changes to these pages by
+    /// earlier records are no longer needed.
     pub(crate) fn redo_giving_back(
         &self,
         pages: &GivenBackPages,
@@ -68,7 +68,7 @@ impl DatabaseFile {
         end: LogPosition,
     ) -> Result<()> {
         let until = self.given_back_until();
-        // As in ESE: if the header does not contain the position, the pages may have later content.
+        // As in ESE: if the header does not contain the position, the pages may have newer content.
         let unknown = until == LogPosition::MIN && start.generation <= self.ahead_until();
         match until >= end || unknown {
             true => self.forget(pages),
@@ -126,8 +126,8 @@ impl DatabaseFile {
         self.file.punch_hole(end, self.page_size.bytes() as u64).map_err(failed)
     }
 
-    /// Allocates the blocks of an extent that may contain holes. Otherwise, a write of one of its pages could find
-    /// the disk full, and such a write must not fail.
+    /// Allocates the blocks of an extent that may contain holes. Otherwise, writing one of its pages could fail
+    /// because the disk is full, and page writes must not fail.
     pub(crate) fn fill_holes(&self, extent: &Extent) -> Result<()> {
         if !self.has_holes() {
             return Ok(());

@@ -8,7 +8,7 @@ use jetcell_vfs::{File, IoBuffer, IoReason};
 
 use crate::{Error, Result};
 
-/// Writes both header copies, with a sync after each. Therefore at least one copy is intact after a crash.
+/// Writes both header copies with a sync after each, so that at least one copy is intact after a crash.
 pub(crate) fn write_header(file: &dyn File, header: &DatabaseHeader) -> Result<()> {
     (0..2).try_for_each(|copy| write_header_copy(file, header, copy))
 }
@@ -60,11 +60,11 @@ pub(crate) const CREATION_INTERRUPTED: &str = "its creation was interrupted; del
 /// Size in bytes of the smallest unit that a device writes atomically.
 const SECTOR_BYTES: usize = 512;
 
-/// Returns true if no header was ever written completely: the shadow or the first sector consists of zeros. May be
-/// called only if no copy is valid.
+/// Returns true if no header has ever been written completely: the shadow or the first sector consists of zeros. May
+/// be called only if no copy is valid.
 ///
-/// A crash during the creation of a database leaves such a file, but a database whose header was overwritten looks
-/// the same. Therefore only the owner can decide to delete it. The shadow of a complete database never consists of
+/// A crash during the creation of a database leaves such a file, but a database whose header has been overwritten
+/// looks the same, so only its owner can decide to delete it. The shadow of a complete database never consists of
 /// zeros.
 fn lacks_header(start: &[u8]) -> bool {
     let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
@@ -77,7 +77,7 @@ fn lacks_header(start: &[u8]) -> bool {
 /// Newest format update whose log records can be redone.
 const NEWEST_UPDATE: u32 = 0x12C;
 
-/// Rejects formats that the engine cannot write. With `to_recover`, rejects formats that it cannot redo.
+/// Rejects formats that the engine cannot write or, with `to_recover`, that it cannot redo.
 pub(crate) fn check_format(
     path: &Path,
     header: &DatabaseHeader,

@@ -1,7 +1,7 @@
 //! The file of an attached database: its handle, header and counters, and the guards that run before its pages are
 //! written.
 //!
-//! This layer does not access the nodes on pages. Trees, space and catalog use [`DatabaseFile`].
+//! This layer does not access nodes on pages. The tree, space and catalog layers use [`DatabaseFile`].
 
 mod checkpoint_pins;
 mod database_file;

@@ -10,7 +10,7 @@ use jetcell_vfs::{File, Vfs};
 use super::double_write::DoubleWrite;
 use crate::Result;
 
-/// Protection of a database against torn pages. A page is torn if a power cut interrupts its write.
+/// Protection of a database against torn pages. A page is torn if a power cut interrupts its being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TornPageProtection {
     /// No protection: the device must write each page atomically. ESE relies on this.
@@ -20,7 +20,7 @@ pub enum TornPageProtection {
 }
 
 impl TornPageProtection {
-    /// Creates the side file if the policy needs one. The caller must have removed an old side file with
+    /// Creates the side file if the policy needs one. The caller must first remove any old side file with
     /// [`double_write::discard`](super::double_write::discard).
     pub(crate) fn create(
         self,

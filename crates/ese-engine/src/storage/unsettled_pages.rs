@@ -1,7 +1,7 @@
-//! Tracks pages that must not yet be written without the cache.
+//! Tracks pages that must not be written bypassing the cache yet.
 //!
-//! A page that was in use since the database was attached can still have a frame in the cache, or an image in the
-//! side file of torn-page protection. The log can still contain records that redo would apply to it. All other
+//! A page that has been in use since the database was attached can still have a frame in the cache or an image in the
+//! side file for torn-page protection, and the log can still contain records that redo would apply to it. All other
 //! available pages are settled: only their owner will read or write them, so they may be written without a log
 //! record.
 
@@ -21,7 +21,7 @@ pub(crate) struct UnsettledPages(Mutex<Unsettled>);
 
 #[derive(Default)]
 struct Unsettled {
-    /// Last page of the part of the file in which all pages are treated as not settled.
+    /// All pages up to this one are treated as not settled.
     until: u32,
     /// First and last pages of extents that do not overlap.
     extents: BTreeMap<u32, u32>,
@@ -36,7 +36,7 @@ impl UnsettledPages {
         }
         let extents = &mut state.extents;
         let (mut first, mut last) = (extent.first().get(), extent.last.get());
-        // An extent that overlaps or touches the new one starts at most one page after it.
+        // An extent that overlaps or touches the new one starts no later than one page after the new one's end.
         while let Some((&other, &end)) = extents.range(..=last.saturating_add(1)).next_back()
             && end.saturating_add(1) >= first
         {
@@ -55,12 +55,12 @@ impl UnsettledPages {
         self.0.lock().add_all_until(last);
     }
 
-    /// Returns the last page of the part of the file for which it is unknown whether pages were in use.
+    /// Returns the page up to which all pages are treated as not settled.
     pub fn until(&self) -> u32 {
         self.0.lock().until
     }
 
-    /// Returns the first run of at least `least` settled pages in `extent`. The result has at most `most` pages.
+    /// Returns the first run of at least `least` settled pages in `extent`. The result is limited to `most` pages.
     pub fn settled_run(&self, extent: &Extent, least: u32, most: u32) -> Option<Extent> {
         let state = self.0.lock();
         let last = extent.last.get();
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// Simulates the state after every second page of a huge file was freed.
+    /// Simulates freeing every second page of a huge file.
     #[test]
     fn too_many_extents_become_one_part_of_the_file() {
         let pages = UnsettledPages::default();

@@ -1,4 +1,5 @@
-//! Conditions that the cache checks before it writes pages of a database: the log, the header, and the double write.
+//! What the cache must ensure before it writes database pages: conditions on the log, on the header, and on the
+//! double write.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +40,7 @@ impl HeaderMark {
         self.required.store(required, Ordering::Release);
     }
 
-    /// Returns true if the header on disk names these generations.
+    /// Returns true if the header on disk already names these generations.
     pub fn names(&self, required: Generation, committed: Generation) -> bool {
         self.required.load(Ordering::Acquire) >= required.0
             && self.committed.load(Ordering::Acquire) >= committed.0

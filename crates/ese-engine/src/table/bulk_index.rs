@@ -1,4 +1,4 @@
-//! Bulk load of a new index on a table that already has records.
+//! Bulk-loads a new index on a table that already has records.
 
 use ese_format::TreeId;
 use ese_format::catalog::Index;
@@ -11,7 +11,7 @@ use crate::btree::Tree;
 use crate::transaction::ActiveTransaction;
 use crate::{Error, Result};
 
-/// Progress of the load: number of records that were read, bytes of their entries, and pages of the index.
+/// Progress of the load: number of records read, total size of their entries in bytes, and number of index pages.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct IndexProgress {
     pub records: u64,
@@ -19,11 +19,11 @@ pub(crate) struct IndexProgress {
     pub pages: u64,
 }
 
-/// Number of records between two calls that check whether the load is cancelled.
+/// Number of records between two checks for cancellation.
 const RECORDS_PER_QUESTION: u64 = 1000;
 
-/// Creates a secondary index on a table that no session has open. Its entries are sorted and written as full pages
-/// that are not logged. Returns the table's tree, and the number of records and pages.
+/// Creates a secondary index on a table that no session has open. The index entries are sorted and written as full,
+/// unlogged pages. Returns the table's tree and the numbers of records and pages.
 pub(crate) fn create_index_in_bulk(
     session: &mut ActiveTransaction,
     tables: &OpenTables,

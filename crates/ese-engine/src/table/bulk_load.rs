@@ -1,4 +1,4 @@
-//! The bulk load of one table: rows become nodes of its trees.
+//! The bulk load of one table: rows become nodes in its trees.
 
 use std::borrow::Cow;
 
@@ -16,17 +16,17 @@ use crate::bulk::{BuiltTree, NodeSorter, Transfers, TreeBuilder, link};
 use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
-/// Settings of a load: memory, writes, and density.
+/// Settings for a load: memory, writes, and density.
 #[derive(Clone)]
 pub(crate) struct LoadSettings {
-    /// Percentage to which pages are filled. `None`: the density of the table or index.
+    /// Percentage to which pages are filled. `None` means the density of the table or index.
     pub density: Option<u32>,
     /// Memory in bytes for the sorts of all indexes together.
     pub sort_bytes: usize,
     pub transfers: Transfers,
 }
 
-/// Bulk load of a new table that is not visible to other sessions.
+/// Bulk load of a new table that is not yet visible to other sessions.
 pub(crate) struct TableLoad {
     state: Arc<TableState>,
     settings: LoadSettings,
@@ -37,7 +37,7 @@ pub(crate) struct TableLoad {
     row: Vec<u8>,
     keys: RowKeys,
     pub rows: u64,
-    /// The error because of which the load cannot be completed.
+    /// The error that makes it impossible to complete the load.
     failed: Option<Error>,
 }
 
@@ -45,12 +45,12 @@ pub(crate) struct TableLoad {
 #[derive(Default)]
 struct RowKeys {
     keys: KeyList,
-    /// Cumulative number of keys: up to the primary key, and then up to the keys of each index.
+    /// Cumulative number of keys: after the primary key, then after the keys of each index.
     ends: Vec<usize>,
 }
 
 impl RowKeys {
-    /// Replaces the keys by those of another row.
+    /// Replaces the keys with those of another row.
     fn make(&mut self, state: &TableState, record: &Record<'_>, long_values: &LongValues<'_>) -> Result<()> {
         let (schema, mut source) = (&state.schema, |id: LongValueId| long_values.get(id));
         self.keys.clear();
@@ -108,7 +108,7 @@ impl<'v> LongValues<'v> {
         Ok(id)
     }
 
-    /// Adds the nodes of the values. The numbers of the values are ascending, so the nodes are in order.
+    /// Adds the nodes of the values. The values' numbers are ascending, so the nodes are in order.
     fn append_to(&self, builder: &mut TreeBuilder, chunk_size: usize) -> Result<()> {
         for (id, value) in &self.0 {
             let mut key = id.root_key();
@@ -151,7 +151,7 @@ impl TableLoad {
         self.records.pages() + self.long_values.as_ref().map_or(0, TreeBuilder::pages)
     }
 
-    /// Returns the number of bytes of all index entries.
+    /// Returns the total size of all index entries in bytes.
     pub fn entry_bytes(&self) -> u64 {
         self.entries.iter().map(|sorter| sorter.bytes).sum()
     }
@@ -177,14 +177,14 @@ impl TableLoad {
                 self.keys.add_entries(&mut self.entries)
             }),
         }
-        // After an error, a part of the row may already be in the trees.
+        // After an error, part of the row may already be in the trees.
         .inspect_err(|error| self.failed = Some(error.clone()))?;
         self.rows += 1;
         Ok(())
     }
 
     /// Builds the indexes, makes all pages durable, and links them to the trees. `goes_on` is called periodically
-    /// with the number of rows and pages, until the load can no longer be cancelled. If it returns false, the load is
+    /// with the number of rows and pages for as long as the load can be cancelled. If it returns false, the load is
     /// cancelled.
     pub fn complete(mut self, goes_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
         self.failed.take().map_or(Ok(()), Err)?;
@@ -209,7 +209,7 @@ impl TableLoad {
     }
 }
 
-/// Builds an index from these entries. Calls `goes_on` with the number of pages whenever a page is full.
+/// Builds an index from the given entries. Calls `goes_on` with the number of pages whenever a page is full.
 pub(super) fn build_index(
     tree: &Arc<Tree>,
     density: u32,
@@ -240,8 +240,8 @@ pub(super) fn make_visible(file: &DatabaseFile, built: &[BuiltTree]) -> Result<(
     built.iter().try_for_each(link)
 }
 
-/// Creates a sorter for the entries of an index. The sorter uses `memory` bytes, and a temporary file in the
-/// directory of the database.
+/// Creates a sorter for the entries of an index. The sorter uses `memory` bytes and a temporary file in the
+/// database's directory.
 pub(super) fn sorter(tree: &Tree, memory: usize, settings: &LoadSettings) -> NodeSorter {
     let mut name = tree.file.path.clone().into_os_string();
     name.push(format!(".{}.sort", tree.id.0));

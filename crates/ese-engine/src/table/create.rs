@@ -35,8 +35,8 @@ pub(crate) fn create_table(
         }
         schema.indexes.sort_by_key(|index| index.tree);
         if schema.columns.iter().any(|column| column.kind.is_long()) {
-            // The tree is created now, in this transaction. If the transaction created it later, it would be
-            // invisible to the transactions of other sessions.
+            // The tree is created now, in this transaction. If it were created later, it would be invisible to other
+            // sessions' transactions.
             let tree = trees.create_tree(session.changes()?, tree.root, PageFlags::LONG_VALUE, SMALL_TREE)?;
             schema.long_values = Some((tree.id, tree.root));
         }
@@ -86,7 +86,7 @@ pub(crate) fn create_index(
         schema.indexes.push(index);
         TableState::new(system, schema)
     })?;
-    // This must follow the statement, because its commit can fail. The index does not exist then.
+    // This must come after the statement, because if its commit fails, the index does not exist.
     let id = changed.schema.tree;
     tables.changed(id, Arc::new(changed));
     Ok(id)

@@ -1,4 +1,4 @@
-//! Definition of a new table as specified by the program, and the schema that is derived from it.
+//! A new table's definition as specified by the program, and the schema derived from it.
 
 use ese_format::catalog::{Index, IndexFlags, KeySegment, TableSchema};
 use ese_format::key::{DEFAULT_KEY_MOST, exact_key_limit, max_key_limit};
@@ -19,12 +19,12 @@ pub struct TableDefinition {
     pub indexes: Vec<IndexDefinition>,
     /// Number of pages to reserve; at least 3.
     pub pages: u32,
-    /// Maximum length in bytes of values in long columns that stay in the record, if the record has space. The
-    /// default is 1023. ESE: `cbSeparateLV`.
+    /// Values in long columns stay in the record up to this length in bytes, if the record has space. The default is
+    /// 1023. ESE: `cbSeparateLV`.
     #[doc(alias = "cbSeparateLV")]
     pub separate_from: Option<u32>,
-    /// Percentage of a page that inserts in key order fill, from 20 to 100. The rest of the page has room for later
-    /// records without a split. The default is 80. ESE: `ulDensity`.
+    /// Percentage to which inserts in key order fill a page, from 20 to 100. The rest of the page leaves room for
+    /// later records without a split. The default is 80. ESE: `ulDensity`.
     #[doc(alias = "ulDensity")]
     pub density: Option<u32>,
 }
@@ -36,7 +36,7 @@ pub struct ColumnDefinition {
     pub name: String,
     /// Type of the values.
     pub kind: ColumnType,
-    /// Maximum length of binary and text values in bytes; 0 means the maximum of the type.
+    /// Maximum length of binary and text values in bytes; 0 means the type's maximum.
     pub size: u32,
     /// Flags of the column.
     pub flags: ColumnFlags,
@@ -51,9 +51,9 @@ pub struct ColumnDefinition {
 pub struct IndexDefinition {
     /// Name: up to 64 ASCII characters, unique in the table without regard to case.
     pub name: String,
-    /// Whether the index is primary, which means that it is the order of the table itself.
+    /// Whether the index is primary, which means that it determines the order of the table's records.
     pub primary: bool,
-    /// Whether a second record with the same key is rejected. Primary indexes always reject it.
+    /// Whether records with a duplicate key are rejected. Primary indexes always reject them.
     pub unique: bool,
     /// Key columns, each with a flag for descending order.
     pub columns: Vec<(String, bool)>,
@@ -94,7 +94,7 @@ impl IndexDefinition {
     }
 }
 
-/// Maximum length of a binary or text column that is not a long value.
+/// Maximum length in bytes of a binary or text column that is not a long-value column.
 const MAX_SHORT_VALUE: u32 = 255;
 /// Maximum number of columns in an index.
 const MAX_SEGMENTS: usize = 16;
@@ -141,8 +141,8 @@ impl TableDefinition {
 }
 
 impl ColumnDefinition {
-    /// Returns the column with the next free number of the storage class that suits it. If that class is full, the
-    /// column becomes a tagged column.
+    /// Returns the column, assigning it the next free number in the most suitable storage class. If that class is
+    /// full, the column becomes a tagged column.
     fn column(&self, next: &mut [u16; 3]) -> Result<Column> {
         let [fixed, variable, tagged] = next;
         let sparse = self.kind.is_long() || self.flags.contains(ColumnFlags::MULTI_VALUED);

@@ -1,4 +1,4 @@
-//! Stores, reads and removes the long values of a table. A value is stored in chunks.
+//! Stores, reads and removes a table's long values, which are stored in chunks.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub(super) fn store(
     Ok(id)
 }
 
-/// Reads the first `limit` bytes of a value, rounded up to whole chunks.
+/// Reads at least the first `limit` bytes of a value, rounded up to whole chunks.
 pub(super) fn read(state: &TableState, view: &View, id: LongValueId, limit: usize) -> Result<Vec<u8>> {
     let tree = tree(state)?;
     let root = root(tree, view, id)?;

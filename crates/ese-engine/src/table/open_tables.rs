@@ -1,10 +1,10 @@
-//! Tracks the tables of a database that are in use, and decides which sessions may open them.
+//! Tracks which tables of a database are in use, and decides which sessions may open them.
 //!
 //! The key is the tree id, which is never reused. The state of a table corresponds to the newest view.
 //!
 //! Invariants: while a session changes the definition of a table, no other session can open the table until that
-//! transaction has ended. A session whose snapshot is older than the commit of the change cannot open the table
-//! either. The entry that records these changes is removed only with the table.
+//! transaction has ended. Nor can a session whose snapshot is older than the commit of the change. The entry that
+//! records such changes is removed only with the table.
 
 use jetcell_sync::Arc;
 use std::collections::HashMap;
@@ -24,11 +24,12 @@ pub(crate) struct OpenTables {
 }
 
 struct Entry {
-    /// State of the table. If it is no longer valid, the next session that opens the table replaces it.
+    /// State of the table. If it becomes invalid, the next session to open the table replaces it.
     state: Arc<TableState>,
     /// Transaction that last changed the definition, or is changing it.
     altered_by: Option<Arc<Transaction>>,
-    /// Commit number of the last change before that transaction. 0: no change since the database was attached.
+    /// Commit number of the last change before that transaction. 0 if there has been no change since the database was
+    /// attached.
     altered_in: CommitNumber,
 }
 
@@ -37,9 +38,9 @@ impl Entry {
         Entry { state, altered_by: None, altered_in: 0 }
     }
 
-    /// Fails while another session changes the definition, and for snapshots that are older than its last change. The
-    /// entries of a new index are not visible in such a snapshot, and changes made without the index would be missing
-    /// from it.
+    /// Fails while another session is changing the definition, and for snapshots that are older than its last change.
+    /// The entries of a new index are not visible in such a snapshot, and changes made without the index would be
+    /// missing from it.
     fn check(&self, view: &View) -> Result<()> {
         let rolled_back = |by: &Transaction| !by.is_running() && by.committed().is_none();
         let settled = self.altered_by.as_ref().is_none_or(|by| view.sees(by) || rolled_back(by));
@@ -72,11 +73,10 @@ impl OpenTables {
         };
         match self.known(id, view) {
             Ok(Some(state)) => Ok(state),
-            // All sessions will share this state. Therefore it is created from the latest view and not from an old
-            // snapshot.
+            // All sessions will share this state, so it is created from the latest view and not from an old snapshot.
             Ok(None) => self.enter(id, make(&View { own: view.own.clone(), ..View::latest() })?, view),
-            // A change that could not be rolled back would block the table forever. In this case, no session can
-            // change anything any more, so the session gets a private state.
+            // A change whose rollback failed blocks the table forever. However, nothing can be changed any more in
+            // that case, so the session safely gets a private state.
             Err(_) if services.check_writable().is_err() => make(view),
             Err(error) => Err(error),
         }
@@ -102,7 +102,7 @@ impl OpenTables {
         Ok(entry.state.clone())
     }
 
-    /// Reserves a table for a change of its definition. Fails while another session has the table open.
+    /// Reserves a table for a change to its definition. Fails while another session has the table open.
     pub fn begin_change(&self, id: TreeId, transaction: &Arc<Transaction>) -> Result<()> {
         let mut tables = self.tables.lock();
         let Some(entry) = tables.get_mut(&id) else { return Ok(()) };
@@ -126,7 +126,7 @@ impl OpenTables {
         }
     }
 
-    /// Invalidates the state before a change of the definition is rolled back, because no session may use the results
+    /// Invalidates the state before a change to the definition is rolled back, because no session may use the results
     /// of the change. The table stays reserved until the transaction has ended.
     pub fn roll_back_change(&self, id: TreeId) {
         if let Some(entry) = self.tables.lock().get(&id) {

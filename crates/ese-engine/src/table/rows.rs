@@ -22,7 +22,7 @@ use crate::{Error, Result};
 
 /// Maximum length of long values that stay in the record, unless the table sets another limit.
 const INTRINSIC: usize = 1023;
-/// Maximum number of bytes that a separated value leaves in the record.
+/// Maximum number of bytes that remain in the record for a separated value.
 const REFERENCE_LEN: usize = 8;
 
 /// Inserts a record. Returns its bookmark.
@@ -60,12 +60,12 @@ pub(crate) fn insert(
             session.row = bytes;
             Ok(state.tree.bookmark_of_key(key))
         })
-        // This is done only after success, because a failed statement has not used the value.
+        // This is done only on success, because a failed statement does not use up the value.
         .inspect(|_| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
-/// Returns the values of a new record, including the value of the auto-increment column. Also returns that value if
-/// the program has chosen it.
+/// Returns the values of a new record, including that of the auto-increment column. Also returns the auto-increment
+/// value if the program chose it.
 pub(super) fn new_values<'t>(
     state: &'t TableState,
     row: &'t [(ColumnId, Value)],
@@ -95,7 +95,7 @@ pub(super) fn new_record<'v, S>(
     build(with, state, &mut builder, values, None, store, record)
 }
 
-/// Changes columns of a record. `before` is the record as it is visible to the session.
+/// Changes columns of a record. `before` is the record as the session sees it.
 pub(crate) fn replace(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -156,7 +156,7 @@ pub(crate) fn replace(
         .inspect(|()| chosen.into_iter().for_each(|value| state.increment_used(value)))
 }
 
-/// Deletes a record. `before` is the record as it is visible to the session.
+/// Deletes a record. `before` is the record as the session sees it.
 pub(crate) fn delete(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -222,11 +222,11 @@ pub(crate) fn fill_index(
     })
 }
 
-/// Callback that receives the keys of a record in an index, and the record's own key.
+/// Callback that receives a record's keys in an index, and the record's own key.
 type EnterKeys<'a> = dyn FnMut(&mut ActiveTransaction, &[Key], &[u8]) -> Result<()> + 'a;
 
-/// Calls `enter` for each record of a table, with the keys of the record in an index and the record's own key. No
-/// other session can change the table during this time.
+/// Calls `enter` for each record of a table, with the record's keys in an index and the record's own key. No other
+/// session can change the table during this time.
 pub(super) fn for_each_record(
     session: &mut ActiveTransaction,
     state: &TableState,
@@ -273,7 +273,7 @@ fn check_settled(tree: &Arc<Tree>, view: &View) -> Result<()> {
 pub(super) type RawValue<'t> = (&'t Column, Option<Cow<'t, [u8]>>);
 pub(super) type RawValues<'t> = SmallVec<[RawValue<'t>; 4]>;
 
-/// Returns the value that the program has chosen for the auto-increment column, if any.
+/// Returns the value that the program chose for the auto-increment column, if any.
 fn chosen_increment(state: &TableState, values: &[RawValue<'_>]) -> Result<Option<i64>> {
     let Some(column) = state.increment_column() else { return Ok(None) };
     match values.iter().find(|(other, _)| other.id == column.id) {
@@ -286,7 +286,7 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
     row.iter()
         .enumerate()
         .map(|(at, (id, value))| {
-            // The record could refer to only one of the two long values, and the other value would be lost.
+            // The record could reference only one of the two long values, and the other would be lost.
             if row[..at].iter().any(|(other, _)| other == id) {
                 return Err(Error::Usage(format!("column {id} is given twice")));
             }
@@ -307,7 +307,7 @@ fn encode<'t>(state: &'t TableState, row: &'t [(ColumnId, Value)]) -> Result<Raw
         .collect()
 }
 
-/// Returns the maximum length of a record of the table.
+/// Returns the maximum length of a record in the table.
 fn limit(state: &TableState) -> usize {
     record_limit(state.tree.file.page_size, state.schema.key_most())
 }
@@ -317,7 +317,7 @@ fn intrinsic_most(state: &TableState) -> usize {
     state.schema.separate_from.map_or(INTRINSIC, |from| from as usize)
 }
 
-/// Replaces the contents of `bytes` by the record with these values if all of them stay in the record. Returns false
+/// Replaces the contents of `bytes` with a record of these values if all of them stay in the record. Returns false
 /// otherwise.
 fn build_whole<'v>(
     state: &TableState,
@@ -340,8 +340,8 @@ fn build_whole<'v>(
     }
 }
 
-/// Replaces the contents of `bytes` by the record with these values. Values that are long, or that do not fit into
-/// the record, are stored in the long-value tree by calling `store`, which also gets `with`.
+/// Replaces the contents of `bytes` with a record of these values. Values that are long or do not fit into the record
+/// are stored in the long-value tree by calling `store`, to which `with` is also passed.
 fn build<'v, S>(
     with: &mut S,
     state: &TableState,
@@ -397,8 +397,8 @@ fn keys(state: &TableState, index: &Index, record: &Record<'_>, view: &View) -> 
     index_keys(&state.schema, index, record, &mut source(state, view, index)).map_err(|e| usage(&e))
 }
 
-/// Returns a function that reads the long values for keys. It reads only their first bytes, which are sufficient for
-/// a key.
+/// Returns a function that reads long values for use in keys. It reads only their first bytes, which are sufficient
+/// for a key.
 fn source(state: &TableState, view: &View, index: &Index) -> impl FnMut(LongValueId) -> Option<Vec<u8>> {
     let limit = index.key_limits().key + 1;
     move |id| long_values::read(state, view, id, limit).ok()

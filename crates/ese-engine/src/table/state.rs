@@ -1,4 +1,4 @@
-//! State of a table that all sessions share: schema, trees, and the next numbers to assign.
+//! Table state that all sessions share: schema, trees, and the next numbers to assign.
 
 use ese_format::catalog::{Index, TableSchema};
 use ese_format::long_value::{LongValueId, LongValueKey};
@@ -19,11 +19,11 @@ pub(crate) struct TableState {
     pub system: Arc<SystemTables>,
     /// Definition of the table.
     pub schema: TableSchema,
-    /// Tree of the records.
+    /// Tree that contains the records.
     pub tree: Arc<Tree>,
     /// Secondary indexes.
     pub indexes: Vec<IndexState>,
-    /// Tree of the long values, if it exists.
+    /// Tree that contains the long values, if it exists.
     pub long_values: OnceLock<Arc<Tree>>,
     last_long_value: Mutex<Option<u64>>,
     last_row: Mutex<Option<u32>>,
@@ -75,14 +75,15 @@ impl TableState {
         self.gone.store(true, Ordering::Release);
     }
 
-    /// Continues the numbering of another state of the same table, because uncommitted records may use these numbers.
+    /// Continues the numbering from another state of the same table, because uncommitted records may already use its
+    /// numbers.
     pub fn continue_numbers(&self, other: &TableState) {
         *self.last_long_value.lock() = *other.last_long_value.lock();
         *self.last_row.lock() = *other.last_row.lock();
         *self.last_increment.lock() = *other.last_increment.lock();
     }
 
-    /// Fails if the state is invalid, which means that its trees must no longer be used.
+    /// Fails if the state is invalid and its trees must therefore no longer be used.
     pub fn check(&self) -> Result<()> {
         match self.gone.load(Ordering::Acquire) {
             true => Err(Error::Usage(format!(
@@ -149,10 +150,10 @@ impl TableState {
         Ok(bytes[..column.stored_size().min(8)].to_vec())
     }
 
-    /// Decodes a raw value that the program has chosen for the auto-increment column.
+    /// Decodes a raw value that the program chose for the auto-increment column.
     ///
-    /// Must be called before a record gets the value, because this call determines the highest value in use. The
-    /// highest value can be determined only while all records are committed.
+    /// Must be called before a record gets the value, because this call determines the highest value in use, which is
+    /// possible only while all records are committed.
     pub fn chosen_increment(&self, column: &Column, raw: &[u8]) -> Result<i64> {
         let mut last = self.last_increment.lock();
         if last.is_none() {
@@ -161,14 +162,15 @@ impl TableState {
         Ok(number(column.kind, raw))
     }
 
-    /// Records that a record uses this value of the auto-increment column. Later values are higher.
+    /// Records that a record uses this value of the auto-increment column. Values assigned later are higher.
     pub fn increment_used(&self, value: i64) {
         let mut last = self.last_increment.lock();
         *last = last.max(Some(value));
     }
 
-    /// Finds the highest value of the column: in an index that starts with the column if there is one, otherwise in
-    /// all records. Must be called before a session has used the table, because all records must be committed.
+    /// Finds the highest value of the column, using an index that starts with the column if there is one, or scanning
+    /// all records otherwise. Must be called before any session uses the table, because all records must be
+    /// committed.
     fn highest_increment(&self, column: &Column) -> Result<i64> {
         let starts = |index: &&Index| index.segments.first().is_some_and(|one| one.column == column.id);
         if let Some(index) = self.schema.indexes.iter().find(starts) {

@@ -1,8 +1,8 @@
 //! The transaction of one session: its levels, its changes, and the records it has logged so far.
 //!
-//! Invariants: Begin records are logged with the first change, so a read-only transaction logs nothing. The
-//! checkpoint stays at or before the Begin record, from before this record is logged until the commit record is
-//! durable and the transaction's deletions are cleaned up.
+//! Invariants: Begin records are logged with the first change, so a read-only transaction logs nothing. From before
+//! the Begin record is logged until the commit record is durable and the transaction's deletions are cleaned up, the
+//! checkpoint stays at or before the Begin record.
 
 use jetcell_sync::Arc;
 
@@ -24,18 +24,18 @@ pub(crate) trait TransactionHost: Send + Sync {
     fn services(&self) -> &Arc<Services>;
     /// Undoes one change.
     fn undo(&self, entry: &UndoEntry, by: &Undoing) -> Result<()>;
-    /// Waits until `transaction` may make a change although the version store is nearly full. The caller must not
+    /// Waits until `transaction` may make a change despite the version store being nearly full. The caller must not
     /// hold a latch.
     fn make_room(&self, transaction: &Transaction) -> Result<()>;
 }
 
-/// The rollback that undoes a change.
+/// A rollback in progress, on whose behalf changes are undone.
 pub(crate) struct Undoing {
     /// Session number in log records.
     pub procid: u16,
     /// Transaction that made the change.
     pub transaction: Arc<Transaction>,
-    /// Level that is rolled back.
+    /// Level that is being rolled back.
     pub level: u8,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Undoing {
 pub struct ActiveTransaction {
     host: Arc<dyn TransactionHost>,
     context: ChangeContext,
-    /// Buffer for one row, while no statement uses it.
+    /// Buffer for one row, available while no statement is using it.
     pub(crate) row: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl ActiveTransaction {
         ActiveTransaction { host, context, row: Vec::new() }
     }
 
-    /// Continues a transaction that a crash interrupted. Recovery can then roll it back.
+    /// Continues a transaction that a crash interrupted, so that recovery can roll it back.
     pub(crate) fn resumed(
         host: Arc<dyn TransactionHost>,
         procid: u16,
@@ -77,7 +77,7 @@ impl ActiveTransaction {
         resumed
     }
 
-    /// Creates a new transaction context on the same instance, with another session number.
+    /// Creates a new transaction context for the same instance, with a different session number.
     pub(crate) fn another(&self, procid: u16) -> ActiveTransaction {
         ActiveTransaction::new(self.host.clone(), procid)
     }
@@ -87,7 +87,7 @@ impl ActiveTransaction {
         &self.context.services
     }
 
-    /// Returns the nesting depth; 0 outside of a transaction. The level of a failed statement is not counted.
+    /// Returns the nesting depth; 0 outside transactions. A failed statement's level is not counted.
     pub fn level(&self) -> u8 {
         self.context.running.as_ref().map_or(0, |running| running.level - running.failed_statements)
     }
@@ -100,8 +100,8 @@ impl ActiveTransaction {
     /// Grants the right to make the next change, if the instance accepts changes and the version store has room. May
     /// wait. The caller must not hold a latch.
     ///
-    /// Call this before any operation that can conflict. Otherwise, a session that conflicts with a change that could
-    /// not be rolled back would retry endlessly.
+    /// Call this before any operation that can conflict. Otherwise, a session that conflicts with a change whose
+    /// rollback failed would retry endlessly.
     pub(crate) fn changes(&mut self) -> Result<&mut ChangeContext> {
         let services = &self.context.services;
         services.check_writable()?;
@@ -132,8 +132,8 @@ impl ActiveTransaction {
 
     /// Commits the innermost level. Committing the outermost level makes all changes visible.
     ///
-    /// Returns the end of the commit record, which is the commit id: the commit is durable when the log is durable up
-    /// to this position. Returns `None` if there was nothing to log.
+    /// Returns the end of the commit record, which serves as the commit id: the commit is durable once the log is
+    /// durable up to this position. Returns `None` if there was nothing to log.
     pub fn commit(&mut self) -> Result<Option<LogPosition>> {
         let ChangeContext { services, procid, running: slot, records: batch } = &mut self.context;
         let procid = *procid;
@@ -173,8 +173,8 @@ impl ActiveTransaction {
 
     /// Undoes all changes since the innermost `begin`.
     ///
-    /// After an error (the log failed, or a page cannot be read) the level still exists and is partly undone. Then
-    /// only a further rollback is possible. If the transaction is dropped in this state, the instance refuses further
+    /// After an error (the log failed, or a page cannot be read), the level still exists and is partly undone, and
+    /// only another rollback is possible. If the transaction is dropped in this state, the instance refuses further
     /// changes, and recovery completes the rollback.
     pub fn rollback(&mut self) -> Result<()> {
         while self.context.running.as_ref().is_some_and(|running| running.failed_statements > 0) {
@@ -184,7 +184,7 @@ impl ActiveTransaction {
         self.rollback_level()
     }
 
-    /// Runs an atomic change. `nested` must be set if the change has more than one step.
+    /// Runs a change atomically. `nested` must be set if the change has more than one step.
     pub(crate) fn statement<T>(
         &mut self,
         nested: bool,
@@ -202,7 +202,7 @@ impl ActiveTransaction {
         done
     }
 
-    /// Returns an error outside of a transaction.
+    /// Returns an error if no transaction has begun.
     pub(crate) fn check_begun(&self) -> Result<()> {
         match self.level() {
             0 => Err(Error::Usage("changes need a transaction; begin one".to_string())),
@@ -210,8 +210,8 @@ impl ActiveTransaction {
         }
     }
 
-    /// Rolls back the level of a failed statement. If this fails too, the next rollback repeats it. The caller did
-    /// not begin the level, so the caller does not need to roll it back separately.
+    /// Rolls back a failed statement's level. If this fails too, the next rollback repeats it, so the caller, who did
+    /// not begin this level, does not need to roll it back separately.
     pub(crate) fn rollback_statement(&mut self) -> Result<()> {
         let result = self.rollback();
         if result.is_err() {
@@ -244,8 +244,8 @@ impl ActiveTransaction {
         }
         let undone_inserts = running.partial_rollback.take().unwrap_or_default();
         let outermost = running.level == 1;
-        // Undone inserts leave nodes that are flagged deleted. Cleanup removes these nodes when no snapshot needs
-        // their earlier state.
+        // Undone inserts leave nodes flagged deleted. Cleanup removes these nodes once no snapshot needs their
+        // earlier state.
         let pin = if outermost { running.pin.take() } else { None };
         let own_pin = match (pin, running.pin) {
             (None, Some(pin)) if !undone_inserts.is_empty() => Some(services.pins.pin_again(pin)),
@@ -276,8 +276,8 @@ impl Drop for ActiveTransaction {
     fn drop(&mut self) {
         while self.context.running.is_some() {
             if let Err(error) = self.rollback() {
-                // Recovery rolls back the remaining changes, so the pin of the transaction stays. The failure must be
-                // recorded before the transaction ends. Otherwise a shutdown would wait for the pin.
+                // Recovery will roll back the remaining changes, so the transaction's pin stays. The failure must be
+                // recorded before the transaction ends; otherwise a shutdown would wait for the pin.
                 let services = &self.context.services;
                 services.fail(format!("a transaction could not be rolled back: {}", error.cause()));
                 if let Some(running) = self.context.running.take() {

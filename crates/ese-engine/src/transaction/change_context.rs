@@ -9,7 +9,7 @@ use super::{Services, Transaction, UndoEntry, View};
 use crate::Result;
 use crate::log::RecordBatch;
 
-/// Right of one transaction to change trees. See [`ActiveTransaction::changes`](super::ActiveTransaction::changes).
+/// A transaction's right to change trees. See [`ActiveTransaction::changes`](super::ActiveTransaction::changes).
 pub struct ChangeContext {
     pub(super) services: Arc<Services>,
     pub(super) procid: u16,
@@ -34,8 +34,8 @@ impl ChangeContext {
         }
     }
 
-    /// Returns the record that must precede the transaction's next change, if any, and the transaction and level of
-    /// the change.
+    /// Returns the record, if any, that must precede the transaction's next change, and the transaction and level of
+    /// that change.
     pub(crate) fn prologue(&mut self) -> Result<(Option<LogRecord>, Arc<Transaction>, u8)> {
         let procid = self.procid;
         let services = &self.services;
@@ -57,14 +57,14 @@ impl ChangeContext {
         Ok((record, running.transaction.clone(), running.level))
     }
 
-    /// Returns an empty batch for the records of the next change, with its prologue.
+    /// Returns a batch for the records of the next change, containing only its prologue.
     pub(crate) fn records(&mut self, prologue: Option<LogRecord>) -> &mut RecordBatch {
         self.records.clear();
         prologue.iter().for_each(|record| self.records.push(record));
         &mut self.records
     }
 
-    /// Records a change in the undo list. Must be called when the change and its prologue are in the log.
+    /// Records a change in the undo list. Must be called once the change and its prologue are in the log.
     pub(crate) fn changed(&mut self, entry: UndoEntry) {
         if let Some(running) = &mut self.running {
             running.logged_level = running.level;

@@ -1,4 +1,4 @@
-//! Ended transactions whose history is not removed yet.
+//! Ended transactions whose history has not been removed yet.
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 use std::collections::VecDeque;
@@ -12,16 +12,16 @@ use crate::cache::FileId;
 use crate::sharded::Sharded;
 use crate::storage::{CheckpointPin, CheckpointPins};
 
-/// State of an ended transaction that cleanup needs.
+/// The state of an ended transaction that cleanup needs.
 pub(crate) struct EndedTransaction {
-    /// Commit number of the transaction. Its history can be removed when the oldest snapshot is greater than this
+    /// Commit number of the transaction. Its history can be removed once the oldest snapshot is greater than this
     /// number.
     pub number: CommitNumber,
     /// End of the transaction's last record.
     pub end: LogPosition,
-    /// Pin that keeps the checkpoint before the transaction's first record.
+    /// Pin that keeps the checkpoint from passing the transaction's first record.
     pub pin: Option<CheckpointPin>,
-    /// Changes of the transaction. Cleanup starts with the last one.
+    /// Changes made by the transaction. Cleanup starts with the last one.
     pub changes: Vec<UndoEntry>,
     /// Whether cleanup has nodes to remove.
     pub has_deleted_nodes: bool,
@@ -42,15 +42,15 @@ impl EndedTransaction {
 /// Queue of ended transactions, in the order in which they ended.
 #[derive(Default)]
 pub struct EndedTransactions {
-    /// Transactions that ended recently, with one shard per thread.
+    /// Recently ended transactions, with one shard per group of threads.
     arrivals: Sharded<Mutex<Vec<EndedTransaction>>>,
     waiting: Mutex<VecDeque<EndedTransaction>>,
-    /// Pins of transactions that are cleaned up, each with the position up to which the log must be durable before the
-    /// release.
+    /// Pins of cleaned-up transactions, each with the position up to which the log must be durable before the pin is
+    /// released.
     pinned: Mutex<VecDeque<(LogPosition, CheckpointPin)>>,
-    /// Held by the thread that cleans up. Cleanup in one thread at a time preserves the order.
+    /// Held by the thread that cleans up. Only one thread cleans up at a time, which preserves the order.
     cleaning: Mutex<()>,
-    /// Snapshot of a running transaction. Other threads have waited for the end of this transaction without success.
+    /// Snapshot of a running transaction whose end other threads have awaited in vain.
     awaited_in_vain: AtomicU64,
 }
 
@@ -81,16 +81,16 @@ impl EndedTransactions {
         self.cleaning.try_lock()
     }
 
-    /// Drops all entries, for an instance that ends without a shutdown.
+    /// Drops all entries. Used when an instance ends without a shutdown.
     pub(crate) fn clear(&self) {
         self.waiting().clear();
         self.pinned.lock().clear();
     }
 
-    /// Drops the entries for a database that is no longer in use, or that was clean at this position of the log.
+    /// Drops the entries for a database that is no longer in use, or that was clean at this position in the log.
     /// Their before-images are no longer needed.
     pub(crate) fn forget(&self, file: FileId, pins: &CheckpointPins) {
-        // The condition never fails.
+        // The closure never returns an error.
         let _ = self.retain(pins, |change| Ok(change.file() != file));
     }
 
@@ -131,37 +131,37 @@ impl EndedTransactions {
         self.waiting().len() + self.pinned.lock().len()
     }
 
-    /// Returns whether all history was removed. Pins may remain until the waypoint has passed the end of the
+    /// Returns whether all history has been removed. Pins may remain until the waypoint has passed the end of the
     /// removals.
     pub fn is_cleaned(&self) -> bool {
         self.waiting().is_empty()
     }
 
-    /// Returns whether no transaction waits.
+    /// Returns whether no transaction is waiting.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Removes and returns at most `most` transactions whose history no snapshot can see. Recent arrivals are not
-    /// included.
+    /// Removes and returns at most `most` transactions whose history no snapshot can see. Does not include recent
+    /// arrivals.
     pub(crate) fn take_front(&self, oldest: CommitNumber, most: usize) -> VecDeque<EndedTransaction> {
         let mut waiting = self.waiting.lock();
         let count = waiting.iter().take(most).take_while(|ended| ended.number < oldest).count();
         waiting.drain(..count).collect()
     }
 
-    /// Returns transactions to the front of the queue.
+    /// Puts transactions back at the front of the queue.
     pub(crate) fn put_back(&self, taken: Vec<EndedTransaction>) {
         let mut waiting = self.waiting();
         taken.into_iter().rev().for_each(|ended| waiting.push_front(ended));
     }
 
-    /// Retains a pin until the log is durable up to `end`.
+    /// Keeps a pin until the log is durable up to `end`.
     pub(crate) fn keep_pin(&self, pin: CheckpointPin, end: LogPosition) {
         self.pinned.lock().push_back((end, pin));
     }
 
-    /// Releases retained pins for which the log is durable. Returns the number of released pins.
+    /// Releases the kept pins for which the log is durable. Returns how many were released.
     pub(crate) fn release_kept(&self, pins: &CheckpointPins, durable: LogPosition) -> usize {
         let mut pinned = self.pinned.lock();
         let before = pinned.len();
@@ -175,12 +175,12 @@ impl EndedTransactions {
         before - pinned.len()
     }
 
-    /// Returns whether other threads have waited without success for the end of the transaction with this snapshot.
+    /// Returns whether other threads have waited in vain for the transaction with this snapshot to end.
     pub(crate) fn was_awaited_in_vain(&self, snapshot: CommitNumber) -> bool {
         self.awaited_in_vain.load(Ordering::Relaxed) == snapshot
     }
 
-    /// Records that other threads have waited without success for the end of the transaction with this snapshot.
+    /// Records that other threads have waited in vain for the transaction with this snapshot to end.
     pub(crate) fn set_awaited_in_vain(&self, snapshot: CommitNumber) {
         self.awaited_in_vain.store(snapshot, Ordering::Relaxed);
     }

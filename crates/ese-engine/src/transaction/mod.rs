@@ -1,8 +1,8 @@
 //! Transactions: identities, snapshots, versions of changed nodes, and undo entries for rollback.
 //!
 //! A change adds a [`Version`] to the [`VersionStore`], keyed by tree and bookmark. The version stays until no
-//! running transaction can need the state before it. Nodes with versions have the Versioned flag, so readers of other
-//! nodes need not search the version store. ESE: RCE, version buckets.
+//! running transaction can need the earlier state. Nodes with versions have the Versioned flag, so readers need not
+//! search the version store for other nodes. ESE: RCE, version buckets.
 //!
 //! This layer is below the trees. An [`UndoEntry`] identifies its tree by value, and a [`TransactionHost`] finds the
 //! tree. A tree changes nodes through a [`ChangeContext`], which belongs to an [`ActiveTransaction`].
@@ -31,7 +31,7 @@ pub(crate) use undo_entry::UndoEntry;
 pub use version::{Change, Version};
 pub use version_store::VersionStore;
 
-/// Session number of changes that do not belong to a session: splits, merges, space.
+/// Session number for changes that do not belong to a session: splits, merges and space management.
 pub(crate) const SYSTEM_PROCID: u16 = 0;
 
 /// First session number of the engine's own transactions in databases. User sessions have lower numbers.

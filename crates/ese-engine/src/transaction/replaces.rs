@@ -1,5 +1,4 @@
-//! Replace operations of running transactions, in the order of their nodes. A tree uses them to reserve page space
-//! for undo.
+//! Replace operations of running transactions, in node order. A tree uses them to reserve page space for undo.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering::{self, Equal};
@@ -16,7 +15,7 @@ use crate::cache::FileId;
 /// Sort key: tree, bookmark and version number.
 type Place<'a> = ((FileId, PageNumber), &'a [u8], u32);
 
-/// A value that has a sort key: an entry, or a bound of a search.
+/// A value that has a sort key: an entry, or a search bound.
 trait Placed {
     fn place(&self) -> Place<'_>;
 }
@@ -71,7 +70,7 @@ ordered_by_place!(dyn Placed + '_, Entry);
 #[derive(Default)]
 pub(super) struct Replaces {
     entries: Mutex<BTreeSet<Entry>>,
-    /// Number of replace operations. Readers can detect zero without the lock.
+    /// Number of replace operations. Readers can check for zero without taking the lock.
     count: AtomicUsize,
 }
 
@@ -95,7 +94,7 @@ impl Replaces {
         self.count.load(atomic::Ordering::Acquire) == 0
     }
 
-    /// Returns the replaces in a tree with a bookmark from `first` to `last`, in order.
+    /// Returns the replace operations in a tree whose bookmarks are between `first` and `last` inclusive, in order.
     pub fn between(
         &self,
         tree: (FileId, PageNumber),

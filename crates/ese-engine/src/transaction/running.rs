@@ -13,12 +13,12 @@ pub(super) struct Running {
     /// Number of levels whose Begin record is in the log.
     pub logged_level: u8,
     pub pin: Option<CheckpointPin>,
-    /// Changes of the transaction, in order.
+    /// Changes made by the transaction, in order.
     pub undo: Vec<UndoEntry>,
     /// Length of `undo` at the start of each level.
     pub savepoints: Vec<usize>,
-    /// Inserts that a rollback has undone, from its start until it succeeds. After a failure, the rollback can only
-    /// be repeated, and the repetition needs these entries.
+    /// Inserts that a rollback has undone so far; set from its start until it succeeds. After a failure, the rollback
+    /// can only be repeated, and the repetition needs these entries.
     pub partial_rollback: Option<Vec<UndoEntry>>,
     /// Number of innermost levels that belong to failed statements that could not be rolled back. The caller did not
     /// begin these levels, so the next rollback rolls them back first.
@@ -39,7 +39,7 @@ impl Running {
         }
     }
 
-    /// Returns an error after a failed rollback, because a transaction that is partly undone must not be committed.
+    /// Returns an error after a failed rollback, because a partly undone transaction must not be committed.
     pub fn check_whole(&self) -> Result<()> {
         match self.partial_rollback {
             None => Ok(()),

@@ -17,7 +17,7 @@ fn a_snapshot_sees_a_commit_completely_or_not_at_all() {
             let (table, writer) = (table.clone(), writer.clone());
             move || {
                 let transaction = table.begin(1);
-                // One reader with a transaction, and one without.
+                // One reader with a transaction and one without.
                 for snapshot in [transaction.snapshot, table.now()] {
                     let view = View { own: None, snapshot };
                     let first = view.sees(&writer);
@@ -88,7 +88,7 @@ fn a_checkpoint_pin_is_held_while_another_thread_takes_it_over() {
                 }
             }
         });
-        // Another thread than the owner takes over the pin, as cleanup does after a rollback.
+        // A thread other than the owner takes over the pin, as cleanup does after a rollback.
         let again = pins.pin_again(pin);
         pins.release(pin);
         let last = pins.pin_again(again);

@@ -19,9 +19,9 @@ use crate::{Error, Result};
 pub struct Services {
     /// File system of the instance.
     pub vfs: Arc<dyn Vfs>,
-    /// Reporter of events.
+    /// Reports the instance's events.
     pub(crate) events: Events,
-    /// Page cache; may be shared with other instances.
+    /// Page cache, which may be shared with other instances.
     pub cache: Arc<Cache>,
     /// Positions that the checkpoint must not pass.
     pub(crate) pins: Arc<CheckpointPins>,
@@ -29,16 +29,16 @@ pub struct Services {
     pub versions: Arc<VersionStore>,
     /// Running transactions.
     pub transactions: TransactionTable,
-    /// Ended transactions whose history is not removed yet.
+    /// Ended transactions whose history has not been removed yet.
     pub ended: EndedTransactions,
-    /// Whether a backup is running or the instance is frozen. Until it ends, no database is attached or detached, and
-    /// no bulk load begins.
+    /// Whether a backup is running or the instance is frozen. While this is set, no database is attached or detached,
+    /// and no bulk load begins.
     pub(crate) backup_running: AtomicBool,
     /// Number of running bulk loads. While it is not zero, no backup begins, because the backup would contain only
-    /// some of the pages.
+    /// some of the loaded pages.
     pub(crate) bulk_loads: AtomicUsize,
     log: OnceLock<Arc<LogStream>>,
-    /// Reason why the instance refuses changes, if it does.
+    /// Why the instance refuses changes, if it does.
     failed: OnceLock<String>,
 }
 
@@ -85,8 +85,8 @@ impl Services {
         }
     }
 
-    /// Appends records of the engine itself. If the disk is full, uses the reserve logs. Returns the start and the
-    /// end of the records.
+    /// Appends the engine's own records. Uses the reserve logs if the disk is full. Returns the start and end of the
+    /// records.
     pub(crate) fn append(&self, records: &[LogRecord]) -> Result<(LogPosition, LogPosition)> {
         let mut batch = RecordBatch::new();
         records.iter().for_each(|record| batch.push(record));
@@ -94,8 +94,8 @@ impl Services {
         Ok((appended.start, appended.end))
     }
 
-    /// Returns [`Error::ReadOnly`] if a transaction could not be rolled back, or if the cache failed. Call this
-    /// before changes.
+    /// Returns [`Error::ReadOnly`] if a transaction could not be rolled back or the cache has failed. Call this
+    /// before making changes.
     pub fn check_writable(&self) -> Result<()> {
         match self.failed.get() {
             Some(what) => Err(Error::ReadOnly(what.clone())),
@@ -104,7 +104,7 @@ impl Services {
     }
 
     /// Makes the instance refuse further changes, because only recovery can undo the rest of a transaction. Other
-    /// instances with the same cache continue. If this is called repeatedly, the first reason is kept.
+    /// instances with the same cache continue. If this is called more than once, the first reason is kept.
     pub(crate) fn fail(&self, what: String) {
         let _ = self.failed.set(what);
     }

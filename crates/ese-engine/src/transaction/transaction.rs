@@ -10,22 +10,22 @@ use jetcell_sync::Mutex;
 use crate::log::TransactionNumbers;
 use crate::sharded::{ShardIndex, Sharded};
 
-/// Number of a commit in commit order. A snapshot sees all smaller numbers. ESE: `TRX`.
+/// A commit's number in commit order. A snapshot sees all smaller numbers. ESE: `TRX`.
 #[doc(alias = "TRX")]
 pub type CommitNumber = u64;
 
 const ROLLED_BACK: u64 = u64::MAX;
 
-/// Identity of one outermost transaction. All its versions share it, so a single atomic store commits all of them.
+/// Identity of one outermost transaction. All of its versions share it, so a single atomic store commits them all.
 #[derive(Debug)]
 pub struct Transaction {
     /// Session number in log records.
     pub procid: u16,
     /// Snapshot of the transaction: commits with a smaller number are visible.
     pub snapshot: CommitNumber,
-    /// Number of the transaction's entry in the table. It is not greater than the snapshot.
+    /// Number of the transaction's table entry. It is not greater than the snapshot.
     entered: CommitNumber,
-    /// Shard of the transaction's entry in the table.
+    /// Shard that contains the transaction's table entry.
     shard: ShardIndex,
     outcome: AtomicU64,
     /// End of the commit record.
@@ -49,7 +49,7 @@ impl Transaction {
         }
     }
 
-    /// Returns the commit number, or `None` if the transaction is not committed.
+    /// Returns the commit number, or `None` if the transaction has not committed.
     pub fn committed(&self) -> Option<CommitNumber> {
         match self.outcome.load(Ordering::Acquire) {
             0 | ROLLED_BACK => None,
@@ -57,13 +57,13 @@ impl Transaction {
         }
     }
 
-    /// Returns whether the transaction is neither committed nor rolled back.
+    /// Returns whether the transaction has neither committed nor been rolled back.
     pub fn is_running(&self) -> bool {
         self.outcome.load(Ordering::Acquire) == 0
     }
 
-    /// Returns the position up to which the log must be durable for the commit to survive a crash. Returns the
-    /// smallest position if the transaction is not committed.
+    /// Returns the position up to which the log must be durable for the commit to survive a crash, or the smallest
+    /// position if the transaction has not committed.
     pub fn commit_end(&self) -> LogPosition {
         match self.committed() {
             Some(_) => LogPosition::from_u64(self.end.load(Ordering::Acquire)),
@@ -71,7 +71,7 @@ impl Transaction {
         }
     }
 
-    /// Makes all changes of the transaction visible at once. The commit record ends at `end`.
+    /// Makes all of the transaction's changes visible at once. The commit record ends at `end`.
     pub fn set_committed(&self, number: CommitNumber, end: LogPosition) {
         self.end.store(end.to_u64(), Ordering::Release);
         self.outcome.store(number, Ordering::Release);
@@ -83,17 +83,17 @@ impl Transaction {
     }
 }
 
-/// Set of changes that a reader can see: its own changes, and the commits before its snapshot.
+/// The set of changes that a reader can see: its own changes, and commits before its snapshot.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Transaction of the reader, if it has one.
+    /// The reader's transaction, if it has one.
     pub own: Option<Arc<Transaction>>,
-    /// Snapshot of the reader: commits below this number are visible.
+    /// The reader's snapshot: commits below this number are visible.
     pub snapshot: CommitNumber,
 }
 
 impl View {
-    /// Returns a view that sees all commits, past and future. It is for background work that needs the newest state.
+    /// Returns a view that sees all commits, past and future. For background work that needs the newest state.
     pub fn latest() -> View {
         View { own: None, snapshot: ROLLED_BACK - 1 }
     }
@@ -113,11 +113,11 @@ struct Running {
     snapshots: Vec<CommitNumber>,
 }
 
-/// Table of all running transactions of an instance.
+/// Table of all running transactions in an instance.
 ///
-/// Invariant: a commit gets its number, its position in the log and its effect in one atomic step. Therefore commit
-/// order equals log order, a prefix of the log is a prefix of the commits, and a snapshot sees each commit completely
-/// or not at all.
+/// Invariant: a commit gets its number, gets its log position and takes effect in one atomic step. Therefore commit
+/// order equals log order, a prefix of the log contains a prefix of the commits, and a snapshot sees each commit
+/// completely or not at all.
 #[derive(Debug, Default)]
 pub struct TransactionTable {
     running: Sharded<Mutex<Running>>,
@@ -129,31 +129,31 @@ impl TransactionTable {
     /// identifies the transaction.
     pub fn begin(&self, procid: u16) -> Arc<Transaction> {
         // The entry is added before the snapshot is taken. Therefore a search for the oldest snapshot either finds
-        // the entry, or has read the current number before the entry was added. In both cases its result is not
-        // greater than this snapshot.
+        // the entry, or has read the current number before the entry was added. In both cases, the result of the
+        // search is not greater than this snapshot.
         let (shard, entered) = (self.running.own_shard(), self.now());
         self.running.shard(shard).lock().snapshots.push(entered);
         let snapshot = self.numbers.take(1);
         Arc::new(Transaction { shard, entered, ..Transaction::running(procid, snapshot) })
     }
 
-    /// Returns the number of the next commit, which is also the snapshot of a reader that starts now.
+    /// Returns the number that the next commit will get, which is also the snapshot of a reader that starts now.
     pub fn now(&self) -> CommitNumber {
         self.numbers.next()
     }
 
-    /// Returns the transaction numbers, for changes outside of sessions.
+    /// Returns the transaction numbers, for changes made outside sessions.
     pub(crate) fn numbers(&self) -> Arc<CachePadded<TransactionNumbers>> {
         self.numbers.clone()
     }
 
-    /// Sets the number of the next commit after recovery.
+    /// Sets the number of the next commit, after recovery.
     pub fn continue_from(&self, next: CommitNumber) {
         self.numbers.continue_from(next);
     }
 
-    /// Commits a transaction. `log` gets the commit number, appends the commit record, and returns the end of the
-    /// record. It is called in commit order and must not wait, because no other transaction can begin while it runs.
+    /// Commits a transaction. `log` gets the commit number, appends the commit record, and returns the record's end.
+    /// It is called in commit order and must not wait, because no other transaction can begin while it runs.
     pub fn commit<E>(
         &self,
         transaction: &Transaction,
@@ -181,7 +181,7 @@ impl TransactionTable {
     }
 
     /// Returns the oldest running snapshot. All running snapshots see the commits below this number, and do not need
-    /// the states before these commits.
+    /// the states before those commits.
     pub fn oldest_snapshot(&self) -> CommitNumber {
         let now = self.now();
         let oldest = |shard: &Mutex<Running>| shard.lock().snapshots.iter().min().copied();
@@ -238,8 +238,8 @@ mod tests {
         jetcell_sync::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(session))));
     }
 
-    /// Checks that the end of the commit is the end of its record. A page with a change must not be written before
-    /// the log is durable up to this position.
+    /// Checks that a commit's end is the end of its record. A page with a change from the commit must not be written
+    /// before the log is durable up to this position.
     #[test]
     fn a_commit_ends_behind_its_record() {
         let table = TransactionTable::default();

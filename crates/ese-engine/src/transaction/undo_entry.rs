@@ -1,4 +1,4 @@
-//! Undo entries, which are used by rollbacks and by the cleanup of ended transactions.
+//! Undo entries, used by rollbacks and by the cleanup of ended transactions.
 
 use jetcell_sync::Arc;
 
@@ -7,11 +7,11 @@ use ese_format::{PageNumber, TreeId};
 use super::{Change, Version};
 use crate::cache::FileId;
 
-/// One change of a transaction. It identifies its tree by value. Tree ids are never reused, so the entry of a removed
+/// One change by a transaction. It identifies its tree by value. Tree ids are never reused, so an entry for a removed
 /// tree cannot be mistaken for an entry of another tree.
 #[derive(Clone)]
 pub(crate) enum UndoEntry {
-    /// A node of the tree with this id was changed. The version contains the file and the root page.
+    /// A node in the tree with this id was changed. The version contains the file and the root page.
     Node(TreeId, Arc<Version>),
     /// The tree with this root page was created.
     Tree(FileId, PageNumber),
@@ -34,11 +34,11 @@ impl UndoEntry {
         }
     }
 
-    /// Returns whether the change has left a node that is flagged deleted, given that its transaction has ended.
+    /// Returns whether the change has left a node flagged deleted, given that its transaction has ended.
     pub fn leaves_deleted_node(&self) -> bool {
         self.version().is_some_and(|version| match version.change {
             Change::FlagDelete => true,
-            // The rollback of an insert flags the node as deleted.
+            // Rolling back an insert flags the node as deleted.
             Change::Insert => version.is_settled(),
             Change::Replace { .. } | Change::ReplaceUnknown => false,
         })

@@ -1,4 +1,4 @@
-//! A change of one node, and the state of the node before the change.
+//! A change to one node, and the node's state before it.
 
 use jetcell_sync::Arc;
 use jetcell_sync::atomic::{AtomicBool, Ordering};
@@ -18,40 +18,40 @@ pub enum Change {
     FlagDelete,
     /// The data was replaced.
     Replace {
-        /// Data of the node before the change.
+        /// The node's data before the change.
         before: Box<[u8]>,
     },
-    /// Recovery only: a replace whose before-image has not been read from the log yet.
+    /// Used only by recovery: a replace whose before-image has not been read from the log yet.
     ReplaceUnknown,
 }
 
-/// One change of one node by one transaction. ESE: `RCE`.
+/// One transaction's change to one node. ESE: `RCE`.
 #[doc(alias = "RCE")]
 #[derive(Debug)]
 pub struct Version {
     /// Tree that contains the node, identified by its database and root page.
     pub tree: (FileId, PageNumber),
-    /// Key of the node. In non-unique trees the data is appended.
+    /// The node's key. In non-unique trees, the data is appended.
     pub bookmark: Box<[u8]>,
-    /// Length of the key in the bookmark, in bytes.
+    /// Length in bytes of the key within the bookmark.
     pub key_len: usize,
     /// Transaction that made the change.
     pub transaction: Arc<Transaction>,
-    /// Number that connects the log records about this change. ESE: `rceid`.
+    /// Number that links the log records about this change. ESE: `rceid`.
     pub id: u32,
-    /// Transaction level of the change.
+    /// Transaction level at which the change was made.
     pub level: u8,
-    /// Kind of the change.
+    /// Kind of change.
     pub change: Change,
-    /// Whether the version was removed from its chain: the change was undone, or no snapshot needs the state before
-    /// it. In both cases the before-image no longer needs to be logged.
+    /// Whether the version was removed from its chain, because the change was undone or no snapshot needs the earlier
+    /// state. In both cases, the before-image no longer needs to be logged.
     pub settled: AtomicBool,
-    /// Position at which the deferred before-image was logged, if it was.
+    /// Position where the deferred before-image was logged, if it was.
     pub undo_logged: Mutex<Option<LogPosition>>,
 }
 
 impl Version {
-    /// Returns whether the change was undone, or was removed as history.
+    /// Returns whether the change was undone or its version was removed as history.
     pub fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
     }

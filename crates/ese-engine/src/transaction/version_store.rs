@@ -1,8 +1,8 @@
 //! The version store, which maps each changed node to the chain of its versions, newest last.
 //!
-//! Invariants: a chain is changed only under the write latch of the node's page. Therefore a reader that holds the
-//! page latch sees a node and a chain that match. The size of the store never exceeds the limit. A version is removed
-//! from its chain when its change is undone, or when no snapshot needs the state before it.
+//! Invariants: a chain is changed only under the write latch of the node's page, so a reader that holds the page
+//! latch sees a node and a chain that match. The size of the store never exceeds the limit. A version is removed from
+//! its chain when its change is undone, or when no snapshot needs the earlier state.
 
 use crossbeam_utils::CachePadded;
 use jetcell_sync::Arc;
@@ -21,7 +21,7 @@ use crate::sharded::Sharded;
 use crate::splitmix::BuildSplitMixHasher;
 use crate::{Error, Result};
 
-/// State of a node for one reader.
+/// State of a node as one reader sees it.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// Whether the record exists for the reader.
@@ -31,7 +31,7 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Returns the data for the reader, given the data on the page.
+    /// Returns the data that the reader sees, given the data on the page.
     pub fn data<'a>(&'a self, stored: &'a [u8]) -> &'a [u8] {
         match self.before.as_deref().map(|version| &version.change) {
             Some(Change::Replace { before }) => before,
@@ -43,7 +43,7 @@ impl Resolved {
 const SHARDS: usize = 64;
 type Chains = HashMap<u64, Chain, BuildSplitMixHasher>;
 
-/// Versions of the nodes that have the same hash. This is nearly always one node with one change.
+/// Versions of the nodes that have the same hash. Nearly always, this is one node with one change.
 struct Chain {
     oldest: Arc<Version>,
     newer: Vec<Arc<Version>>,
@@ -58,18 +58,18 @@ impl Chain {
 #[derive(Default)]
 struct Shard {
     chains: Mutex<Chains>,
-    /// Number of versions. Readers can detect zero without the lock.
+    /// Number of versions. Readers can check for zero without taking the lock.
     count: AtomicUsize,
 }
 
 impl Shard {
-    /// Locks the chains and returns them, or returns `None` if there are no chains.
+    /// Locks and returns the chains, or returns `None` if there are none.
     fn chains(&self) -> Option<MutexGuard<'_, Chains>> {
         (self.count.load(Ordering::Acquire) > 0).then(|| self.chains.lock())
     }
 }
 
-/// Counter of bytes in use. Each thread counts in its own shard, and adds its count to the shared sum when the count
+/// Counts the bytes in use. Each thread counts in its own shard, and adds its count to the shared sum when the count
 /// is large enough.
 #[derive(Default)]
 struct Bytes {
@@ -92,7 +92,7 @@ impl Bytes {
     }
 }
 
-/// Store of all versions of an instance.
+/// Stores all versions in an instance.
 pub struct VersionStore {
     shards: Vec<CachePadded<Shard>>,
     replaces: CachePadded<Replaces>,
@@ -130,7 +130,7 @@ impl VersionStore {
         }
     }
 
-    /// Continues the numbering after `id`, the newest number that was used before a crash, or 0 if there was none.
+    /// Continues numbering after `id`, the newest number used before a crash, or 0 if there was none.
     pub fn ids_used(&self, id: u32) {
         if id != 0 {
             self.next_id.store(id.wrapping_add(1), Ordering::Relaxed);
@@ -151,13 +151,13 @@ impl VersionStore {
         Error::VersionStoreFull { limit_bytes: self.limit }
     }
 
-    /// Returns whether the remaining room is not much more than the oldest transaction may need to end.
+    /// Returns whether the remaining room is little more than the oldest transaction may need to end.
     pub fn is_nearly_full(&self) -> bool {
         self.holds(self.limit - self.limit / 16)
     }
 
     fn holds(&self, bytes: usize) -> bool {
-        // The shared sum can be too low or too high by the bytes that threads have not added yet.
+        // The shared sum can be off by the counts that threads have not added yet.
         let published = self.bytes.published.load(Ordering::Relaxed).max(0) as usize;
         published >= bytes - bytes / 16 && self.bytes() >= bytes
     }
@@ -204,8 +204,7 @@ impl VersionStore {
         }
     }
 
-    /// Releases the space that is reserved for the undo of these changes, because the changes are committed or
-    /// undone.
+    /// Releases the space reserved for undoing these changes, because they have been committed or undone.
     pub fn end_replaces<'a>(&self, versions: impl Iterator<Item = &'a Arc<Version>>) {
         let mut replaced =
             versions.filter(|version| matches!(version.change, Change::Replace { .. })).peekable();
@@ -221,7 +220,7 @@ impl VersionStore {
         chains.get(&hash)?.newest_first().find(|version| version.is_for(tree, bookmark)).cloned()
     }
 
-    /// Returns the state of the node for `view`, given the state on the page.
+    /// Returns the node's state for `view`, given its state on the page.
     pub fn resolve(
         &self,
         tree: (FileId, PageNumber),
@@ -246,14 +245,14 @@ impl VersionStore {
         state
     }
 
-    /// Returns whether `view` must not change the node, because a transaction that the view does not see changed the
-    /// node first.
+    /// Returns whether `view` must not change the node, because a transaction that the view does not see has changed
+    /// it first.
     pub fn conflicts(&self, tree: (FileId, PageNumber), bookmark: &[u8], view: &View) -> bool {
         self.newest(tree, bookmark).is_some_and(|version| !view.sees(&version.transaction))
     }
 
-    /// Returns the length of the longest data that the undo of replaces by running transactions can restore. There is
-    /// one result for each such node with a bookmark from `first` to `last`.
+    /// For each node with a bookmark from `first` to `last` whose data a running transaction has replaced, returns
+    /// the length of the longest data that undo can restore.
     pub fn undo_lengths(
         &self,
         tree: (FileId, PageNumber),

@@ -13,13 +13,13 @@ use crate::{PageNumber, TreeId};
 /// One column of an index key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeySegment {
-    /// Column of the key.
+    /// Key column.
     pub column: ColumnId,
     /// Whether larger values sort first.
     pub descending: bool,
 }
 
-/// A condition that a record must satisfy to have an entry in the index.
+/// A condition that a record must satisfy to be included in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Condition {
     /// Column to which the condition applies.
@@ -38,9 +38,9 @@ pub struct IndexLocale {
     /// Flags of the Windows function that converts text to keys. ESE: `LCMapFlags`.
     #[doc(alias = "LCMapFlags")]
     pub map_flags: Option<u32>,
-    /// Version of the sort tables.
+    /// Version of the Windows sort tables.
     pub version: Option<Vec<u8>>,
-    /// Identity of the sort tables.
+    /// Identifier of the Windows sort tables.
     pub sort_id: Option<Vec<u8>>,
 }
 
@@ -57,23 +57,23 @@ impl Default for IndexLocale {
 pub struct Index {
     /// Name of the index.
     pub name: String,
-    /// Tree of the index. The primary index uses the tree of the table.
+    /// Tree that stores the index. The primary index uses the table's own tree.
     pub tree: TreeId,
-    /// Root of the tree.
+    /// Root page of the tree.
     pub root: PageNumber,
     /// Flags of the index.
     pub flags: IndexFlags,
-    /// Columns of the key, in order.
+    /// Key columns, in order.
     pub segments: Vec<KeySegment>,
-    /// Conditions that a record must meet to have an entry.
+    /// Conditions that a record must satisfy to be included in the index.
     pub conditions: Vec<Condition>,
-    /// Maximum length of a key in bytes, if it is not 255.
+    /// Maximum key length in bytes, if it is not 255.
     #[doc(alias = "KeyMost")]
     pub key_most: Option<u16>,
-    /// Maximum length of the key segment of a text or binary column.
+    /// Maximum length of the key segment for a text or binary column.
     #[doc(alias = "VarSegMac")]
     pub segment_limit: Option<u16>,
-    /// Percentage of a page that is filled before the page is split.
+    /// Percentage of a page to fill before splitting it.
     pub density: u32,
     /// Language settings of the index.
     pub locale: IndexLocale,
@@ -84,7 +84,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Creates an index with the default locale, density 80, and no conditions.
+    /// Creates an index with the default locale, a density of 80, and no conditions.
     pub fn new(name: &str, tree: TreeId, root: PageNumber, flags: IndexFlags, columns: &[u16]) -> Index {
         let segment = |id: &u16| KeySegment { column: ColumnId(*id), descending: false };
         Index {
@@ -125,7 +125,7 @@ impl Index {
 const DESCENDING: u8 = 0x40;
 const MUST_BE_NULL: u8 = 0x20;
 
-/// Decodes the flags and the column of each segment. Returns `None` if the bytes are not a whole number of segments.
+/// Decodes the flags and column of each segment. Returns `None` if the bytes are not a whole number of segments.
 fn decode(bytes: &[u8], flags: IndexFlags) -> Option<Vec<(u8, ColumnId)>> {
     if flags.contains(IndexFlags::EXTENDED_SEGMENTS) {
         let (segments, []) = bytes.as_chunks::<4>() else { return None };

@@ -1,6 +1,6 @@
 //! Rows of MSysLocales, a table of named numbers.
 //!
-//! The name is stored in a binary column as UTF-16 with a terminator. The key is derived from that column.
+//! Each name is stored in a binary column as UTF-16 with a terminator, and the row's key is derived from that column.
 
 use super::row::CatalogError;
 use super::system::locales_columns;
@@ -11,16 +11,16 @@ use crate::record::{CodePage, ColumnId, ColumnValue, Record, RecordBuilder, Reco
 /// A row of MSysLocales.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocaleRow {
-    /// Name under which the number is stored.
+    /// Name of the stored number.
     pub name: String,
-    /// Kind of the number: 1 for the version of the table itself, 2 for all others.
+    /// 1 if the number is the version of this table, 2 otherwise.
     pub kind: u8,
-    /// Value of the number.
+    /// The stored number.
     pub value: i32,
 }
 
 impl LocaleRow {
-    /// Creates the rows of a new database without localized indexes, sorted by key.
+    /// Creates the rows for a new database that has no localized indexes, sorted by key.
     pub fn fresh() -> Vec<LocaleRow> {
         let row = |name: &str, kind, value| LocaleRow { name: name.to_owned(), kind, value };
         let mut rows = vec![

@@ -44,37 +44,37 @@ impl RowKind {
     }
 }
 
-/// Numbers of the catalog columns that only some rows have. The numbers are the keys of [`CatalogRow::extra`].
+/// Catalog columns that only some rows have. Their ids are the keys of [`CatalogRow::extra`].
 pub mod extra {
     use crate::record::ColumnId;
 
-    /// Name of the template table, or name of a callback.
+    /// Name of the template table, or of the callback.
     pub const TEMPLATE_TABLE: ColumnId = ColumnId(130);
     /// Default value of a column, in its stored form.
     pub const DEFAULT_VALUE: ColumnId = ColumnId(131);
     /// Key segments of an index.
     pub const KEY_SEGMENTS: ColumnId = ColumnId(132);
-    /// Maximum length of the key segment of a text or binary column, as `u16`.
+    /// Maximum length of the key segment for a text or binary column, as a `u16`.
     pub const SEGMENT_LIMIT: ColumnId = ColumnId(133);
     /// Conditions of an index.
     pub const CONDITIONS: ColumnId = ColumnId(134);
-    /// Limits of a tuple index, as five `u32`.
+    /// Limits of a tuple index, as five `u32` values.
     pub const TUPLE_LIMITS: ColumnId = ColumnId(135);
-    /// Version of the sort tables.
+    /// Version of the Windows sort tables.
     pub const SORT_VERSION: ColumnId = ColumnId(136);
-    /// Identity of the sort tables.
+    /// Identifier of the Windows sort tables.
     pub const SORT_ID: ColumnId = ColumnId(137);
-    /// Minimum length of a long value that is stored in the long-value tree, as `u32`.
+    /// Minimum length at which a long value is stored in the long-value tree, as a `u32`.
     pub const SEPARATE_LONG_VALUES: ColumnId = ColumnId(258);
-    /// Growth hints of an object.
+    /// Growth hints for an object.
     pub const SPACE_HINTS: ColumnId = ColumnId(259);
-    /// Growth hints of a long-value tree that does not exist yet.
+    /// Growth hints for a long-value tree that does not exist yet.
     pub const LONG_VALUE_SPACE_HINTS: ColumnId = ColumnId(260);
     /// Locale name in UTF-16.
     pub const LOCALE_NAME: ColumnId = ColumnId(261);
 }
 
-/// Reason for which a record cannot be decoded as a catalog row.
+/// Reason why a record cannot be decoded as a catalog row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CatalogError {
     /// The bytes are not a valid record.
@@ -83,7 +83,7 @@ pub enum CatalogError {
     /// A column that must not be null is null.
     #[error("a catalog row lacks column {0}")]
     Missing(ColumnId),
-    /// The kind of object is unknown to this crate.
+    /// This crate does not know the object kind.
     #[error("a catalog row describes an object of unknown kind {0}")]
     UnknownKind(i16),
 }
@@ -99,28 +99,28 @@ pub struct CatalogRow {
     pub id: u32,
     /// Root page, or type code of a column. ESE: `ColtypOrPgnoFDP`.
     pub root_or_type: u32,
-    /// Density in percent, or maximum length of a column's values. ESE: `SpaceUsage`.
+    /// Density in percent, or maximum value length of a column. ESE: `SpaceUsage`.
     pub space: u32,
     /// Flags; their meaning depends on the kind. ESE: `Flags`.
     pub flags: u32,
     /// Number of initial pages, code page of a column, or LCID of an index. ESE: `PagesOrLocale`.
     pub pages_or_locale: u32,
-    /// True for table rows, absent for others. ESE: `RootFlag`.
+    /// True in table rows, absent in all others. ESE: `RootFlag`.
     pub root_flag: Option<bool>,
     /// Offset of a fixed column in the record. ESE: `RecordOffset`.
     pub record_offset: Option<u16>,
-    /// Text normalisation of an index. ESE: `LCMapFlags`.
+    /// Text normalisation flags of an index. ESE: `LCMapFlags`.
     pub map_flags: Option<u32>,
-    /// Maximum length of a key of an index, if it is not 255. ESE: `KeyMost`.
+    /// Maximum key length of an index, if it is not 255. ESE: `KeyMost`.
     pub key_most: Option<u16>,
     /// Chunk size of the table's long values, if it is not the default. ESE: `LVChunkMax`.
     pub chunk_size: Option<u32>,
-    /// Time at which the root page was last set, in its stored form; only in the newest databases. ESE:
+    /// Time at which the root page was last set, in its stored form. Only the newest databases have it. ESE:
     /// `PgnoFDPLastSetTime`.
     pub root_set: Option<[u8; 8]>,
     /// Name of the object. ESE: `Name`.
     pub name: String,
-    /// Stored values of the other columns, by number; see [`extra`].
+    /// Stored values of the other columns, by column id; see [`extra`].
     pub extra: BTreeMap<ColumnId, Vec<u8>>,
 }
 
@@ -146,7 +146,7 @@ impl CatalogRow {
         }
     }
 
-    /// Decodes the data of a leaf node of the catalog.
+    /// Decodes the data of a leaf node in the catalog.
     pub fn decode(bytes: &[u8], size: PageSize) -> Result<CatalogRow, CatalogError> {
         let row = Columns { record: Record::new(bytes, size) };
         let kind = i16::from_le_bytes(row.required(2)?);
@@ -200,23 +200,24 @@ impl CatalogRow {
         record.build()
     }
 
-    /// Returns the key of the row in the catalog (index Id). It is also the row's bookmark in the other indexes.
+    /// Returns the row's key in the catalog's primary index, Id. The same bytes are the row's bookmark in the other
+    /// indexes.
     pub fn key(&self) -> Vec<u8> {
         [&self.owner_key()[..], &long(self.id)].concat()
     }
 
-    /// Returns the key of the row in the index Name.
+    /// Returns the row's key in the Name index.
     pub fn name_key(&self) -> Vec<u8> {
         [&self.owner_key()[..], &text(&self.name_bytes())].concat()
     }
 
-    /// Returns the key of the row in the index RootObjects. Returns `None` unless the row describes a table.
+    /// Returns the row's key in the RootObjects index, or `None` if the row does not describe a table.
     pub fn root_objects_key(&self) -> Option<Vec<u8>> {
         let flag = if self.root_flag? { 0xff } else { 0 };
         Some([&[0x7f, flag][..], &text(&self.name_bytes())].concat())
     }
 
-    /// Returns the prefix that the keys of all rows of a table share.
+    /// Returns the key prefix shared by all rows of a table.
     pub fn table_prefix(table: TreeId) -> Vec<u8> {
         long(table.0).to_vec()
     }
@@ -235,18 +236,18 @@ impl CatalogRow {
 
 const NAME: ColumnId = ColumnId(128);
 
-/// Returns the key segment of a 32-bit value.
+/// Returns the key segment for a 32-bit value.
 pub(super) fn long(value: u32) -> [u8; 5] {
     let [a, b, c, d] = (value ^ 0x8000_0000).to_be_bytes();
     [0x7f, a, b, c, d]
 }
 
-/// Returns the key segment of a name. Names are so short that their keys are never truncated.
+/// Returns the key segment for a name. Names are short enough that their keys are never truncated.
 fn text(name: &[u8]) -> Vec<u8> {
     [&[0x7f][..], &name.to_ascii_uppercase(), &[0]].concat()
 }
 
-/// A record of the catalog, which has a fixed schema.
+/// A catalog record, which has a fixed schema.
 struct Columns<'a> {
     record: Record<'a>,
 }

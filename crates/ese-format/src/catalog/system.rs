@@ -5,19 +5,19 @@ use std::sync::LazyLock;
 use crate::record::{CodePage, Column, ColumnClass, ColumnFlags, ColumnType, layout_fixed_columns};
 use crate::{PageNumber, TreeId};
 
-/// Tree of MSysObjects.
+/// Tree id of MSysObjects.
 pub const CATALOG: TreeId = TreeId(2);
-/// Tree of MSysObjectsShadow.
+/// Tree id of MSysObjectsShadow.
 pub const CATALOG_SHADOW: TreeId = TreeId(3);
 /// Root page of MSysObjects.
 pub const CATALOG_ROOT: PageNumber = PageNumber::fixed(4);
 /// Root page of MSysObjectsShadow.
 pub const CATALOG_SHADOW_ROOT: PageNumber = PageNumber::fixed(24);
-/// Tree of the index Name of the catalog.
+/// Tree id of the catalog's Name index.
 pub const NAME_INDEX: TreeId = TreeId(4);
-/// Tree of the index RootObjects of the catalog.
+/// Tree id of the catalog's RootObjects index.
 pub const ROOT_OBJECTS_INDEX: TreeId = TreeId(5);
-/// First tree id that is free in a new database.
+/// First unused tree id in a new database.
 pub const FIRST_USER_TREE: TreeId = TreeId(8);
 
 pub(super) const OBJIDS: TreeId = TreeId(6);
@@ -61,7 +61,7 @@ pub fn catalog_columns() -> &'static [Column] {
         .into_iter()
         .map(|(id, name, kind, size)| {
             let mut column = Column::new(id, name, kind, size);
-            // In ESE, every catalog column has a code page, even if it contains numbers.
+            // In ESE, every catalog column has a code page, even a numeric column.
             column.code_page = CodePage::WESTERN;
             if matches!(id, 1..=7 | 128) {
                 column.flags = ColumnFlags::NOT_NULL;

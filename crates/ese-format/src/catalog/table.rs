@@ -15,15 +15,15 @@ bitflags::bitflags! {
     pub struct TableFlags: u32 {
         /// The engine created the table.
         const SYSTEM = 0x8000_0000;
-        /// The columns and indexes of the table never change.
+        /// The table's columns and indexes never change.
         const FIXED_SCHEMA = 0x4000_0000;
-        /// Other tables inherit the columns of this table.
+        /// Other tables inherit columns from this table.
         const TEMPLATE = 0x2000_0000;
         /// The table inherits columns from a template table.
         const DERIVED = 0x1000_0000;
         /// The table is created when it is first needed. Used together with `SYSTEM`.
         const SYSTEM_DYNAMIC = 0x0800_0000;
-        /// Derived tables cannot have their own fixed and variable columns.
+        /// Derived tables cannot have fixed or variable columns of their own.
         const NO_FIXED_VAR_IN_DERIVED = 0x0400_0000;
         /// Unknown bits are preserved.
         const _ = !0;
@@ -35,22 +35,22 @@ bitflags::bitflags! {
 pub struct TableSchema {
     /// Name of the table.
     pub name: String,
-    /// Tree of the table. All catalog rows of the table refer to it by this id.
+    /// Tree that stores the table. All catalog rows of the table refer to it by this id.
     pub tree: TreeId,
     /// Root page of the tree.
     pub root: PageNumber,
     /// Flags of the table.
     pub flags: TableFlags,
-    /// Number of pages with which the table was created.
+    /// Number of pages allocated when the table was created.
     pub initial_pages: u32,
-    /// Percentage of a page that is filled before the page is split.
+    /// Percentage of a page to fill before splitting it.
     pub density: u32,
-    /// Size of a long-value chunk in bytes, if it is not the default.
+    /// Long-value chunk size in bytes, if it is not the default.
     #[doc(alias = "LVChunkMax")]
     pub chunk_size: Option<u32>,
-    /// Minimum length of a long value that is stored in the long-value tree, if it is not the default.
+    /// Minimum length at which a long value is stored in the long-value tree, if it is not the default.
     pub separate_from: Option<u32>,
-    /// Table from which this table inherits columns and indexes. Inherited columns and indexes are not listed here.
+    /// Table from which this table inherits columns and indexes, which are not listed here.
     pub template: Option<String>,
     /// Growth hints, in their stored form.
     pub space_hints: Option<Vec<u8>>,
@@ -58,16 +58,16 @@ pub struct TableSchema {
     pub long_value_space_hints: Option<Vec<u8>>,
     /// Columns, sorted by number.
     pub columns: Vec<Column>,
-    /// Numbers of deleted columns, which are never reused.
+    /// Ids of deleted columns, which are never reused.
     pub deleted_columns: Vec<ColumnId>,
     /// Indexes, sorted by tree id.
     pub indexes: Vec<Index>,
-    /// Tree and root page of the long values, if the table has any.
+    /// Tree and root page for long values, if the table has a long-value tree.
     pub long_values: Option<(TreeId, PageNumber)>,
 }
 
 impl TableSchema {
-    /// Creates a user table without columns and indexes.
+    /// Creates a user table that has no columns or indexes.
     pub fn new(name: &str, tree: TreeId, root: PageNumber) -> TableSchema {
         TableSchema {
             name: name.to_owned(),
@@ -88,13 +88,13 @@ impl TableSchema {
         }
     }
 
-    /// Returns the column with this number.
+    /// Returns the column with the given number.
     pub fn column(&self, id: ColumnId) -> Option<&Column> {
         let found = self.columns.binary_search_by_key(&id, |column| column.id).ok()?;
         self.columns.get(found)
     }
 
-    /// Returns the column with this name. The case of ASCII letters is ignored.
+    /// Returns the column with the given name, ignoring ASCII case.
     pub fn column_named(&self, name: &str) -> Option<&Column> {
         self.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
     }
@@ -104,18 +104,18 @@ impl TableSchema {
         self.indexes.iter().find(|index| index.is_primary())
     }
 
-    /// Returns the indexes that have their own tree.
+    /// Returns the indexes that have their own trees.
     pub fn secondary_indexes(&self) -> impl Iterator<Item = &Index> {
         self.indexes.iter().filter(|index| !index.is_primary())
     }
 
-    /// Returns the maximum length of a primary key in bytes. A table without a primary index numbers its records, and
-    /// its keys have 4 bytes.
+    /// Returns the maximum length of a primary key in bytes. A table without a primary index uses sequential 4-byte
+    /// record numbers as keys.
     pub fn key_most(&self) -> usize {
         self.primary_index().map_or(4, |index| index.key_limits().key)
     }
 
-    /// Returns the size of a long-value chunk in bytes.
+    /// Returns the long-value chunk size in bytes.
     pub fn chunk_size(&self, size: PageSize) -> usize {
         let own = self.chunk_size.filter(|own| (1..=size.get()).contains(own));
         own.map_or(long_value::chunk_size(size), |own| own as usize)
@@ -130,7 +130,7 @@ impl TableSchema {
         rows
     }
 
-    /// Returns the row of the table itself.
+    /// Returns the row that describes the table itself.
     pub(super) fn table_row(&self) -> CatalogRow {
         let mut row = CatalogRow::new(self.tree, RowKind::Table, self.tree.0, self.root.get(), &self.name);
         row.space = self.density;
@@ -148,7 +148,7 @@ impl TableSchema {
         row
     }
 
-    /// Returns the row of a column.
+    /// Returns the row that describes a column.
     pub(super) fn column_row(&self, column: &Column) -> CatalogRow {
         let id = column.id.0.into();
         let mut row = CatalogRow::new(self.tree, RowKind::Column, id, column.kind.code(), &column.name);
@@ -156,7 +156,7 @@ impl TableSchema {
         row.flags = column.flags.bits();
         row.pages_or_locale = column.code_page.0;
         row.record_offset = (column.class() == ColumnClass::Fixed).then_some(match self.describes_itself() {
-            // In the rows of the catalog's own columns, ESE always writes this wrong offset.
+            // In the rows for the catalog's own columns, ESE always writes this wrong offset.
             true => 4,
             false => column.record_offset,
         });
@@ -164,7 +164,7 @@ impl TableSchema {
         row
     }
 
-    /// Returns the row of an index.
+    /// Returns the row that describes an index.
     pub fn index_row(&self, index: &Index) -> CatalogRow {
         let mut row = CatalogRow::new(self.tree, RowKind::Index, index.tree.0, index.root.get(), &index.name);
         row.space = index.density;
@@ -185,7 +185,7 @@ impl TableSchema {
         row
     }
 
-    /// Returns the row of the long-value tree, if the table has one.
+    /// Returns the row that describes the long-value tree, if the table has one.
     pub fn long_value_row(&self) -> Option<CatalogRow> {
         let (tree, root) = self.long_values?;
         let mut row = CatalogRow::new(self.tree, RowKind::LongValues, tree.0, root.get(), "LV");
@@ -205,10 +205,9 @@ fn put(row: &mut CatalogRow, column: ColumnId, value: Option<Vec<u8>>) {
     }
 }
 
-/// Assembles the tables that catalog rows describe, sorted by tree id.
+/// Assembles the tables described by catalog rows, sorted by tree id.
 ///
-/// The following rows are ignored: all rows of a table that has no table row, rows of unknown types, and rows with
-/// invalid numbers.
+/// Ignores rows that belong to a table without a table row, rows of unknown kinds, and rows with invalid numbers.
 pub fn assemble(rows: impl IntoIterator<Item = CatalogRow>) -> Vec<TableSchema> {
     let mut by_table: BTreeMap<TreeId, Vec<CatalogRow>> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Tests with the rows of a real catalog, and with damaged rows.
+//! Tests that use rows from a real catalog and damaged rows.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn table(tree: u32, root: u32) -> TableSchema {
     TableSchema::new("t", TreeId(tree), PageNumber::fixed(root))
 }
 
-/// Checks that the row encodes to the bytes and that the bytes decode to the row.
+/// Checks that `row` encodes to `bytes` and that `bytes` decodes to `row`.
 fn check(row: &CatalogRow, bytes: &str) {
     assert_eq!(row.encode(SIZE).unwrap(), hex(bytes));
     assert_eq!(CatalogRow::decode(&hex(bytes), SIZE).as_ref(), Ok(row));

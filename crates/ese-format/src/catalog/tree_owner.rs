@@ -1,7 +1,6 @@
 //! Rows of MSysObjids, which maps each tree to its table.
 //!
-//! The table has one row per table, secondary index, and long-value tree. The key is the id of the tree. All columns
-//! are tagged.
+//! There is one row per table, secondary index, and long-value tree. The key is the tree id. All columns are tagged.
 
 use super::row::{CatalogError, RowKind, long};
 use super::system::objids_columns;
@@ -11,9 +10,9 @@ use crate::{PageSize, TreeId};
 /// A row of MSysObjids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeOwner {
-    /// Tree that is described.
+    /// Tree that the row describes.
     pub tree: TreeId,
-    /// Table to which the tree belongs. The main tree of a table belongs to that table.
+    /// Table to which the tree belongs. For a table's main tree, this is the table itself.
     pub table: TreeId,
     /// Kind of object that the tree contains.
     pub kind: RowKind,

@@ -16,7 +16,7 @@ mod xpress;
 
 use thiserror::Error;
 
-/// Reason for which stored bytes cannot be decompressed.
+/// Reason why stored bytes cannot be decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CompressionError {
     /// The value uses a scheme that this crate does not support.
@@ -50,7 +50,7 @@ const SEVEN_BIT_UNICODE: u8 = 2;
 const XPRESS: u8 = 3;
 const SCRUB: u8 = 4;
 
-/// Maximum length of a value that can be stored compressed in a record.
+/// Maximum length of a value that can be stored compressed within a record.
 pub const MAX_INTRINSIC: usize = 64 * 1024;
 
 /// Decompresses `stored`. Fails if the result is longer than `limit`.
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Stored form of long value 3 of a real file: 1051 bytes compressed to 41.
+    /// Long value 3 of a real file in its stored form: 1051 bytes compressed to 41.
     const REAL: &str = "181b040f0000004c6f6e6720636f6d70726573736564204153434949207465787420610700 0ffffc03";
 
     fn hex(text: &str) -> Vec<u8> {

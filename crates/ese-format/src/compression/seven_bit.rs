@@ -1,8 +1,8 @@
-//! Compression to 7-bit characters, packed starting from the least significant bit.
+//! Compression of text to 7-bit characters, packed from the least significant bit up.
 
 use super::CompressionError;
 
-/// Unpacks `packed` into units of `width` bytes. Only `last_bits + 1` bits of the last byte are used.
+/// Unpacks `packed` into units of `width` bytes. Only the first `last_bits + 1` bits of the last byte are used.
 pub(super) fn decompress(
     packed: &[u8],
     last_bits: u8,

@@ -17,7 +17,7 @@ const MAX_DISTANCE: usize = 1 << 13;
 
 struct Stream<'a> {
     rest: &'a [u8],
-    /// High half of the last nibble byte, if it is not yet used.
+    /// High half of the last nibble byte, if it has not been used yet.
     nibble: Option<u8>,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn decompress(stream: &[u8], len: usize) -> Result<Vec<u8>, Compressi
         if count > len - plain.len() {
             return Err(CompressionError::Corrupt);
         }
-        // The copy runs byte by byte because a match may overlap its own output.
+        // Copy byte by byte, because a match may overlap its own output.
         for at in start..start + count {
             let byte = plain.get(at).copied().ok_or(CompressionError::Corrupt)?;
             plain.push(byte);
@@ -92,7 +92,7 @@ pub(super) fn decompress(stream: &[u8], len: usize) -> Result<Vec<u8>, Compressi
     Ok(plain)
 }
 
-/// Output buffer, with the offsets of words that are completed later.
+/// Output buffer, with the offsets of words that will be filled in later.
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
     flags: u32,
@@ -147,25 +147,25 @@ impl Writer<'_> {
     }
 }
 
-/// Table of the latest position of each triple of bytes, indexed by hash. If two triples have the same hash, the
-/// later one replaces the earlier one.
+/// Hash table of the latest position of each three-byte sequence. If two sequences have the same hash, the later one
+/// replaces the earlier one.
 struct Latest([u16; 1 << Latest::BITS]);
 
 impl Latest {
     const BITS: u32 = 12;
 
-    /// Records `at` as the latest position of its three bytes and returns the previous position.
+    /// Records `at` as the latest position of the three bytes there, and returns the previous position.
     fn replace(&mut self, plain: &[u8], at: usize) -> Option<usize> {
         let [a, b, c] = *plain.get(at..)?.first_chunk::<MIN_MATCH>()?;
         let hash = u32::from_le_bytes([a, b, c, 0]).wrapping_mul(0x9E37_79B1) >> (32 - Latest::BITS);
-        // A value of 0 means that no position is recorded.
+        // 0 means that no position is recorded.
         let place = self.0.get_mut(hash as usize)?;
         usize::from(std::mem::replace(place, (at + 1) as u16)).checked_sub(1)
     }
 }
 
-/// Appends the stream for `plain` (at most 65,535 bytes). The algorithm is greedy: the only match candidate is the
-/// latest occurrence of the next three bytes.
+/// Appends the compressed stream for `plain` (at most 65,535 bytes). The algorithm is greedy, and its only match
+/// candidate is the latest occurrence of the next three bytes.
 pub(super) fn compress(plain: &[u8], out: &mut Vec<u8>) {
     let mut latest = Latest([0; 1 << Latest::BITS]);
     let flags_at = out.len();

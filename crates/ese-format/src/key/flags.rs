@@ -1,17 +1,17 @@
-//! Flags of an index. Many of these flags determine how keys are constructed.
+//! Index flags. Many of them determine how keys are constructed.
 
 bitflags::bitflags! {
     /// Flags of an index. ESE: `IDBFLAG` (low half) and `IDXFLAG` (high half).
     #[doc(alias = "IDBFLAG")]
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct IndexFlags: u32 {
-        /// No two records have the same key.
+        /// No two records can have the same key.
         const UNIQUE = 0x1;
-        /// Records whose key columns are all null have an entry.
+        /// Records whose key columns are all null are included in the index.
         const ALLOW_ALL_NULLS = 0x2;
-        /// Records whose first key column is null have an entry.
+        /// Records whose first key column is null are included in the index.
         const ALLOW_FIRST_NULL = 0x4;
-        /// Records in which some key columns are null have an entry.
+        /// Records in which some key columns are null are included in the index.
         const ALLOW_SOME_NULLS = 0x8;
         /// Records in which a key column is null are rejected.
         const NO_NULL_SEGMENT = 0x10;
@@ -31,15 +31,15 @@ bitflags::bitflags! {
         const NULLS_HIGH = 0x800;
         /// Legacy repair of Unicode keys.
         const UNICODE_FIXUP = 0x1000;
-        /// Every combination of values has an entry.
+        /// The index contains every combination of values.
         const CROSS_PRODUCT = 0x2000;
         /// Keys that are too long are rejected rather than truncated.
         const DISALLOW_TRUNCATION = 0x4000;
         /// The n-th values of all columns form one entry.
         const NESTED_TABLE = 0x8000;
-        /// Segment descriptions take four bytes. This flag is always set in modern files.
+        /// Segment descriptions are four bytes long. This flag is always set in modern files.
         const EXTENDED_SEGMENTS = 0x1_0000;
-        /// GUIDs sort as in .NET.
+        /// GUIDs sort in .NET order.
         const DOT_NET_GUID = 0x2_0000;
         /// The index is populated after its creation.
         const DEFERRED_POPULATE = 0x4_0000;

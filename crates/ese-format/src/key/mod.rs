@@ -29,19 +29,19 @@ use crate::record::{Column, ColumnId, RecordError};
 /// Default maximum length of a key in bytes. ESE: `JET_cbKeyMost_OLD`.
 pub const DEFAULT_KEY_MOST: usize = 255;
 
-/// Reason for which a key cannot be constructed.
+/// Reason why a key cannot be constructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum KeyError {
-    /// The column is Unicode text. Tables inside Windows define its order.
+    /// The column is Unicode text, whose sort order is defined by tables inside Windows.
     #[error("keys of column {0} need the sort tables of Windows")]
     UnicodeText(ColumnId),
-    /// The index divides values into tuples.
+    /// The index is a tuple index.
     #[error("tuple indexes are not supported")]
     TupleIndex,
-    /// The value does not have the length of its type.
+    /// The value's length does not match its type.
     #[error("column {column} has a value of {len} bytes")]
     WrongLength {
-        /// Column of the key.
+        /// Key column.
         column: ColumnId,
         /// Length of the value in bytes.
         len: usize,
@@ -49,10 +49,10 @@ pub enum KeyError {
     /// The index names a column that the table does not have.
     #[error("no column {0}")]
     UnknownColumn(ColumnId),
-    /// The key is too long and the index does not allow truncation.
+    /// The key is too long, and the index does not allow truncation.
     #[error("the key is too long and the index does not allow truncation")]
     Truncated,
-    /// The index does not allow null in any column.
+    /// The index does not allow nulls in any column.
     #[error("the index does not allow null")]
     NullNotAllowed,
     /// The record cannot be read.
@@ -63,12 +63,12 @@ pub enum KeyError {
     LongValue(ColumnId),
 }
 
-/// Length limits of the keys of an index.
+/// Length limits for the keys of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLimits {
     /// Maximum length of a key in bytes. ESE: `cbKeyMost`.
     pub key: usize,
-    /// Maximum length of the segment of a text or binary column, if it is shorter. ESE: `cbVarSegMac`.
+    /// Maximum length of the key segment for a text or binary column, if shorter. ESE: `cbVarSegMac`.
     pub segment: Option<usize>,
 }
 
@@ -78,10 +78,10 @@ impl Default for KeyLimits {
     }
 }
 
-/// Value of one column of a key.
+/// Value of one key column.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyPart<'a> {
-    /// Column of the key.
+    /// Key column.
     pub column: &'a Column,
     /// Value in its stored form; `None` for null.
     pub value: Option<&'a [u8]>,
@@ -98,7 +98,7 @@ pub struct Key {
     pub truncated: bool,
 }
 
-/// Returns the maximum key limit that an index may have on pages of this size.
+/// Returns the highest key limit that an index may have on pages of this size.
 pub const fn max_key_limit(size: PageSize) -> usize {
     match size.get() {
         2048 => 500,
@@ -107,26 +107,26 @@ pub const fn max_key_limit(size: PageSize) -> usize {
     }
 }
 
-/// Returns the limit that ESE assigns to a primary index whose columns all have a fixed size. This is the exact
+/// Returns the limit that ESE assigns to a primary index whose columns all have a fixed size, which is the exact
 /// length of its keys.
 ///
-/// Returns `None` if a column has no fixed size. Such indexes use [`DEFAULT_KEY_MOST`].
+/// Returns `None` if any column does not have a fixed size. Such an index uses [`DEFAULT_KEY_MOST`].
 pub fn exact_key_limit<'a>(columns: impl IntoIterator<Item = &'a Column>) -> Option<usize> {
     columns.into_iter().map(|column| column.kind.fixed_size().map(|size| size + 1)).sum()
 }
 
-/// Initial capacity in bytes, which is enough for keys of numbers and GUIDs.
+/// Initial capacity in bytes, which is enough for numeric and GUID keys.
 pub(crate) const SHORT_KEY: usize = 32;
 
-/// Constructs the key of `parts`, which are the values of the index's segments in order.
+/// Constructs the key from `parts`, which are the values of the index's segments in order.
 pub fn normalise(parts: &[KeyPart<'_>], limits: KeyLimits, flags: IndexFlags) -> Result<Key, KeyError> {
     let mut bytes = Vec::with_capacity(limits.key.min(SHORT_KEY));
     let truncated = append(parts, limits, flags, &mut bytes)?;
     Ok(Key { bytes, truncated })
 }
 
-/// Appends the key of `parts` to `key`; see [`normalise`]. Returns whether the key was truncated. After an error,
-/// `key` may contain a part of the new key.
+/// Appends the key constructed from `parts` to `key`; see [`normalise`]. Returns whether the key was truncated. After
+/// an error, `key` may contain part of the new key.
 pub fn append(
     parts: &[KeyPart<'_>],
     limits: KeyLimits,
@@ -154,18 +154,18 @@ pub fn append(
     Ok(truncated)
 }
 
-/// Result of applying an index's rules for nulls.
+/// Result of applying an index's null rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NullRule {
-    /// The record has an entry.
+    /// The record is included in the index.
     Entry,
-    /// The record has no entry.
+    /// The record is not included in the index.
     NoEntry,
     /// The record is rejected.
     Rejected,
 }
 
-/// Applies an index's rules for nulls to the segments of one entry; `true` means null.
+/// Applies an index's null rules to the segments of one entry; `true` means null.
 pub(crate) fn null_rule(nulls: &[bool], flags: IndexFlags) -> NullRule {
     let allowed = |flag| flags.contains(flag);
     if !nulls.contains(&true) {

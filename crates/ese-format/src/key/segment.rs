@@ -8,14 +8,14 @@ const ZERO_LENGTH: u8 = 0x40;
 const VALUE: u8 = 0x7f;
 const NULL_HIGH: u8 = 0xc0;
 
-/// Number of bytes in a group of variable binary.
+/// Number of bytes in a group of a variable-length binary segment.
 const GROUP: usize = 8;
 
-/// Order of significance of the bytes in a stored GUID.
+/// Byte positions of a stored GUID, from most to least significant in sort order.
 const GUID_ORDER: [usize; 16] = [10, 11, 12, 13, 14, 15, 8, 9, 6, 7, 4, 5, 0, 1, 2, 3];
 const DOT_NET_GUID_ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// Appends a segment of at most `room` bytes. For text and binary, the segment has at most `limit` bytes. Returns
+/// Appends a segment of at most `room` bytes. A text or binary segment is also limited to `limit` bytes. Returns
 /// whether `room` truncated the segment.
 pub(super) fn append(
     part: &KeyPart<'_>,
@@ -61,7 +61,7 @@ pub(super) fn append(
     Ok(cut)
 }
 
-/// Appends the value up to its first NUL as upper-case ASCII, and a terminator. Returns whether the value was
+/// Appends the value up to its first NUL as upper-case ASCII, followed by a terminator. Returns whether the value was
 /// truncated.
 fn text(value: &[u8], room: usize, key: &mut Vec<u8>) -> bool {
     let len = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
@@ -73,13 +73,13 @@ fn text(value: &[u8], room: usize, key: &mut Vec<u8>) -> bool {
     }
     let Some(last) = room.checked_sub(1) else { return len > 0 };
     key.extend(value.iter().take(last).map(u8::to_ascii_uppercase));
-    // ESE converts the last character without checking that it is a letter.
+    // ESE converts the last character without checking whether it is a letter.
     key.extend(value.get(last).map(|byte| byte.wrapping_sub(b'a' - b'A')));
     true
 }
 
-/// Appends the value in groups of eight bytes. Each group is followed by 9 if another group follows, and otherwise by
-/// its length.
+/// Appends the value in groups of eight bytes. Each group is followed by 9 if there is another group, and by its own
+/// length otherwise.
 fn binary(mut value: &[u8], mut room: usize, cut: bool, key: &mut Vec<u8>) {
     while let Some(after) = room.checked_sub(GROUP + 1).filter(|_| !value.is_empty()) {
         let (group, rest) = value.split_at(value.len().min(GROUP));

@@ -1,4 +1,4 @@
-//! Tests of keys from real indexes, of key order, and of truncation.
+//! Tests of keys from real indexes, key order, and truncation.
 
 use proptest::prelude::*;
 
@@ -84,8 +84,8 @@ fn keys_are_truncated_at_the_limit() {
     let sixteen = b"test binary data";
     let whole = key(ColumnType::Binary, sixteen);
     assert_eq!(limited(ColumnType::Binary, sixteen, 19), (whole.clone(), false));
-    // Truncation inside a group keeps the bytes of the group. After the last byte of the group, the length byte
-    // indicates that more bytes follow.
+    // Truncation within a group keeps the bytes before the cut. Truncation right after the group's last byte leaves a
+    // length byte that indicates more bytes.
     assert_eq!(limited(ColumnType::Binary, sixteen, 18), (whole[..18].to_vec(), true));
     assert_eq!(limited(ColumnType::Binary, sixteen, 10), (whole[..10].to_vec(), true));
     assert_eq!(limited(ColumnType::Binary, b"12345678", 9), (b"\x7f12345678".to_vec(), true));
@@ -146,7 +146,7 @@ fn exact_limits_exist_for_fixed_sizes_only() {
     assert_eq!(exact_key_limit([&long, &variable(ColumnType::Text)]), None);
 }
 
-/// Returns the key of a typed value.
+/// Returns the key for a typed value.
 fn value_key(kind: ColumnType, value: Value, descending: bool) -> Vec<u8> {
     let column = variable(kind);
     let bytes = value.encode(&column).unwrap().unwrap();

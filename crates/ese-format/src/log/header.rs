@@ -23,9 +23,9 @@ pub const SEGMENT_BYTES: usize = crate::checksum::SEGMENT_LEN;
 pub const FILE_TYPE_LOG: u32 = 3;
 /// Length in bytes of the checksum, which precedes the fields.
 const CHECKSUM_LEN: usize = 4;
-/// Format version that Jetcell writes: 8.4000.5.14, the version of Exchange 2016.
+/// Log format version that Jetcell writes: 8.4000.5.14, as in Exchange 2016.
 pub const LOG_VERSION: (u32, u32, u32, u32) = (8, 4000, 5, 14);
-/// Version of the engine format that Jetcell writes.
+/// Engine format version that Jetcell writes.
 pub const ENGINE_VERSION: u32 = 8520;
 
 layout! {
@@ -44,7 +44,7 @@ layout! {
         database_page_size: u16,
         /// Creation time of the generation.
         created: LogTime,
-        /// Creation time of the previous generation, which links the generations of a stream. ESE: `tmPrevGen`.
+        /// Creation time of the previous generation. It links the generations of a stream. ESE: `tmPrevGen`.
         previous_created: LogTime,
         /// Format version, major.
         version_major: u32,
@@ -56,29 +56,30 @@ layout! {
         signature: Signature,
         /// Settings of the engine.
         parameters: EngineParameters,
-        /// Flags: 1 created from a reserve log, 2 circular logging, 4 circular logging in the past.
+        /// Flags: 1 if created from a reserve log, 2 if circular logging is on, 4 if circular logging was on in the
+        /// past.
         flags: u8,
-        /// Checkpoint at the time when the file was created.
+        /// Checkpoint when the file was created.
         checkpoint: LogPosition,
         /// Format version, update minor.
         version_update_minor: u32,
-        /// Code of the disk's sector size; 0 means unknown.
+        /// Code for the disk's sector size; 0 means unknown.
         sector_code: u8,
         /// XOR of the segment checksums of the previous log.
         previous_checksum: u64,
-        /// Version of the engine format of the writer.
+        /// Engine format version of the writer.
         engine_version: u32,
         /// Reserved; always zero.
         reserved: [u8; 2],
         /// File type; always [`FILE_TYPE_LOG`].
         file_type: u32,
-        /// List of the databases that were attached when the file was created.
+        /// Databases that were attached when the file was created.
         attachment_list: [u8; ATTACHMENT_LIST_LEN],
     }
 }
 const _: () = assert!(4 + <LogHeader as Layout>::FIXED == 2719);
 
-/// Reason for which a segment cannot be decoded as the header of a log.
+/// Reason why a segment cannot be decoded as the header of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogHeaderError {
     /// The input is shorter than a header.
@@ -95,13 +96,13 @@ pub enum LogHeaderError {
         /// Checksum computed from the header.
         computed: u32,
     },
-    /// The file type is another one.
+    /// The file is not a log.
     #[error("not a log file (file type {file_type})")]
     NotALog {
         /// File type found in bytes 667..671.
         file_type: u32,
     },
-    /// The format version is not supported by this crate.
+    /// This crate does not support the format version.
     #[error("log format {major}.{minor} is not supported; only 8.4000 is")]
     UnknownVersion {
         /// Major format version.

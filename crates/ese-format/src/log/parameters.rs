@@ -1,10 +1,10 @@
-//! Settings of the engine that log headers, checkpoints, and Init records store. ESE: `DBMS_PARAM`.
+//! Engine settings stored in log headers, checkpoints, and Init records. ESE: `DBMS_PARAM`.
 
 use crate::declare::layout;
 use crate::layout::Layout;
 
 layout! {
-    /// Settings of the engine that wrote a log. They are informational; recovery does not use them.
+    /// Settings of the engine that wrote a log. They are informational only: recovery does not use them.
     ///
     /// ```text
     ///   0 system path (261)   261 log path (261)   522 flags
@@ -13,9 +13,9 @@ layout! {
     /// ```
     #[doc(alias = "DBMS_PARAM")]
     pub struct EngineParameters {
-        /// Directory of the checkpoint file, NUL-terminated.
+        /// Directory that contains the checkpoint file, NUL-terminated.
         system_path: [u8; 261],
-        /// Directory of the log files, NUL-terminated.
+        /// Directory that contains the log files, NUL-terminated.
         log_path: [u8; 261],
         /// Flags. Bit 0: circular logging.
         flags: u8,
@@ -40,7 +40,7 @@ layout! {
 const _: () = assert!(<EngineParameters as Layout>::FIXED == EngineParameters::LEN);
 
 impl EngineParameters {
-    /// Length on disk in bytes.
+    /// Length on disk, in bytes.
     pub const LEN: usize = 567;
 }
 

@@ -1,4 +1,4 @@
-//! Search for the end of a log file, and distinction between a torn write and damage.
+//! Finds the end of a log file and distinguishes torn writes from damage.
 //!
 //! ```text
 //! | header | valid | valid | valid | shadow or nothing ... |        a log that ends
@@ -6,7 +6,7 @@
 //! | header | valid | valid |  bad, lost or valid in any order  |    torn write of several segments
 //! ```
 //!
-//! ESE has two rules. No valid and no damaged segment may follow the first segment without content. A damaged segment
+//! ESE has two rules. After the first segment without content, no segment may be valid or damaged. A damaged segment
 //! must be followed by its shadow. These rules do not cover a write of several segments of which only an arbitrary
 //! part survived a power failure. Each segment that Jetcell writes therefore stores the first segment of its write,
 //! which makes an exact rule possible. The log may end at a segment that is not valid, unless a later segment proves
@@ -20,13 +20,13 @@ use crate::{Generation, LogPosition};
 /// Kind of damage in a log file. A torn write at the end of the log is not damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScanErrorKind {
-    /// The checksum is wrong, the segment has no shadow, and the cause cannot be a torn write.
+    /// The checksum is wrong, the segment has no shadow, and a torn write cannot be the cause.
     #[error("it is damaged and there is no copy of it")]
     Damaged,
     /// The segment is damaged or missing, but a later segment proves that it was once durable.
     #[error("it is damaged or was never stored, though its write had been acknowledged")]
     LostWrite,
-    /// The segment stores a later position than expected.
+    /// The segment contains a later log position than expected.
     #[error("it claims to be segment {0}")]
     LaterPosition(LogPosition),
     /// A valid segment follows the end of the log.
@@ -43,7 +43,7 @@ pub enum ScanErrorKind {
 pub struct ScanError {
     /// Index of the segment.
     pub segment: u16,
-    /// Index of the last valid segment before the damaged one; 0 is the header.
+    /// Index of the last valid segment before the damaged one; 0 refers to the header.
     pub last_good: u16,
     /// Kind of damage.
     pub reason: ScanErrorKind,
@@ -54,15 +54,14 @@ pub struct ScanError {
 pub struct LogScan {
     /// Index of the last segment with records. The first is segment 1.
     pub last: u16,
-    /// XOR of the checksums of all segments with records. The header of the next log stores it.
+    /// XOR of the checksums of all segments with records. The header of the next log contains it.
     pub accumulated: u64,
-    /// Indexes of the segments that were corrected in memory: a flipped bit was corrected, or the shadow replaced the
-    /// segment.
+    /// Indexes of the segments corrected in memory, either by correcting a flipped bit or by using the shadow.
     pub repaired: Vec<u16>,
-    /// Whether segments after the end belong to a torn write.
+    /// Whether segments after the end of the log belong to a torn write.
     pub torn: bool,
-    /// Whether torn writes can be distinguished from damage: the last segment stores the first segment of its write,
-    /// or the log has no segment.
+    /// Whether torn writes can be distinguished from damage, which is the case if the last segment stores the first
+    /// segment of its write or if the log has no segments.
     pub marked: bool,
 }
 
@@ -71,7 +70,7 @@ pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, Scan
     let mut scan = LogScan { marked: true, ..LogScan::default() };
     // Segment at which the log ends, and whether that segment is damaged.
     let mut end: Option<(u16, bool)> = None;
-    // The last segment of a file can only be a shadow, so it is not classified itself.
+    // The last segment in a file can only be a shadow, so it is not classified itself.
     let count = u16::try_from(file.len() / SEGMENT_BYTES).unwrap_or(u16::MAX).saturating_sub(1);
     for index in 1..count {
         let expected = LogPosition { generation, segment: index, offset: 0 };
@@ -124,7 +123,7 @@ pub fn scan_log(file: &mut [u8], generation: Generation) -> Result<LogScan, Scan
     Ok(scan)
 }
 
-/// Returns a segment and the segment that follows it.
+/// Returns a segment and the one that follows it.
 fn split(file: &mut [u8], index: u16) -> (&mut [u8], &[u8]) {
     let at = usize::from(index) * SEGMENT_BYTES;
     let (_, rest) = file.split_at_mut_checked(at).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tests of every scan result with generated files, with torn writes that lack arbitrary sectors, and with real logs.
+//! Tests of every scan result, using generated files, torn writes with arbitrary missing sectors, and real logs.
 
 use super::*;
 use crate::LogTime;
@@ -22,11 +22,12 @@ impl LogFile {
         self.0[usize::from(index) * SEGMENT_BYTES..].first_chunk_mut().unwrap()
     }
 
-    /// Writes a valid segment of `generation`. If `write` is 0, the reserved bytes remain zero, as in ESE.
+    /// Writes a valid segment of `generation`. If `write` is 0, the reserved bytes remain zero, as in logs written by
+    /// ESE.
     fn put(&mut self, index: u16, generation: Generation, write: u16) -> &mut LogFile {
         let segment = self.at(index);
-        // The checksum is linear, so it could miss the loss of a sector with regular content. The content is
-        // therefore random.
+        // The checksum is linear, so it could miss the loss of a sector with repetitive content. Use random content
+        // instead.
         let mut random = 1 + u64::from(index) + (u64::from(generation.0) << 32);
         for byte in segment.iter_mut() {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -134,7 +135,7 @@ fn arbitrary_bytes_do_not_cause_a_panic() {
 }
 
 proptest! {
-    /// Any sectors of a multi-segment write and of its shadow may be missing. Earlier writes must survive.
+    /// Any sectors of a multi-segment write and its shadow may be missing. Earlier writes must survive.
     #[test]
     fn a_torn_write_is_never_reported_as_damage(
         durable in 0u16..5, written in 1u16..6, recycled: bool, survivors in proptest::collection::vec(any::<bool>(), 48),

@@ -30,8 +30,8 @@ const HASH_BYTES: usize = 6;
 const FLAGS_AT: usize = 36;
 const FLAGS: u32 = 0x2000;
 
-/// Writes the header and the checksum into a segment that contains records. `write` is the first segment of the write
-/// to which this segment belongs. All segments before `write` are durable.
+/// Writes the header and checksum into a segment that contains records. `write` is the first segment of the write
+/// that includes this segment. All segments before `write` are durable.
 pub fn finish(segment: &mut [u8; SEGMENT_BYTES], position: LogPosition, time: LogTime, write: LogPosition) {
     let mut head = [0; RECORDS_AT];
     let hash = hash_of(segment, position);
@@ -60,14 +60,14 @@ pub enum SegmentKind {
     Valid {
         /// Checksum of the segment.
         checksum: u64,
-        /// Index of the first segment of the write, if the segment stores it.
+        /// Index of the first segment in the same write, if the segment stores it.
         write: Option<u16>,
         /// Whether a flipped bit was corrected.
         repaired: bool,
     },
-    /// The segment is valid but from an earlier use of the file.
+    /// The segment is valid but is left over from an earlier use of the file.
     Stale,
-    /// The segment is valid but stores a later position than expected.
+    /// The segment is valid but contains a later log position than expected.
     Later(LogPosition),
     /// The segment is a copy of the previous segment.
     Shadow,
@@ -77,8 +77,8 @@ pub enum SegmentKind {
     Bad,
 }
 
-/// Classifies a segment that was read at position `expected`. A single flipped bit of a valid segment is corrected in
-/// place.
+/// Classifies a segment read from position `expected`. If one bit of an otherwise valid segment is flipped, corrects
+/// it in place.
 pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
     if segment.iter().all(|&byte| byte == 0) {
         return SegmentKind::Zero;
@@ -102,7 +102,7 @@ pub fn classify(segment: &mut [u8], expected: LogPosition) -> SegmentKind {
     if is_shadow { SegmentKind::Shadow } else { SegmentKind::Bad }
 }
 
-/// Returns `behind`, the segment that follows the segment at `expected`, if it is a valid shadow of that segment.
+/// Returns `behind`, the segment after the one at `expected`, if it is a valid shadow of that segment.
 pub fn shadow_of(behind: &[u8], expected: LogPosition) -> Option<Vec<u8>> {
     let mut copy = behind.to_vec();
     let good = verify_segment(&mut copy, u32::from(expected.segment)) != BlockIntegrity::Bad;
@@ -130,7 +130,7 @@ fn hash_of(segment: &[u8], position: LogPosition) -> [u8; HASH_BYTES] {
     low
 }
 
-/// Returns true if the hash matches. Segments written by ESE have no hash and are always accepted.
+/// Returns true if the segment's hash matches. Segments written by ESE have no hash and are always accepted.
 fn is_whole(segment: &[u8], position: LogPosition) -> bool {
     let position = LogPosition { offset: 0, ..position };
     let stored = segment.get(HASH_AT..HASH_AT + HASH_BYTES).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Changes to a page in memory: nodes, external header, and header fields.
+//! In-memory changes to a page: nodes, external header, and header fields.
 //!
-//! An insert writes its line at the start of the contiguous free area. A delete lowers that start if its line is the
-//! last one, and leaves a hole otherwise. Lines are compacted if the contiguous free area is too small but all free
-//! bytes together suffice. Freed bytes are not overwritten. Some free bytes can be reserved for rollbacks; the caller
-//! decides whether they may be used.
+//! Inserted lines are placed at the start of the contiguous free area. Deleting the last line moves that start back,
+//! and deleting any other line leaves a hole. Lines are compacted if the contiguous free area is too small but the
+//! page has enough free bytes in total. Freed bytes are not overwritten. Some free bytes can be reserved for
+//! rollbacks; the caller decides whether they may be used.
 //!
-//! After an error the page is unchanged, except that lines may have been compacted.
+//! After an error, the page is unchanged, except that its lines may have been compacted.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{DbTime, PageNumber, PageSize, TreeId};
 
-/// The page has no room for the change.
+/// The page does not have enough room for the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the page is full")]
 pub struct PageFull;
@@ -59,8 +59,8 @@ impl<'a> PageMut<'a> {
         PageMut::format_over(bytes, size, number, tree, flags)
     }
 
-    /// Formats `bytes` like [`PageMut::format`], but does not change bytes that no line covers.
-    /// [`PageMut::fill_free_area`] overwrites them.
+    /// Formats `bytes` like [`PageMut::format`], but does not touch bytes outside the lines.
+    /// [`PageMut::fill_free_area`] overwrites those.
     ///
     /// # Panics
     /// If `bytes` is not one page.
@@ -84,7 +84,7 @@ impl<'a> PageMut<'a> {
         page
     }
 
-    /// Formats `bytes` as a page that is allocated but not yet used. The page has no tag, not even one for the
+    /// Formats `bytes` as a page that is allocated but not yet used. The page has no tags, not even one for the
     /// external header. ESE: `PreInitializeNewPage`.
     ///
     /// # Panics
@@ -123,7 +123,7 @@ impl<'a> PageMut<'a> {
         self.header.next.set(PageNumber::to_raw(page));
     }
 
-    /// Sets the page number that a large page stores in its header.
+    /// Sets the page number stored in a large page's header.
     pub fn set_number(&mut self, number: PageNumber) {
         if self.large
             && let Ok((second, _)) = LargePageHeader::mut_from_prefix(self.body)
@@ -132,13 +132,13 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Sets the owning tree.
+    /// Sets the tree to which the page belongs.
     pub fn set_tree(&mut self, tree: TreeId) {
         self.header.tree.set(tree.0);
     }
 
-    /// Sets the flags. They may change only while no node is compressed, because [`PageFlags::ROOT`] and
-    /// [`PageFlags::SPACE`] determine which bytes are the prefix.
+    /// Sets the page flags. Call this only while no nodes are compressed, because [`PageFlags::ROOT`] and
+    /// [`PageFlags::SPACE`] determine which bytes form the prefix.
     pub fn set_flags(&mut self, flags: PageFlags) {
         self.header.flags.set(flags.bits());
     }
@@ -149,8 +149,8 @@ impl<'a> PageMut<'a> {
         self.header.uncommitted_free.set(bytes.min(self.as_page().free_bytes()) as u16);
     }
 
-    /// Replaces the external header. The keys of nodes do not change: if the prefix changes and nodes are compressed,
-    /// all nodes are rewritten.
+    /// Replaces the external header. Node keys do not change: if the prefix changes while nodes are compressed, all
+    /// nodes are rewritten.
     pub fn set_external_header(&mut self, external_header: &[u8]) -> Result<(), PageFull> {
         let page = self.as_page();
         let same_prefix = page.prefix() == prefix_in(external_header, page.flags());
@@ -160,10 +160,10 @@ impl<'a> PageMut<'a> {
         self.keep_nodes(page.node_count(), external_header)
     }
 
-    /// Inserts a node before node `index`. The key is compressed against the page's prefix if that saves space.
-    /// [`NodeFlags::COMPRESSED`] in `flags` is ignored.
+    /// Inserts a node before the node at `index`. The key is compressed against the page's prefix if that saves
+    /// space. [`NodeFlags::COMPRESSED`] in `flags` is ignored.
     ///
-    /// Also returns [`PageFull`] for an index beyond the end and for lengths that no node can have.
+    /// Also returns [`PageFull`] if the index is beyond the end or if the node exceeds the format's length limits.
     pub fn insert_node(
         &mut self,
         index: usize,
@@ -210,7 +210,7 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Removes a node. Does nothing if there is no node at `index`.
+    /// Removes the node at `index`, if it exists.
     pub fn delete_node(&mut self, index: usize) {
         let page = self.as_page();
         let (tag_count, tag) = (page.tag_count(), page.first_node_tag() + index);
@@ -242,12 +242,12 @@ impl<'a> PageMut<'a> {
         let free = page.free_bytes() + node_bytes;
         self.set_tag_count(reserved);
         self.set_free(free);
-        // If a line is invalid, compaction fails and the lines stay where they are.
+        // If a line is invalid, compaction fails and leaves the lines where they are.
         let _ = self.compact(None);
     }
 
-    /// Fills all bytes that no line uses with `fill`. On a page with invalid lines, only the free area after the
-    /// lines is filled.
+    /// Fills all bytes that no line uses with `fill`. If the page has invalid lines, fills only the free area after
+    /// the lines.
     pub fn overwrite_unused(&mut self, fill: u8) {
         let _ = self.compact(None);
         self.fill_free_area(fill);
@@ -263,8 +263,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Replaces the data of a node. The key and the flags do not change. Also returns [`PageFull`] if there is no
-    /// node at `index`.
+    /// Replaces a node's data. The key and flags do not change. Also returns [`PageFull`] if there is no node at
+    /// `index`.
     pub fn replace_data(&mut self, index: usize, data: &[u8]) -> Result<(), PageFull> {
         let page = self.as_page();
         let node = page.node(index).ok_or(PageFull)?;
@@ -291,8 +291,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Keeps the first `count` nodes and rewrites them under another external header. All other nodes are removed.
-    /// The page does not change if the nodes do not fit.
+    /// Keeps the first `count` nodes, rewriting them for a new external header, and removes all other nodes. If the
+    /// kept nodes do not fit, the page is unchanged.
     pub fn keep_nodes(&mut self, count: usize, external_header: &[u8]) -> Result<(), PageFull> {
         let (old_header, old_body) = (*self.header, self.body.to_vec());
         let old = Page { header: &old_header, body: &old_body, large: self.large };
@@ -307,13 +307,13 @@ impl<'a> PageMut<'a> {
         written
     }
 
-    /// Appends nodes of another page and compresses their keys against this page's prefix. Either all nodes are
-    /// copied or none.
+    /// Appends nodes from another page, compressing their keys against this page's prefix. Copies either all of the
+    /// nodes or none.
     pub fn copy_nodes_from(&mut self, from: &Page<'_>, range: Range<usize>) -> Result<(), PageFull> {
         self.insert_nodes_from(self.as_page().node_count(), from, range)
     }
 
-    /// Inserts nodes of another page before node `at`. See [`PageMut::copy_nodes_from`].
+    /// Inserts nodes from another page before the node at `at`. See [`PageMut::copy_nodes_from`].
     pub fn insert_nodes_from(
         &mut self,
         at: usize,
@@ -343,7 +343,7 @@ impl<'a> PageMut<'a> {
         Ok(())
     }
 
-    /// Changes the length of a line. Its first bytes and its flags do not change.
+    /// Changes the length of a line. The line's flags and leading bytes do not change.
     fn resize_line(&mut self, number: usize, len: usize) -> Result<&mut [u8], PageFull> {
         let page = self.as_page();
         let mut tag = page.tag(number).ok_or(PageFull)?;
@@ -361,7 +361,7 @@ impl<'a> PageMut<'a> {
                 self.body.copy_within(from..from + tag.len, self.as_page().data_start() + to);
                 tag.start = to;
             } else {
-                // For the last line, only the difference in length must be free.
+                // The last line can grow where it is, so only the additional bytes must be free.
                 self.compact(Some(number))?;
                 tag = self.as_page().tag(number).ok_or(PageFull)?;
                 if self.as_page().contiguous_free() < len - tag.len {
@@ -375,7 +375,7 @@ impl<'a> PageMut<'a> {
             self.set_free_start(tag.end());
         }
         if len == 0 {
-            // An empty line must not remain beyond the start of the free area when that start moves down.
+            // The offset of an empty line must not stay above the start of the free area when that start moves down.
             tag.start = 0;
         }
         self.put_tag(number, tag);
@@ -390,8 +390,8 @@ impl<'a> PageMut<'a> {
         if self.as_page().contiguous_free() < len { Err(PageFull) } else { Ok(()) }
     }
 
-    /// Moves all lines to the start of the data area in tag order, with `last` after the others. Fails on a page
-    /// whose lines overlap or exceed the used area.
+    /// Moves all lines to the start of the data area in tag order, except that `last` is placed after the others.
+    /// Fails if lines overlap or extend beyond the used area.
     fn compact(&mut self, last: Option<usize>) -> Result<(), PageFull> {
         let page = self.as_page();
         let (data_start, end, tag_count) = (page.data_start(), page.free_start(), page.tag_count());
@@ -452,7 +452,7 @@ impl<'a> PageMut<'a> {
     }
 }
 
-/// Fills `line` with the concatenation of `parts`, which has the same length.
+/// Fills `line` with the concatenation of `parts`, which must have the same total length.
 fn write_parts(mut line: &mut [u8], parts: &[&[u8]]) {
     for part in parts {
         let Some((place, rest)) = line.split_at_mut_checked(part.len()) else { return };

@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{HEADER_LEN, LargePageHeader, NodeFlags, Page, PageFlags, PageHeader};
 use crate::{DbTime, PageSize};
 
-/// Number of bytes at the start of a line for its length and flags.
+/// Number of bytes at the start of a line that hold its length and flags.
 const LINE_START: usize = 2;
 
 /// Returns the logical checksum of a page. Lines that exceed the page are ignored.
@@ -48,7 +48,7 @@ pub fn logical_checksum(bytes: &[u8], size: PageSize) -> u64 {
                 None => continue,
             },
         };
-        // On large pages, the flags are in the line.
+        // On large pages, the node flags are stored in the line.
         let flags = match (size.is_large(), line) {
             (true, Some(line)) => line.get(1).map_or(0, |byte| byte >> 5),
             (true, None) => 0,
@@ -63,14 +63,14 @@ pub fn logical_checksum(bytes: &[u8], size: PageSize) -> u64 {
     sum
 }
 
-/// Folds a logical checksum to the form in a ScanCheck2 record. `seed` is the highest dbtime of the database when the
-/// page was read.
+/// Folds a logical checksum to the form used in ScanCheck2 records. `seed` is the highest dbtime of the database when
+/// the page was read.
 pub fn fold_logical_checksum(sum: u64, seed: DbTime) -> u32 {
     let mixed = sum ^ seeded(seed);
     (mixed >> 32) as u32 ^ mixed as u32
 }
 
-/// Folds a logical checksum to the form in a ScanCheck record, which older engines write. `seed` is the highest
+/// Folds a logical checksum to the form used in ScanCheck records, which older engines write. `seed` is the highest
 /// dbtime of the database when the page was read.
 pub fn fold_logical_checksum_to_16_bits(sum: u64, seed: DbTime) -> u16 {
     let mixed = sum ^ seeded(seed);

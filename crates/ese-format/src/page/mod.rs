@@ -40,9 +40,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
 #[repr(C)]
 pub(crate) struct PageHeader {
-    /// Checksum of the first block. Legacy pages have the 32-bit XOR and the page number here.
+    /// Checksum of the first block. Legacy pages store the 32-bit XOR and the page number here.
     checksum: U64,
-    /// Time of the last change. ESE: `dbtimeDirtied`.
+    /// dbtime of the last change. ESE: `dbtimeDirtied`.
     db_time: U64,
     /// Left sibling. ESE: `pgnoPrev`.
     prev: U32,
@@ -56,17 +56,17 @@ pub(crate) struct PageHeader {
     uncommitted_free: U16,
     /// Start of the contiguous free area. ESE: `ibMicFree`.
     free_start: U16,
-    /// Number of tags in bits 0..12, number of reserved tags in bits 12..15 (0 means 1). ESE: `itagMicFree`.
+    /// Number of tags in bits 0..12, and number of reserved tags in bits 12..15 (0 means 1). ESE: `itagMicFree`.
     tag_state: U16,
     /// Flags of the page; see [`PageFlags`].
     flags: U32,
 }
 
-/// Second header of 16 and 32 KiB pages, which follows the first. ESE: `CPAGE::PGHDR2`.
+/// Second header of 16 and 32 KiB pages, following the first. ESE: `CPAGE::PGHDR2`.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Debug)]
 #[repr(C)]
 pub(crate) struct LargePageHeader {
-    /// Checksums of the blocks 1..4.
+    /// Checksums of blocks 1..4.
     checksums: [U64; 3],
     /// Number of the page. ESE: `pgno`.
     number: U32,
@@ -74,7 +74,7 @@ pub(crate) struct LargePageHeader {
     reserved: [u8; 12],
 }
 
-/// Length of [`PageHeader`] in bytes. Offsets in [`Page`]'s body are relative to its end.
+/// Length of [`PageHeader`] in bytes. Offsets into [`Page`]'s body are relative to the end of this header.
 const HEADER_LEN: usize = size_of::<PageHeader>();
 const _: () = assert!(HEADER_LEN == 40 && std::mem::offset_of!(PageHeader, flags) == 36);
 const _: () = assert!(std::mem::offset_of!(PageHeader, free) == 28);
@@ -87,25 +87,25 @@ const TAG_LEN: usize = 4;
 pub(crate) const SPLIT_RESERVE_LEN: usize = 16;
 /// Minimum length of a shared prefix. Keys with a shorter common prefix are stored in full.
 const MIN_PREFIX: usize = 3;
-/// Maximum length that a node can have for its prefix or its suffix.
+/// Maximum length of a node's prefix or suffix.
 const MAX_KEY_PART: usize = 0x1fff;
 /// Maximum number of tags.
 const MAX_TAGS: usize = 0xfff;
 
-/// Returns the number of bytes that a node takes on its page, including its tag.
+/// Returns the number of bytes that a node occupies on its page, including its tag.
 pub const fn node_space(key_len_after_prefix: usize, has_prefix: bool, data_len: usize) -> usize {
     TAG_LEN + 2 + if has_prefix { 2 } else { 0 } + key_len_after_prefix + data_len
 }
 
-/// Returns the number of leading bytes of `key` that a node shares with the page's `prefix`. Returns 0 if sharing
-/// would save no space.
+/// Returns the number of leading bytes that `key` shares with the page's `prefix`. Returns 0 if sharing would not
+/// save space.
 pub fn shared_prefix_len(prefix: &[u8], key: &[u8]) -> usize {
     let common = prefix.iter().zip(key).take(MAX_KEY_PART).take_while(|(a, b)| a == b).count();
     if common >= MIN_PREFIX { common } else { 0 }
 }
 
-/// Returns the prefix for a page of `count` nodes with the given first and last key. This is the common start of all
-/// keys between the two. The prefix is empty if storing it once would save no space.
+/// Returns the prefix for a page of `count` nodes with the given first and last keys, which is what all keys between
+/// the two start with. Returns an empty prefix if storing it once would not save space.
 pub fn choose_prefix<'k>(first: &'k [u8], last: &[u8], count: usize) -> &'k [u8] {
     let common = shared_prefix_len(last, first);
     let saved = count.saturating_mul(common.saturating_sub(2));

@@ -26,7 +26,7 @@ enum Change {
 }
 
 fn any_key() -> impl Strategy<Value = Vec<u8>> {
-    // There are few distinct bytes, so keys often have a common prefix.
+    // Use few distinct bytes, so that keys often have a common prefix.
     prop::collection::vec(prop::sample::select(vec![0u8, 1, 0x7f]), 1..12)
 }
 
@@ -47,7 +47,7 @@ fn any_change(size: PageSize) -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Returns the number of bytes that the nodes need on a page with this prefix, computed from the definition of a
+/// Returns the number of bytes that the nodes need on a page with the given prefix, computed from the definition of a
 /// node.
 fn space_of(prefix: &[u8], nodes: &[ModelNode]) -> usize {
     let of = |(key, data, _): &ModelNode| {
@@ -65,8 +65,8 @@ fn run(size: PageSize, changes: Vec<Change>) -> Result<(), TestCaseError> {
     let capacity = size.bytes() - size.header_len() - TAG_LEN;
     for change in changes {
         let mut after = (model.clone(), prefix.clone());
-        // Nodes that were stored before the prefix was set are longer than necessary. Only in this case may the page
-        // reject more nodes.
+        // Nodes that were stored before the prefix was set are longer than necessary. Only then may the page reject
+        // more nodes than the model.
         let compact = page.as_page().used_space(0..model.len()) == space_of(&prefix, &model)
             && !matches!(change, Change::Header(_));
         let done = match change {
@@ -96,7 +96,7 @@ fn run(size: PageSize, changes: Vec<Change>) -> Result<(), TestCaseError> {
                 Ok(())
             }
             Change::Rebuild(at) => {
-                // Keep the left half of a split.
+                // Keep the left half, as in a split.
                 let kept = 0..at.index(model.len());
                 let mut copy_bytes = vec![0; size.bytes()];
                 let mut copy = leaf(&mut copy_bytes, size);
@@ -194,7 +194,8 @@ fn duplicates_are_found_by_key_and_data() {
 
 #[test]
 fn nodes_are_laid_out_as_in_real_files() {
-    // The data is from basic.edb page 13 tag 1, with a shorter record, page 4 tag 2, and large.edb page 3.
+    // The data is from tag 1 of page 13 of basic.edb (with a shortened record), tag 2 of page 4, and page 3 of
+    // large.edb.
     let size = PageSize::KIB_4;
     let mut bytes = vec![0; size.bytes()];
     let mut page = leaf(&mut bytes, size);
@@ -245,7 +246,7 @@ fn each_kind_of_root_has_its_prefix() {
     page.set_external_header(&external).unwrap();
     page.insert_node(0, NodeFlags::empty(), b"abcdef", b"xxxx").unwrap();
     assert_eq!((page.as_page().prefix(), page.as_page().node_size(0)), (&b"abcd"[..], 14));
-    // A new split reserve does not change the node. A new prefix rewrites it.
+    // A new split reserve leaves the node unchanged, but a new prefix causes it to be rewritten.
     page.set_external_header(&[&[1u8; 16][..], b"abcd"].concat()).unwrap();
     assert_eq!(page.as_page().node_size(0), 14);
     page.set_external_header(&[1u8; 16]).unwrap();
@@ -290,7 +291,7 @@ fn reserved_tags_come_before_nodes() {
     for key in [b"r", b"a", b"c"] {
         page.insert_node(page.as_page().node_count(), NodeFlags::empty(), key, b"data").unwrap();
     }
-    // Declare tag 1 reserved as well.
+    // Mark tag 1 as reserved too.
     bytes[35] |= 0x20;
     let mut page = PageMut::new(&mut bytes, size);
     assert_eq!(page.as_page().node_count(), 2);
@@ -337,7 +338,7 @@ fn bytes_of_another_length_than_a_page_have_no_nodes() {
     }
 }
 
-/// Creates a leaf with one node and a fixed database time.
+/// Creates a leaf with one node and a fixed dbtime.
 fn one_node(size: PageSize, flags: NodeFlags, data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; size.bytes()];
     let mut page = leaf(&mut bytes, size);
@@ -348,7 +349,7 @@ fn one_node(size: PageSize, flags: NodeFlags, data: &[u8]) -> Vec<u8> {
 
 #[test]
 fn the_logical_checksum_is_that_of_the_definition() {
-    // The expected value comes from a second implementation of the definition.
+    // The expected value comes from an independent implementation of the definition.
     let sum = logical_checksum(&one_node(PageSize::KIB_4, NodeFlags::VERSIONED, b"data"), PageSize::KIB_4);
     assert_eq!(sum, 0x0002_201b_25ae_5a60, "{sum:#x}");
     assert_eq!(fold_logical_checksum(sum, DbTime(0x25)), 0x25ac_7edb);
@@ -369,7 +370,7 @@ fn the_logical_checksum_has_what_is_logged_and_nothing_else() {
         {
             assert_ne!(sum(&other), sum(&good));
         }
-        // The same nodes are in other places on the page, which has another checksum and flush type.
+        // The same nodes are at different places on this page, which also has a different checksum and flush type.
         let mut moved = vec![0; size.bytes()];
         let mut page = leaf(&mut moved, size);
         page.set_db_time(DbTime(0x0102));

@@ -1,12 +1,12 @@
-//! Validation of the structure of a single page.
+//! Structural validation of a single page.
 //!
-//! The validation covers space accounting, tags, lines, key lengths, node data, and flags that exclude each other. It
-//! does not cover checksums, the order of keys, or anything that needs another page.
+//! Covers space accounting, tags, lines, key lengths, node data, and mutually exclusive flags. Does not cover
+//! checksums, key order, or anything that requires another page.
 
 use super::{NodeFlags, Page, PageFlags, TAG_LEN};
 use crate::{DbTime, PageSize};
 
-/// First error found in the structure of a page.
+/// The first error found in a page's structure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the error messages describe the variants")]
 pub enum PageError {
@@ -34,10 +34,10 @@ pub enum PageError {
     Data { tag: usize, len: usize },
 }
 
-/// Page times with a special meaning. Pages that were removed by a shrink or reverted have such a time and no lines.
+/// Special dbtimes. Pages that were removed by a shrink or reverted have one of these dbtimes and no lines.
 const SPECIAL_TIMES: std::ops::RangeInclusive<u64> = u64::MAX - 3..=u64::MAX - 2;
 
-/// Checks the structure of a page that is not all zero.
+/// Checks the structure of a page, which must not be all zeros.
 pub fn validate(page: &[u8], size: PageSize) -> Result<(), PageError> {
     if page.len() != size.bytes() {
         return Err(PageError::Length { found: page.len(), expected: size.bytes() });
@@ -58,7 +58,7 @@ pub fn validate(page: &[u8], size: PageSize) -> Result<(), PageError> {
     if free > page.data_len() || uncommitted > free {
         return Err(PageError::FreeSpace { free, uncommitted });
     }
-    // The contents of a page that was returned to the available space are stale.
+    // A page that was returned to the available space has stale contents.
     if flags.contains(PageFlags::EMPTY) || tags == 0 {
         return Ok(());
     }
@@ -76,7 +76,7 @@ fn validate_lines(page: &Page<'_>) -> Result<(), PageError> {
     for number in 0..tags {
         let Some(tag) = page.tag(number) else { return Err(PageError::TagCount { tags }) };
         let may_be_empty = number < page.first_node_tag();
-        // The offset of an empty line is undefined because deletes may move the start of the free area below it.
+        // The offset of an empty line is undefined, because deletes may move the start of the free area below it.
         let misplaced = if tag.len == 0 { !may_be_empty } else { tag.end() > page.free_start() };
         if misplaced {
             return Err(PageError::Line { tag: number, start: tag.start, len: tag.len });
@@ -107,7 +107,7 @@ fn validate_nodes(page: &Page<'_>) -> Result<(), PageError> {
             return Err(PageError::EmptyKey { tag });
         }
         let len = node.data.len();
-        // The data of a deleted node may already be removed.
+        // The data of a deleted node may have been removed already.
         let data_fits = if leaf { len > 0 || node.flags.contains(NodeFlags::DELETED) } else { len == 4 };
         if !data_fits {
             return Err(PageError::Data { tag, len });

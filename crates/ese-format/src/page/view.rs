@@ -8,14 +8,14 @@ use zerocopy::FromBytes;
 use super::{HEADER_LEN, NodeFlags, PageFlags, PageHeader, SPLIT_RESERVE_LEN, TAG_LEN, Tag, choose_prefix};
 use crate::{DbTime, PageNumber, PageSize, TreeId};
 
-/// A node of a page. Its full key is `prefix` followed by `suffix`.
+/// A node on a page. Its full key is `prefix` followed by `suffix`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node<'a> {
     /// Flags of the node: versioned, deleted, compressed.
     pub flags: NodeFlags,
-    /// Part of the key that is stored in the page's prefix.
+    /// Part of the key stored in the page's prefix.
     pub prefix: &'a [u8],
-    /// Part of the key that is stored in the node.
+    /// Part of the key stored in the node.
     pub suffix: &'a [u8],
     /// Data of the node: a record, a long-value chunk, a bookmark, or a child page number.
     pub data: &'a [u8],
@@ -43,12 +43,12 @@ impl Node<'_> {
         cmp_parts(&[self.prefix], self.suffix, key)
     }
 
-    /// Compares the concatenated key and data of this node with `key`, as in trees with duplicate keys.
+    /// Compares this node's key and data, concatenated, with `key`, as in trees with duplicate keys.
     pub fn cmp_key_data(&self, key: &[u8]) -> Ordering {
         cmp_parts(&[self.prefix, self.suffix], self.data, key)
     }
 
-    /// Returns the child page of a node on an internal page.
+    /// Returns the child page, if this node is on an internal page.
     pub fn child(&self) -> Option<PageNumber> {
         PageNumber::new(u32::from_le_bytes(self.data.try_into().ok()?))
     }
@@ -70,8 +70,8 @@ fn cmp_parts(parts: &[&[u8]], last: &[u8], mut key: &[u8]) -> Ordering {
     cmp_bytes(last, key)
 }
 
-/// Compares two slices lexicographically. The first bytes are compared inline: most keys are short, and a call to the
-/// library's comparison would take half of the search time.
+/// Compares two slices lexicographically. The first bytes are compared inline, because most keys are short and
+/// calling the library's comparison function would account for half of the search time.
 #[inline]
 fn cmp_bytes(a: &[u8], b: &[u8]) -> Ordering {
     let (mut rest_a, mut rest_b) = (a, b);
@@ -89,7 +89,7 @@ fn cmp_bytes(a: &[u8], b: &[u8]) -> Ordering {
     rest_a.cmp(rest_b)
 }
 
-/// Read-only view of a page. A view is cheap to create and to copy, and it is safe on any bytes.
+/// Read-only view of a page. It is cheap to create and copy, and safe for arbitrary bytes.
 #[derive(Clone, Copy)]
 pub struct Page<'a> {
     pub(super) header: &'a PageHeader,
@@ -98,11 +98,12 @@ pub struct Page<'a> {
     pub(super) large: bool,
 }
 
-/// Header that is used if the bytes do not have the length of a page.
+/// Header used if the length of the bytes is not the page size.
 static NO_HEADER: [u8; HEADER_LEN] = [0; HEADER_LEN];
 
 impl<'a> Page<'a> {
-    /// Creates a view of `bytes`. If `bytes` does not have the length of a page, the view shows a page without lines.
+    /// Creates a view of `bytes`. If the length of `bytes` is not the page size, the view behaves like a page without
+    /// lines.
     pub fn new(bytes: &'a [u8], size: PageSize) -> Page<'a> {
         let bytes = if bytes.len() == size.bytes() { bytes } else { &NO_HEADER };
         match PageHeader::ref_from_prefix(bytes) {
@@ -111,7 +112,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns the time of the last change of the page. ESE: `dbtimeDirtied`.
+    /// Returns the dbtime of the page's last change. ESE: `dbtimeDirtied`.
     pub fn db_time(&self) -> DbTime {
         DbTime(self.header.db_time.get())
     }
@@ -166,8 +167,7 @@ impl<'a> Page<'a> {
         self.data_len().saturating_sub(self.free_start()).saturating_sub(TAG_LEN * self.tag_count())
     }
 
-    /// Returns the range of the bytes between the last line and the tags. The range is empty if the header is
-    /// invalid.
+    /// Returns the range between the last line and the tags. The range is empty if the header is invalid.
     pub fn free_range(&self) -> Range<usize> {
         let len = HEADER_LEN + self.body.len();
         let end = len.saturating_sub(TAG_LEN * self.tag_count());
@@ -188,20 +188,20 @@ impl<'a> Page<'a> {
         self.line(0).unwrap_or_default()
     }
 
-    /// Returns the prefix of compressed nodes. Depending on the kind of page, it is the external header or the end of
-    /// it.
+    /// Returns the prefix used by compressed nodes. Depending on the kind of page, it is all of the external header
+    /// or the last part of it.
     #[inline]
     pub fn prefix(&self) -> &'a [u8] {
         prefix_in(self.external_header(), self.flags())
     }
 
-    /// Returns the node at `index`. Returns `None` if there is no such node or if its bytes are invalid.
+    /// Returns the node at `index`, or `None` if there is no such node or its bytes are invalid.
     #[inline]
     pub fn node(&self, index: usize) -> Option<Node<'a>> {
         self.node_with(self.prefix(), index)
     }
 
-    /// Iterates over the nodes in order and stops at the first one whose bytes are invalid.
+    /// Iterates over the nodes in order, stopping at the first one whose bytes are invalid.
     pub fn nodes(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let (page, prefix) = (*self, self.prefix());
         (0..page.node_count()).map_while(move |index| page.node_with(prefix, index))
@@ -220,14 +220,14 @@ impl<'a> Page<'a> {
         self.raw_node(index).map_or(0, |line| line.len() + TAG_LEN)
     }
 
-    /// Returns the number of bytes that a range of nodes occupies, including tags.
+    /// Returns the number of bytes that a range of nodes occupies, including their tags.
     pub fn used_space(&self, range: Range<usize>) -> usize {
         let range = range.start..range.end.min(self.node_count());
         range.map(|index| self.node_size(index)).sum()
     }
 
-    /// Returns the prefix for a page that receives the nodes in `range`. The prefix is empty if it would save no
-    /// space.
+    /// Returns the best prefix for a page that receives the nodes in `range`. The prefix is empty if it would not
+    /// save space.
     ///
     /// An empty key at the end of an internal page means infinity and is not considered.
     pub fn prefix_for(&self, range: Range<usize>) -> Vec<u8> {
@@ -241,19 +241,20 @@ impl<'a> Page<'a> {
         choose_prefix(&first.key_to_vec(), &last_node.key_to_vec(), count).to_vec()
     }
 
-    /// Returns the index of the first node whose key is not less than `key`, and whether its key is equal.
+    /// Returns the index of the first node whose key is not less than `key`, and whether that node's key equals
+    /// `key`.
     pub fn lower_bound(&self, key: &[u8]) -> (usize, bool) {
         self.search(|node| node.cmp_key(key))
     }
 
-    /// Returns the index of the first node whose key and data together are not less than `key_data`, and whether they
-    /// are equal. See also [`Page::lower_bound`].
+    /// Returns the index of the first node whose concatenated key and data are not less than `key_data`, and whether
+    /// they are equal to it. See also [`Page::lower_bound`].
     pub fn lower_bound_key_data(&self, key_data: &[u8]) -> (usize, bool) {
         self.search(|node| node.cmp_key_data(key_data))
     }
 
-    /// Returns the entry of an internal page into which a search for `key` descends. This is the first entry whose
-    /// key is empty or greater than `key`.
+    /// Returns the internal-page entry into which a search for `key` descends, which is the first entry whose key is
+    /// empty or greater than `key`.
     ///
     /// Returns `None` if `key` is beyond the last entry or if the child pointer is invalid.
     pub fn child_for(&self, key: &[u8]) -> Option<(usize, PageNumber)> {
@@ -267,8 +268,8 @@ impl<'a> Page<'a> {
         Some((index, self.node(index)?.child()?))
     }
 
-    /// Returns the index of the first node that is not `Less`, and whether it is `Equal`. Unreadable nodes are
-    /// treated as greater.
+    /// Returns the index of the first node for which `order` does not return `Less`, and whether it returns `Equal`
+    /// for that node. Unreadable nodes are treated as greater.
     #[inline]
     fn search(&self, order: impl Fn(&Node<'a>) -> Ordering) -> (usize, bool) {
         let prefix = self.prefix();
@@ -295,7 +296,7 @@ impl<'a> Page<'a> {
         decode_node(self.slice(tag)?, tag.flags, prefix, self.large)
     }
 
-    /// Returns the offset of the contiguous free area in the data area. ESE: `ibMicFree`.
+    /// Returns the start of the contiguous free area, as an offset into the data area. ESE: `ibMicFree`.
     #[doc(alias = "ibMicFree")]
     pub fn free_start(&self) -> usize {
         self.header.free_start.get().into()
@@ -308,19 +309,20 @@ impl<'a> Page<'a> {
         usize::from(self.header.tag_state.get() & 0xfff)
     }
 
-    /// Returns the tag of node 0. It follows the reserved tags, of which there is at least one.
+    /// Returns the index of node 0's tag, which follows the reserved tags. There is always at least one reserved tag.
     #[inline]
     pub fn first_node_tag(&self) -> usize {
         usize::from(self.header.tag_state.get() >> 12 & 7).max(1)
     }
 
-    /// Returns the offset of the data area in the body. On large pages, the data area follows the second header.
+    /// Returns the start of the data area, as an offset into the body. On large pages, the data area follows the
+    /// second header.
     #[inline]
     pub(super) fn data_start(&self) -> usize {
         if self.large { HEADER_LEN } else { 0 }
     }
 
-    /// Returns the length of the area that lines and tags share.
+    /// Returns the length of the area shared by lines and tags.
     pub(super) fn data_len(&self) -> usize {
         self.body.len().saturating_sub(self.data_start())
     }
@@ -338,7 +340,7 @@ impl<'a> Page<'a> {
         self.body.get(start..start + tag.len)
     }
 
-    /// Returns the range of a tag's line in the page. The range may exceed the page.
+    /// Returns the range of a tag's line within the page. The range may extend beyond the page.
     pub fn line_range(&self, tag: usize) -> Option<Range<usize>> {
         let tag = self.tag(tag).filter(|_| tag < self.tag_count())?;
         let start = HEADER_LEN + self.data_start() + tag.start;
@@ -350,7 +352,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Returns the part of an external header that is the prefix of compressed nodes.
+/// Returns the part of an external header that serves as the prefix of compressed nodes.
 #[inline]
 pub(super) fn prefix_in(external_header: &[u8], flags: PageFlags) -> &[u8] {
     if !flags.contains(PageFlags::ROOT) {

@@ -12,44 +12,44 @@ use super::{
 use crate::PageSize;
 use crate::long_value::LongValueId;
 
-/// Byte with which ESE fills null fixed columns.
+/// Byte with which ESE fills fixed columns that are null.
 const NULL_FILL: u8 = b'*';
 
-/// Maximum length of a value of a binary or text column that is not long.
+/// Maximum length of a value in a binary or text column that is not a long column.
 const MAX_SHORT: usize = 255;
 
 /// Length of a tag in bytes.
 const TAG_LEN: usize = 4;
 
-/// Returns the maximum length of a record in a table. It depends on the maximum length of a primary key (`KeyMost`; 4
-/// without a primary index).
+/// Returns the maximum length of a record in a table, which depends on the maximum length of a primary key
+/// (`KeyMost`; 4 if there is no primary index).
 pub fn record_limit(size: PageSize, key_most: usize) -> usize {
     let room = size.bytes() - size.header_len() - 2 * TAG_LEN;
     let key = if size.is_large() { 4 + key_most } else { 2 + (2 + key_most).max(255) };
     room.saturating_sub(key)
 }
 
-/// Builder of a record: set columns in any order, then call [`RecordBuilder::build`].
+/// Builder for a record. Set columns in any order, then call [`RecordBuilder::build`].
 ///
 /// `columns` must be sorted by number. As the format requires, setting a fixed or variable column also stores the
-/// defaults of absent columns with lower numbers. A setter that fails does not change the column.
+/// defaults of absent columns with lower numbers. If a setter fails, the column is unchanged.
 #[derive(Clone, Debug)]
 pub struct RecordBuilder<'t> {
     columns: &'t [Column],
     large: bool,
     limit: usize,
     last_fixed: u8,
-    /// Values of the fixed columns, starting after the skeleton.
+    /// Values of the fixed columns, starting after the record's 4-byte skeleton.
     fixed: SmallVec<[u8; 32]>,
     null_bits: SmallVec<[u8; 8]>,
     /// Values of the variable columns, starting with column 128.
     variable: SmallVec<[Option<Cow<'t, [u8]>>; 4]>,
-    /// Tagged columns, sorted by (not inherited, number), which is the order of storage.
+    /// Tagged columns, sorted by (not inherited, number), which is the storage order.
     tagged: SmallVec<[((bool, ColumnId), NewEntry<'t>); 4]>,
 }
 
 impl<'t> RecordBuilder<'t> {
-    /// Creates a builder of a record in which every column is absent.
+    /// Creates a builder for a record in which every column is absent.
     pub fn new(columns: &'t [Column], size: PageSize) -> RecordBuilder<'t> {
         RecordBuilder {
             columns,
@@ -63,7 +63,7 @@ impl<'t> RecordBuilder<'t> {
         }
     }
 
-    /// Creates a builder with the contents of an existing record, which is to be updated.
+    /// Creates a builder with the contents of an existing record, in order to update it.
     pub fn from_record(
         columns: &'t [Column],
         size: PageSize,
@@ -87,24 +87,24 @@ impl<'t> RecordBuilder<'t> {
         Ok(builder)
     }
 
-    /// Sets the maximum length of a record that [`RecordBuilder::build`] accepts. The default is the limit of a table
-    /// with the shortest keys.
+    /// Sets the maximum record length that [`RecordBuilder::build`] accepts. The default is the limit for a table
+    /// with the shortest possible keys.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Sets a column to the bytes of a value or to null. Values of fixed text and binary columns are padded.
+    /// Sets a column to the bytes of a value, or to null. Values of fixed text and binary columns are padded.
     pub fn set(&mut self, id: ColumnId, value: Option<&[u8]>) -> Result<(), RecordError> {
         self.set_value(id, value.map(|value| Cow::Owned(value.to_vec())))
     }
 
-    /// Sets a column to a value or to null. Unlike [`RecordBuilder::set`], it does not copy the value until the
-    /// record is built.
+    /// Sets a column to a value, or to null. Unlike [`RecordBuilder::set`], does not copy the value until the record
+    /// is built.
     pub fn set_value(&mut self, id: ColumnId, value: Option<Cow<'t, [u8]>>) -> Result<(), RecordError> {
         self.set_column(self.column(id)?, value)
     }
 
-    /// Sets a column as [`RecordBuilder::set_value`] does. `column` must be one of the builder's columns.
+    /// Like [`RecordBuilder::set_value`], but takes the column itself, which must be one of the builder's columns.
     pub fn set_column(&mut self, column: &Column, value: Option<Cow<'t, [u8]>>) -> Result<(), RecordError> {
         let id = column.id;
         match &value {
@@ -126,8 +126,8 @@ impl<'t> RecordBuilder<'t> {
                 let long = long_bit(column);
                 match value {
                     Some(value) => self.put((true, id), NewEntry::new(long, value)),
-                    // Null must be stored only if the column has a default, because an absent column means the
-                    // default.
+                    // A null must be stored only if the column has a default, because an absent column takes its
+                    // default value.
                     None if column.default.is_some() => {
                         self.put((true, id), NewEntry::new(header::NULL, &[][..]));
                     }
@@ -153,7 +153,7 @@ impl<'t> RecordBuilder<'t> {
         Ok(())
     }
 
-    /// Sets all values of a tagged column. An empty list means null. A single value is stored as in a column that is
+    /// Sets all values of a tagged column. An empty list means null. A single value is stored as if the column were
     /// not multi-valued.
     pub fn set_multi(&mut self, id: ColumnId, values: &[MultiValue<'_>]) -> Result<(), RecordError> {
         match *values {
@@ -180,7 +180,7 @@ impl<'t> RecordBuilder<'t> {
         Ok(())
     }
 
-    /// Returns the long values that are stored in the record, with their lengths. If the record is too long, they can
+    /// Returns the long values stored in the record itself, with their lengths. If the record is too long, they can
     /// be moved to the long-value tree.
     pub fn intrinsic_long_values(&self) -> Vec<(ColumnId, usize)> {
         let others = header::SEPARATED | header::MULTI | header::NULL | header::ENCRYPTED;
@@ -192,14 +192,14 @@ impl<'t> RecordBuilder<'t> {
 
     /// Builds the record.
     ///
-    /// Fails if a column that does not allow null has no value, or if the record is longer than the limit.
+    /// Fails if a column that does not allow nulls has no value, or if the record exceeds the length limit.
     pub fn build(&self) -> Result<Vec<u8>, RecordError> {
         let mut record = Vec::new();
         self.build_into(&mut record)?;
         Ok(record)
     }
 
-    /// Builds the record in `record`, replacing its contents and reusing its memory. See [`RecordBuilder::build`].
+    /// Builds the record into `record`, replacing its contents and reusing its memory. See [`RecordBuilder::build`].
     pub fn build_into(&self, record: &mut Vec<u8>) -> Result<(), RecordError> {
         for column in self.columns.iter().filter(|column| column.flags.contains(ColumnFlags::NOT_NULL)) {
             if column.default.is_none() && !self.has(column.id) {
@@ -260,7 +260,7 @@ impl<'t> RecordBuilder<'t> {
         }
     }
 
-    /// Returns true if the column has a value other than null.
+    /// Returns true if the column has a non-null value.
     fn has(&self, id: ColumnId) -> bool {
         match id.class() {
             ColumnClass::Fixed => {
@@ -281,8 +281,7 @@ impl<'t> RecordBuilder<'t> {
         let first = self.columns.partition_point(|column| column.id.0 < next);
         let after = self.columns.partition_point(|other| other.id < column.id);
         let lower = self.columns.get(first..after).unwrap_or_default();
-        // Sizes come from the catalog, which may be damaged. The record must not be longer than its offsets can
-        // express.
+        // Sizes come from the catalog, which may be damaged. The record must not be too long for its own offsets.
         let ends = lower
             .iter()
             .chain([column])
@@ -352,7 +351,7 @@ fn check_length(column: &Column, len: usize) -> Result<(), RecordError> {
     if fits { Ok(()) } else { Err(RecordError::WrongLength { column: column.id, len }) }
 }
 
-/// Fills the rest of a fixed column's slot after a value of `len` bytes: with blanks for text, with zeros for binary.
+/// Pads a fixed column's slot after a value of `len` bytes, using blanks for text and zeros for binary.
 fn pad(column: &Column, len: usize, rest: &mut [u8]) {
     let fill = if column.kind != ColumnType::Text {
         [0, 0]

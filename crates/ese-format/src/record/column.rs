@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Number of a column in its table. Its range determines where the values are stored. ESE: `FID`.
+/// Number of a column in its table. Its range determines the storage class of the column. ESE: `FID`.
 #[doc(alias = "FID")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u16);
@@ -19,16 +19,16 @@ pub enum ColumnClass {
 }
 
 impl ColumnId {
-    /// Last column number of the fixed class.
+    /// Last column number in the fixed class.
     pub const LAST_FIXED: ColumnId = ColumnId(127);
-    /// First column number of the variable class.
+    /// First column number in the variable class.
     pub const FIRST_VARIABLE: ColumnId = ColumnId(128);
-    /// Last column number of the variable class.
+    /// Last column number in the variable class.
     pub const LAST_VARIABLE: ColumnId = ColumnId(255);
-    /// First column number of the tagged class.
+    /// First column number in the tagged class.
     pub const FIRST_TAGGED: ColumnId = ColumnId(256);
 
-    /// Returns the storage class of this number.
+    /// Returns the storage class for this number.
     pub const fn class(self) -> ColumnClass {
         match self.0 {
             0..=127 => ColumnClass::Fixed,
@@ -37,7 +37,7 @@ impl ColumnId {
         }
     }
 
-    /// Returns the number in the one-byte form that records use for numbers up to 255.
+    /// Returns the number in the one-byte form that records use for column numbers up to 255.
     pub(super) fn low_byte(self) -> u8 {
         self.0.to_le_bytes()[0]
     }
@@ -90,11 +90,11 @@ pub enum ColumnType {
     UnsignedLong = 14,
     /// Signed 64-bit integer.
     LongLong = 15,
-    /// GUID of 16 bytes, whose first three groups are little-endian.
+    /// 16-byte GUID, whose first three groups are little-endian.
     Guid = 16,
     /// Unsigned 16-bit integer.
     UnsignedShort = 17,
-    /// Unsigned 64-bit integer; only in newer databases.
+    /// Unsigned 64-bit integer; occurs only in newer databases.
     UnsignedLongLong = 18,
 }
 
@@ -128,7 +128,7 @@ impl ColumnType {
         self as u32
     }
 
-    /// Returns the length in bytes that all values of the type have. Returns `None` for binary and text.
+    /// Returns the length in bytes of all values of the type, or `None` for binary and text.
     pub const fn fixed_size(self) -> Option<usize> {
         Some(match self {
             ColumnType::Bit | ColumnType::UnsignedByte => 1,
@@ -158,7 +158,7 @@ impl ColumnType {
 }
 
 bitflags::bitflags! {
-    /// Flags of a column in the catalog. ESE: `fieldflag`.
+    /// Column flags stored in the catalog. ESE: `fieldflag`.
     #[doc(alias = "FIELDFLAG")]
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct ColumnFlags: u32 {
@@ -166,27 +166,27 @@ bitflags::bitflags! {
         const NOT_NULL = 0x1;
         /// The engine counts updates of the record in this column.
         const VERSION = 0x2;
-        /// The engine assigns increasing values.
+        /// The engine assigns increasing values to this column.
         const AUTO_INCREMENT = 0x4;
         /// A record may hold several values.
         const MULTI_VALUED = 0x8;
-        /// There is a default value.
+        /// The column has a default value.
         const HAS_DEFAULT = 0x10;
-        /// Delta operations change the column.
+        /// The column is changed by delta operations.
         const ESCROW = 0x20;
         /// The engine finalises the record when the escrow value reaches zero.
         const FINALIZE = 0x40;
-        /// The default comes from a callback.
+        /// A callback provides the default value.
         const USER_DEFINED_DEFAULT = 0x80;
-        /// The column belongs to a template table; only in old databases.
+        /// The column belongs to a template table; used only in old databases.
         const TEMPLATE = 0x100;
         /// The record is deleted when the escrow value reaches zero.
         const DELETE_ON_ZERO = 0x200;
-        /// The column replaces a key column that was removed from the primary index.
+        /// Placeholder for a key column that was removed from the primary index.
         const PRIMARY_INDEX_PLACEHOLDER = 0x800;
-        /// Long values may be compressed.
+        /// Long values in this column may be compressed.
         const COMPRESSED = 0x1000;
-        /// Long values are encrypted.
+        /// Long values in this column are encrypted.
         const ENCRYPTED = 0x2000;
         /// Unknown bits are preserved.
         const _ = !0;
@@ -217,12 +217,12 @@ pub struct Column {
     pub name: String,
     /// Type of the values.
     pub kind: ColumnType,
-    /// Maximum length of a value in bytes; 0 means that the column sets no limit.
+    /// Maximum length of a value in bytes; 0 means no limit.
     #[doc(alias = "SpaceUsage")]
     pub size: u32,
     /// Flags of the column.
     pub flags: ColumnFlags,
-    /// Encoding of the text.
+    /// Character encoding of a text column.
     pub code_page: CodePage,
     /// Default value, which applies to records that do not store the column.
     pub default: Option<Vec<u8>>,
@@ -251,13 +251,13 @@ impl Column {
         self.id.class()
     }
 
-    /// Returns the number of bytes that a fixed column takes in the record.
+    /// Returns the number of bytes that a fixed column occupies in the record.
     pub fn stored_size(&self) -> usize {
         self.kind.fixed_size().unwrap_or(self.size as usize)
     }
 }
 
-/// Sorts columns by number and sets the offsets of fixed columns, which are packed in that order.
+/// Sorts columns by number, and assigns offsets that pack the fixed columns in that order.
 pub fn layout_fixed_columns(columns: &mut [Column]) {
     columns.sort_by_key(|column| column.id);
     let mut offset = super::SKELETON_LEN;

@@ -1,11 +1,11 @@
-//! Values of columns in the form in which records store them.
+//! Column values in the form stored in records.
 
 use crate::long_value::LongValueId;
 
-/// The contents of a record for one column.
+/// What a record stores for one column.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ColumnValue<'a> {
-    /// The column is not stored. Its default applies. A column without a default is null.
+    /// The column is not stored, so its default applies. If there is no default, the column is null.
     Absent,
     /// The column is null.
     Null,

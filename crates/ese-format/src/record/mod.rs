@@ -42,7 +42,7 @@ const SKELETON_LEN: usize = 4;
 /// Value of "last variable" in a record without variable columns.
 const NO_VARIABLE: u8 = 127;
 
-/// Reason for which bytes cannot be decoded as a record, or values cannot be encoded.
+/// Reason why bytes cannot be decoded as a record, or why values cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// The record is shorter than its offsets require.
@@ -54,7 +54,7 @@ pub enum RecordError {
     /// The length of a value does not match its type.
     #[error("column {column} has a value of {len} bytes")]
     WrongLength {
-        /// Column of the value.
+        /// Column that holds the value.
         column: ColumnId,
         /// Actual length in bytes.
         len: usize,
@@ -65,10 +65,10 @@ pub enum RecordError {
     /// The table has no column with this number.
     #[error("no column {0}")]
     UnknownColumn(ColumnId),
-    /// The value is separated or has several parts, but the column does not allow this form.
+    /// The value is separated or consists of several values, but the column does not allow this.
     #[error("column {0} cannot hold values of this form")]
     WrongForm(ColumnId),
-    /// The record is longer than a node can be on pages of this size.
+    /// The record is too long for a node on pages of this size.
     #[error("record of {len} bytes exceeds the limit of {limit}")]
     TooBig {
         /// Length of the record in bytes.

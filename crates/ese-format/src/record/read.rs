@@ -1,11 +1,11 @@
-//! Read access to a record, column by column, without copies.
+//! Read access to a record, column by column, without copying.
 
 use super::column_value::ColumnValue;
 use super::tagged::{TaggedArea, TaggedEntry};
 use super::{Column, ColumnClass, ColumnId, RecordError, SKELETON_LEN};
 use crate::PageSize;
 
-/// Read-only view of a record. A view is cheap to create and safe on any bytes.
+/// Read-only view of a record. It is cheap to create and safe for arbitrary bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     bytes: &'a [u8],
@@ -13,29 +13,29 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Creates a view of `bytes`, which is a record of a database with this page size.
+    /// Creates a view of `bytes`, which is a record from a database with the given page size.
     pub fn new(bytes: &'a [u8], size: PageSize) -> Record<'a> {
         Record { bytes, large: size.is_large() }
     }
 
-    /// Returns the record in its stored form.
+    /// Returns the bytes of the record.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Returns the highest fixed column that the record stores, or 0 if the record stores no fixed column.
+    /// Returns the highest fixed column that the record stores, or 0 if it stores none.
     #[doc(alias = "fidFixedLastInRec")]
     pub fn last_fixed(&self) -> ColumnId {
         ColumnId(self.bytes.first().copied().unwrap_or(0).into())
     }
 
-    /// Returns the highest variable column that the record stores, or 127 if the record stores no variable column.
+    /// Returns the highest variable column that the record stores, or 127 if it stores none.
     #[doc(alias = "fidVarLastInRec")]
     pub fn last_variable(&self) -> ColumnId {
         ColumnId(self.bytes.get(1).copied().unwrap_or(super::NO_VARIABLE).into())
     }
 
-    /// Returns the contents of the record for `column`, without applying the default.
+    /// Returns what the record stores for `column`, without applying the default.
     pub fn get(&self, column: &Column) -> Result<ColumnValue<'a>, RecordError> {
         match column.class() {
             ColumnClass::Fixed => self.fixed(column),
@@ -47,8 +47,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the contents of the record for `column`. Unlike [`Record::get`], it returns the column's default in
-    /// place of an absent value, or null if there is no default.
+    /// Returns what the record stores for `column`. Unlike [`Record::get`], returns the column's default for an
+    /// absent value, or null if there is no default.
     pub fn get_or_default<'b>(&self, column: &'b Column) -> Result<ColumnValue<'b>, RecordError>
     where
         'a: 'b,
@@ -59,8 +59,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Returns all tagged columns in storage order. The flag is true for a column that is inherited from a template
-    /// table.
+    /// Returns all tagged columns in storage order. The flag is true for columns inherited from a template table.
     pub fn tagged(&self) -> Result<Vec<(ColumnId, bool, ColumnValue<'a>)>, RecordError> {
         self.tagged_area()?
             .entries()
@@ -68,8 +67,8 @@ impl<'a> Record<'a> {
             .collect()
     }
 
-    /// Iterates over the tagged columns in the form of [`Record::tagged`]. Stops at the first column that cannot be
-    /// decoded.
+    /// Iterates over the tagged columns, in the form returned by [`Record::tagged`]. Stops at the first column that
+    /// cannot be decoded.
     pub fn tagged_columns(&self) -> impl Iterator<Item = (ColumnId, bool, ColumnValue<'a>)> + use<'a> {
         let entries = self.tagged_area().into_iter().flat_map(TaggedArea::entries);
         entries.map_while(|entry| {
@@ -78,7 +77,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Validates everything that can be validated without the schema of the table.
+    /// Validates everything that can be checked without the table's schema.
     pub fn validate(&self) -> Result<(), RecordError> {
         self.null_bits()?;
         if self.last_fixed() > ColumnId::LAST_FIXED {
@@ -106,13 +105,13 @@ impl<'a> Record<'a> {
         Ok(())
     }
 
-    /// Returns the offset of the end offsets of variable columns. ESE: `ibEndOfFixedData`.
+    /// Returns where the array of variable-column end offsets starts. ESE: `ibEndOfFixedData`.
     fn end_of_fixed(&self) -> Result<usize, RecordError> {
         let end = self.bytes.get(2..4).and_then(|bytes| bytes.try_into().ok()).map(u16::from_le_bytes);
         end.map(usize::from).ok_or(RecordError::Truncated("skeleton"))
     }
 
-    /// Returns the null bits of the fixed columns, and the offset where they start.
+    /// Returns the null bits of the fixed columns, and the offset at which they start.
     pub(super) fn null_bits(&self) -> Result<(&'a [u8], usize), RecordError> {
         let end = self.end_of_fixed()?;
         let len = usize::from(self.last_fixed().0).div_ceil(8);

@@ -42,7 +42,7 @@ const DERIVED: u16 = 0x8000;
 const SMALL_HAS_HEADER: u16 = 0x4000;
 const SMALL_NULL: u16 = 0x2000;
 
-/// Mask for the offset of one of several values, without the separation bit.
+/// Mask for the offset of one of several values, excluding the separation bit.
 const OFFSET: u16 = 0x7fff;
 const VALUE_SEPARATED: u16 = 0x8000;
 
@@ -53,13 +53,12 @@ pub(super) struct TaggedArea<'a> {
     large: bool,
 }
 
-/// A tagged column of a record. Its flags have the same form for all page sizes.
+/// A tagged column in a record. Its flags have the same form for all page sizes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaggedEntry<'a> {
     pub id: ColumnId,
     pub derived: bool,
-    /// Header byte, or 0 if the entry has no header byte. The null bit of small pages is converted to
-    /// [`header::NULL`].
+    /// Header byte, or 0 if the entry has none. The null bit used by small pages is converted to [`header::NULL`].
     pub header: u8,
     pub payload: &'a [u8],
 }
@@ -112,8 +111,8 @@ impl<'a> TaggedArea<'a> {
         (0..self.count).map(move |index| self.entry(index))
     }
 
-    /// Returns the column `id` of the table. If the table and its template both have a column with this number, the
-    /// table's own column is returned.
+    /// Returns column `id` of the table. If both the table and its template have a column with this number, returns
+    /// the table's own column.
     pub fn find(&self, id: ColumnId) -> Result<Option<TaggedEntry<'a>>, RecordError> {
         let key = (true, id.0);
         let (mut low, mut high) = (0, self.count);
@@ -126,7 +125,7 @@ impl<'a> TaggedArea<'a> {
                 std::cmp::Ordering::Equal => return self.entry(middle).map(Some),
             }
         }
-        // Columns inherited from a template come first and keep their numbers from the template.
+        // Columns inherited from a template come first and keep the numbers they have in the template.
         let inherited = self.entries().take_while(|entry| entry.as_ref().is_ok_and(|entry| entry.derived));
         inherited.flatten().find(|entry| entry.id == id).map(Ok).transpose()
     }
@@ -198,7 +197,7 @@ pub(super) struct NewEntry<'v> {
     pub payload: NewPayload<'v>,
 }
 
-/// Bytes that follow the header of an entry.
+/// Bytes that follow the header byte of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NewPayload<'v> {
     Value(Cow<'v, [u8]>),
@@ -217,7 +216,7 @@ impl std::ops::Deref for NewPayload<'_> {
 }
 
 impl<'v> NewEntry<'v> {
-    /// Creates an entry with this header byte.
+    /// Creates an entry with the given header byte.
     pub fn new(header: u8, payload: impl Into<Cow<'v, [u8]>>) -> NewEntry<'v> {
         NewEntry { header, payload: NewPayload::Value(payload.into()) }
     }
@@ -227,7 +226,7 @@ impl<'v> NewEntry<'v> {
         NewEntry { header: header | header::SEPARATED, payload: NewPayload::Separated(id.to_record()) }
     }
 
-    /// Creates an entry for several values in the form that ESE would choose, which is the shortest.
+    /// Creates an entry for several values in the form that ESE would choose, which is the shortest one.
     pub fn multi(values: &[MultiValue<'_>], long: bool) -> Option<NewEntry<'v>> {
         if let (&[MultiValue::Bytes(first), MultiValue::Bytes(second)], false) = (values, long) {
             let payload = [&[u8::try_from(first.len()).ok()?][..], first, second].concat();
@@ -260,7 +259,7 @@ impl<'v> NewEntry<'v> {
     }
 }
 
-/// Appends the tagged area for `entries`, which are sorted. Returns `None` if an offset does not fit its bits.
+/// Appends the tagged area for `entries`, which must be sorted. Returns `None` if an offset does not fit.
 pub(super) fn encode<'a>(
     entries: impl ExactSizeIterator<Item = (ColumnId, bool, &'a NewEntry<'a>)> + Clone,
     large: bool,

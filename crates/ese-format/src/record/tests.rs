@@ -1,4 +1,4 @@
-//! Tests of the exact bytes of records, of round trips, and of damaged records.
+//! Tests of exact record bytes, round trips, and damaged records.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -187,7 +187,7 @@ fn invalid_sizes_from_a_damaged_catalog_are_rejected() {
 
 #[test]
 fn record_limits_leave_room_for_the_longest_key() {
-    // The terms are: page, header, two tags, key length, key.
+    // The terms are page, header, two tags, key length, and key.
     assert_eq!(record_limit(SMALL, 255), 4096 - 40 - 8 - 2 - 257);
     assert_eq!(record_limit(SMALL, 4), 4096 - 40 - 8 - 2 - 255);
     assert_eq!(record_limit(LARGE, 255), 32768 - 80 - 8 - 4 - 255);
@@ -217,7 +217,7 @@ fn values_round_trip_through_their_column() {
     assert_eq!(Value::Null.encode(&date), Ok(None));
 }
 
-/// A change to one column. The test applies it to a builder and to a plain model.
+/// A change to one column. The test applies it to both a builder and a plain model.
 #[derive(Clone, Debug)]
 enum Change {
     Set(u16, Option<Vec<u8>>),

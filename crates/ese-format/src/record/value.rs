@@ -44,10 +44,10 @@ pub enum Value {
     Text(String),
 }
 
-/// Reason for which bytes cannot be decoded as a value, or a value cannot be encoded.
+/// Reason why bytes cannot be decoded as a value, or why a value cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ValueError {
-    /// The value does not have the length of its type.
+    /// The value's length does not match its type.
     #[error("a {kind:?} of {len} bytes")]
     WrongLength {
         /// Type of the column.
@@ -55,10 +55,10 @@ pub enum ValueError {
         /// Actual length in bytes.
         len: usize,
     },
-    /// The type of the value differs from the type of the column.
+    /// The value's type does not match the column's type.
     #[error("the value does not have the column's type {0:?}")]
     WrongType(ColumnType),
-    /// The code page is not one of 1200, 1252, and 20127.
+    /// The code page is not 1200, 1252, or 20127.
     #[error("code page {0} is not supported")]
     CodePage(u32),
     /// The column's code page does not contain this character.
@@ -66,7 +66,7 @@ pub enum ValueError {
     Character(char),
 }
 
-/// Characters of Windows-1252 from 0x80 to 0x9F; 0xFFFD marks unassigned bytes.
+/// Windows-1252 characters from 0x80 to 0x9F; 0xFFFD marks unassigned bytes.
 const WESTERN_HIGH: [char; 32] = [
     '€', '\u{fffd}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{fffd}', 'Ž', '\u{fffd}',
     '\u{fffd}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{fffd}', 'ž', 'Ÿ',
@@ -75,7 +75,7 @@ const WESTERN_HIGH: [char; 32] = [
 impl Value {
     /// Decodes a value of `column`.
     ///
-    /// Invalid text is decoded with replacement characters. Blanks that pad fixed text are preserved.
+    /// Invalid text is decoded with replacement characters. Blanks that pad fixed-length text are preserved.
     pub fn decode(column: &Column, bytes: &[u8]) -> Result<Value, ValueError> {
         let kind = column.kind;
         let len = bytes.len();
@@ -169,7 +169,7 @@ impl CodePage {
         }
     }
 
-    /// Encodes text. Fails if the code page does not contain a character.
+    /// Encodes text. Fails if the code page lacks one of the characters.
     pub fn encode(self, text: &str) -> Result<Vec<u8>, ValueError> {
         match self {
             CodePage::UNICODE => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
@@ -189,7 +189,7 @@ impl CodePage {
 fn western(byte: u8) -> char {
     match byte {
         0x80..=0x9f => match WESTERN_HIGH.get(usize::from(byte - 0x80)) {
-            // Windows maps unassigned bytes to the control characters with the same numbers.
+            // Windows maps unassigned bytes to the control characters with the same code.
             Some('\u{fffd}') | None => char::from(byte),
             Some(assigned) => *assigned,
         },

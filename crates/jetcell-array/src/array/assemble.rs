@@ -12,13 +12,13 @@ use crate::error::{Refusal, Result};
 use crate::kernels::Kernel;
 use crate::member::{Config, Device, MemberLayout, Superblock};
 
-/// Access for which an array is assembled.
+/// How an assembled array may be accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Access {
     /// The array can be read and written.
     #[default]
     ReadWrite,
-    /// The array can only be read, and nothing on the members changes. Any number of members may be missing: reads of
+    /// The array can only be read, and nothing on the members changes. Any number of members may be missing; reads of
     /// blocks that cannot be recovered fail.
     ReadOnly,
 }
@@ -26,8 +26,8 @@ pub enum Access {
 /// Options for assembling an array.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AssembleOptions {
-    /// Whether to start after a crash although members are missing, and to ignore files that are stale, too small or
-    /// without superblock. With [`Access::ReadOnly`], the array is assembled although its journal was not replayed:
+    /// Whether to start after a crash even if members are missing, and to ignore files that are stale, too small, or
+    /// have no superblock. With [`Access::ReadOnly`], the array is assembled even if its journal was not replayed, so
     /// blocks of the last writes may have their old content.
     pub force: bool,
     /// Access to the array.
@@ -109,7 +109,7 @@ impl Array {
         if self.config.is_open {
             self.replay_journal()?;
         }
-        // From here on, members that were not found are stale.
+        // From now on, members that were not found are stale.
         let is_there: Vec<u32> = self.devices.iter().map(|device| device.member).collect();
         for slot in &mut self.config.slots {
             if !is_there.contains(&slot.member) {
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(refusal, Refusal::CopyOfMember { path: path.clone(), first: first.clone() });
             assert!(refusal.to_string().contains("is a copy of"));
         }
-        // Without the copy, the array starts.
+        // The array starts once the copy is removed.
         tested.members.remove(1);
         tested.assemble(false).unwrap();
         tested.check();

@@ -5,8 +5,8 @@ use crate::geometry::ZONE_ROWS;
 /// A slot that lacks the blocks of a zone, and the device on which they are rebuilt.
 pub(crate) type Target = (usize, usize);
 
-/// A zone of which the first rows are rebuilt. For these rows, the replacements have valid content, and writes of
-/// callers keep it valid. After a restart, the rebuild of the zone starts again from its first row.
+/// A zone whose first rows have been rebuilt. For these rows, the replacements have valid content, and callers'
+/// writes keep it valid. After a restart, the zone is rebuilt again from its first row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct BegunZone {
     pub zone: u64,

@@ -1,4 +1,5 @@
-//! A pool of transfer buffers. Reuse matters because newly allocated memory costs a page fault for each of its pages.
+//! A pool of transfer buffers. Buffers are reused because newly allocated memory causes a page fault for each of its
+//! pages.
 
 use jetcell_vfs::IoBuffer;
 
@@ -17,23 +18,24 @@ const MAX_BLOCKS: usize = 16384;
 /// Buffers that no transfer uses at the moment.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// Pooled buffers in ascending order of capacity, each with the number of its last return.
+    /// Pooled buffers in ascending order of capacity. The number tells when a buffer was last returned, as a value of
+    /// `returns`.
     kept: Vec<(IoBuffer, u64)>,
     bytes: usize,
-    /// Number of buffers that were returned to the pool.
+    /// Number of buffers returned to the pool so far.
     returns: u64,
     /// Buffers for single blocks.
     blocks: Vec<IoBuffer>,
 }
 
 impl Buffers {
-    /// Returns a buffer of this length. Its content is arbitrary: the caller overwrites all of it.
+    /// Returns a buffer of this length. Its content is arbitrary, so the caller must overwrite all of it.
     pub fn take(&mut self, len: usize) -> IoBuffer {
         if len < SHORTEST {
             return IoBuffer::zeroed(len);
         }
-        // Capacities are rounded up to a few sizes, so a buffer fits many later transfers. A huge page has room for
-        // seven transfers of a whole zone.
+        // Capacities are rounded up to one of a few sizes, so a buffer can be reused for many later transfers. A huge
+        // page has room for seven whole-zone transfers.
         let capacity = len.next_multiple_of(len.next_power_of_two() / 16);
         self.take_up_to(len, capacity, 2 * capacity)
     }
@@ -61,7 +63,7 @@ impl Buffers {
         self.blocks.pop().unwrap_or_else(|| IoBuffer::zeroed(BLOCK))
     }
 
-    /// Puts the buffer of a block back into the pool, unless the block is still shared.
+    /// Puts a block's buffer back into the pool, unless the block is still shared.
     pub fn keep_block(&mut self, block: SharedBlock) {
         let Some(buffer) = block.into_buffer() else { return };
         if buffer.capacity() != BLOCK {
@@ -71,9 +73,9 @@ impl Buffers {
         }
     }
 
-    /// Allocates a buffer of one of a few sizes, so it fits later transfers, too. In a huge page, a transfer is a
-    /// single segment. A device accepts a limited number of segments at a time, and segments of 4 KiB would use up
-    /// that number.
+    /// Allocates a buffer of one of a few sizes, so it can be reused for later transfers. Within a huge page, a
+    /// transfer is a single segment. A device accepts only a limited number of segments at a time, and 4 KiB segments
+    /// would exhaust that limit.
     fn new_buffer(&mut self, capacity: usize) -> IoBuffer {
         let mut new = if capacity <= IoBuffer::HUGE / 2 { IoBuffer::huge_slab(capacity) } else { None }
             .unwrap_or_default();

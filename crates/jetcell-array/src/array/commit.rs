@@ -1,4 +1,4 @@
-//! Writes of rows through the journal: planned, journalled, and written in place.
+//! Row writes through the journal: they are planned, journalled, and then written in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use crate::integrity::{BlockRecord, RecordSlot};
 use crate::member::{Image, JournalEntry, MemberId};
 use crate::shared_block::SharedBlock;
 
-/// New content of some columns of a row.
+/// New content for some columns of a row.
 pub(super) type NewColumns = BTreeMap<usize, SharedBlock>;
 
-/// New content and record of a cell.
+/// New content and new record of a cell.
 pub(super) struct CellWrite {
     pub cell: usize,
     pub record: BlockRecord,
     pub block: SharedBlock,
 }
 
-/// Writes by device: the row, the new content of a cell, and the mask of all cells of the row that are written.
+/// Writes grouped by device. Each has its row, a cell's new content, and the mask of all written cells in the row.
 pub(super) type DeviceWrites<'plan> = BTreeMap<usize, Vec<(u64, &'plan CellWrite, u64)>>;
 
-/// Number of commits that startup after a crash writes in place again.
+/// Number of commits that are written in place again at startup after a crash.
 const REPLAYED_COMMITS: usize = 2;
 
 /// Number of rows whose old blocks are read in one batch.
@@ -37,8 +37,8 @@ const ROWS_FETCHED: usize = 64;
 const RECENT_ZONES: usize = 16;
 
 impl Array {
-    /// Writes columns of rows atomically. When this returns, the writes survive a crash, and the writes in place are
-    /// in flight. The next commit waits for them.
+    /// Writes columns of rows atomically. When this returns, the new content survives a crash, and the in-place
+    /// writes are in flight. The next commit waits for them.
     pub(super) fn commit(&mut self, rows: &[(u64, NewColumns)]) -> Result<()> {
         debug_assert!(rows.iter().all(|(row, _)| !self.config.open_rows.contains(*row)));
         let zones: BTreeSet<u64> = rows.iter().map(|(row, _)| row / ZONE_ROWS).collect();
@@ -62,8 +62,8 @@ impl Array {
             journal.push(Piece { device, offset, buffer });
         }
         self.write_pieces(journal, IoReason::LogWrite)?;
-        // This sync covers the journal of this commit and, after their writes have completed, the blocks of the
-        // previous commit in place.
+        // This sync covers the journal of this commit, and also the previous commit's blocks, whose in-place writes
+        // have completed.
         self.sync_members()?;
         if self.is_config_changed {
             // Members whose part of the journal could not be written must be recorded as failed before anything is
@@ -97,8 +97,8 @@ impl Array {
         Ok(planned)
     }
 
-    /// Groups the planned writes by device. Each write comes with its row and the mask of all cells of the row that
-    /// are written.
+    /// Groups the planned writes by device. Each write comes with its row, and with the mask of all written cells in
+    /// the row.
     pub(super) fn by_device<'plan>(&self, planned: &'plan [(u64, Vec<CellWrite>)]) -> DeviceWrites<'plan> {
         let mut by_device = DeviceWrites::new();
         for (row, writes) in planned {
@@ -127,7 +127,7 @@ impl Array {
         Ok(self.start_writes(pieces, IoReason::Other))
     }
 
-    /// Remembers zones as the most recently written ones.
+    /// Remembers these zones as the most recently written ones.
     pub(super) fn note_recent(&mut self, zones: BTreeSet<u64>) {
         for zone in zones {
             self.recent_zones.retain(|recent| *recent != zone);
@@ -143,7 +143,7 @@ impl Array {
         if self.is_config_changed { self.save_config() } else { Ok(()) }
     }
 
-    /// Returns the transfers that write blocks and record blocks of a device as they are after the commit.
+    /// Returns the transfers that write a device's blocks and record blocks as they are after the commit.
     fn pieces_in_place(&mut self, device: usize, writes: &[(u64, &CellWrite, u64)]) -> Result<Vec<Piece>> {
         for (row, write, _) in writes {
             self.put_record(device, *row, RecordSlot::Written(write.record))?;

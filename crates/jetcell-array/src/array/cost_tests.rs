@@ -8,7 +8,7 @@ use crate::test_array::{CHUNK, TestArray, content};
 
 const DP: Level = Level::RaidDp { prime: 17 };
 
-/// Returns an array of which every block was written.
+/// Returns an array in which every block was written.
 fn full(level: Level, members: usize, seed: u64) -> TestArray {
     let mut tested = TestArray::new(level, members, seed);
     let all = (0..tested.model.len() as u64).map(|block| (block, block + 1)).collect();
@@ -36,7 +36,7 @@ fn write(block: u64, value: u64) -> impl FnOnce(&mut Array) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Checks the write penalty of a small in-place write. Transfers of journal and records are counted separately.
+    /// Checks the write penalty of small in-place writes. Journal and record transfers are counted separately.
     #[test]
     fn a_small_write_in_place_takes_two_four_or_six_transfers(
         (level, members, expected) in prop_oneof![
@@ -61,8 +61,8 @@ proptest! {
     }
 }
 
-/// Returns the mean number of transfers of a read and of a small write. The blocks are distributed evenly over the
-/// columns of a row and over the slots.
+/// Returns the mean number of transfers for a read and for a small write. The accessed blocks are distributed evenly
+/// over the columns of a row and over the slots.
 fn mean_costs(level: Level, members: usize, lost: &[usize]) -> (f64, f64) {
     let mut tested = full(level, members, 1);
     lost.iter().for_each(|slot| tested.array().fail(*slot).unwrap());
@@ -98,7 +98,8 @@ fn with_members_lost_the_costs_are_those_of_the_formulas() {
     // verify the recovered data.
     close(read, (2.0 * n - 2.0) / n);
     close(write, (7.0 * n - 11.0) / n);
-    // All pairs of lost slots, by their distance: parity rotates, so pairs with the same distance cost the same.
+    // Covers all pairs of lost slots by their distance. Parity rotates, so pairs with the same distance have the same
+    // cost.
     let mut sum = 0.0;
     for (distance, pairs) in [(1, 8.0), (2, 8.0), (3, 8.0), (4, 4.0)] {
         let (read, write) = mean_costs(Level::Raid6, members, &[2, 2 + distance]);
@@ -119,8 +120,8 @@ fn rows_with_a_lost_member_are_read_once_for_all_of_their_blocks() {
     tested.array().read(0, &mut buffer).unwrap();
     let after = tested.array().counters();
     let read = after.members.data_and_parity.since(&before.members.data_and_parity);
-    // If the lost member has data of a row, all other blocks of the row are read. In two of eight rows it has parity,
-    // and only the data is read.
+    // If the lost member has data in a row, all other blocks of the row are read. In two of eight rows the member has
+    // parity, so only the data is read.
     assert_eq!(read.blocks_read, rows * 7 - rows * 2 / 8);
     assert!(read.reads < 4 * 7, "long transfers: {read:?}");
     assert_eq!(after.rows_recovered - before.rows_recovered, rows * 6 / 8);
@@ -146,7 +147,7 @@ fn damage_that_reads_and_writes_meet_is_counted_and_stays_in_the_superblocks() {
     damage(&tested, 9, 1);
     tested.write(&[(layout.block_at(9, 1), 77)].into()).unwrap();
     assert_eq!(tested.array().counters().defects, 4);
-    // Defects that a scrub finds are counted in its report only.
+    // Defects found by a scrub are counted only in its report.
     damage(&tested, 11, 3);
     assert_eq!(tested.array().scrub().unwrap().damaged.iter().sum::<u64>(), 1);
     assert_eq!(tested.array().counters().defects, 4);

@@ -1,4 +1,4 @@
-//! Creates arrays. Everything is checked before the first byte is written.
+//! Creates arrays. All checks are made before the first byte is written.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ use crate::member::{Config, Device, Extents, MemberId, MemberLayout, SlotConfig,
 pub struct CreateOptions {
     /// RAID level of the array.
     pub level: Level,
-    /// Identity of the array, a random number.
+    /// Identity of the array, which is a random number.
     pub id: u128,
-    /// Number of consecutive blocks on one member: a power of two up to 64.
+    /// Number of consecutive blocks on one member. Must be a power of two up to 64.
     pub chunk: u32,
-    /// Number of blocks in the journal of each member: a power of two up to 4096.
+    /// Number of blocks in each member's journal. Must be a power of two up to 4096.
     pub journal_images: u32,
-    /// Whether to use members that contain data. The data is destroyed.
+    /// Whether to use members even if they contain data. The data is destroyed.
     pub force: bool,
 }
 
@@ -32,7 +32,7 @@ impl CreateOptions {
 }
 
 impl Array {
-    /// Creates an array, which reads as zeros, on existing files of equal length.
+    /// Creates an array on existing files of equal length. The new array reads as zeros.
     pub fn create(vfs: &dyn Vfs, members: &[PathBuf], options: &CreateOptions) -> Result<()> {
         let CreateOptions { level, .. } = *options;
         if !level.member_counts().any(|count| count == members.len()) {

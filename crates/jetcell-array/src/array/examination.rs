@@ -1,4 +1,4 @@
-//! Examines members without locking or changing them. This works while a process uses the array.
+//! Examines members without locking or changing them, even while a process uses the array.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use crate::member::{Config, Device, Lifetime, MemberId, Superblock};
 /// Role of a file in an array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// The member of a slot, with all blocks of the slot.
+    /// The member of a slot. It has all blocks of the slot.
     Slot(usize),
     /// A member on which a slot is being rebuilt, or to which it is being copied.
     Replacement(usize),
-    /// A spare, which waits for a member to fail.
+    /// A spare that replaces the next failed member.
     Spare,
     /// A former member that failed or was replaced. The array was written without it.
     Stale,
@@ -38,12 +38,12 @@ impl MemberState {
     }
 }
 
-/// State of an array according to the superblocks of its members.
+/// State of an array, according to its members' superblocks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Examination {
     /// Geometry and level of the array.
     pub layout: Layout,
-    /// Whether a process uses the array, or the array was not shut down.
+    /// Whether the array is in use by a process, or was not shut down.
     pub is_open: bool,
     /// Health of the array, based on the members that were found.
     pub state: ArrayState,
@@ -53,7 +53,7 @@ pub struct Examination {
     pub members: Vec<(PathBuf, MemberState)>,
     /// Fraction of the array that the current scrub pass has verified, between 0 and 1.
     pub scrubbed: f64,
-    /// Totals since the array was created, as recorded in its superblocks. They are updated at shutdown and after
+    /// Totals since the array was created, as recorded in its superblocks. They are updated at shutdown, and after
     /// every 16 MiB of a rebuild or scrub.
     pub lifetime: Lifetime,
 }

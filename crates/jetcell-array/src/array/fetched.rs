@@ -1,9 +1,9 @@
-//! Blocks that an operation needs, read in one batch: all members work concurrently, and adjacent blocks are read in
+//! Blocks that an operation needs, read in one batch. All members work concurrently, and adjacent blocks are read in
 //! one transfer.
 //!
-//! Fetched blocks are not verified. Before a caller uses a block, it compares the block with its current record, and
-//! reads the block individually if they do not match. A failed transfer, or a block that changed after the fetch, is
-//! therefore found and counted in the code that reads single blocks.
+//! Fetched blocks are not verified. Before a caller uses a block, it checks the block against its current record, and
+//! reads the block individually if they do not match. This way, failed transfers and blocks that changed after the
+//! fetch are found and counted in the code that reads single blocks.
 
 use jetcell_vfs::{IoReason, TransferKind};
 
@@ -15,10 +15,10 @@ use crate::integrity::{CellState, RowState};
 /// Location of a block on a member: device and offset.
 pub(crate) type Place = (usize, u64);
 
-/// Blocks that were fetched and not released.
+/// Blocks that were fetched but not released yet.
 #[derive(Default)]
 pub(super) struct Fetched {
-    /// Pieces in order of device and offset.
+    /// Pieces, sorted by device and offset.
     pieces: Vec<Piece>,
 }
 
@@ -69,7 +69,7 @@ impl Array {
         self.start_transfers(TransferKind::Read, pieces, IoReason::Other)
     }
 
-    /// Waits for the reads. The blocks replace all previously fetched blocks.
+    /// Waits for the reads. Their blocks replace all previously fetched blocks.
     pub(crate) fn finish_fetch(&mut self, reads: UnderWay) {
         self.release_fetched();
         self.finish_fetch_with(reads, |_| {});
@@ -103,8 +103,8 @@ impl Array {
         }
     }
 
-    /// Returns the locations of these cells of a row. Cells that were never written, or that no member has, are left
-    /// out.
+    /// Returns the locations of these cells of a row. Cells that were never written, or that no member has, are
+    /// omitted.
     pub(crate) fn places(&mut self, row: u64, state: &RowState, cells: &[usize]) -> Vec<Place> {
         cells.iter().filter_map(|cell| self.place(row, *cell, state)).collect()
     }

@@ -1,9 +1,9 @@
-//! The open zone of a sequential writer to new rows: its blocks are passed directly to the member transfers, without
-//! a copy in the staging area.
+//! The open zone of a sequential writer to new rows. The zone's blocks are passed directly to the member transfers,
+//! without a copy in the staging area.
 //!
 //! An open zone continues a sequence whose first rows were staged and started as [new rows](super::new_rows), as long
-//! as the writer stays within the open rows. The blocks of an open zone are not written yet. They become staged if
-//! the zone does not become full, or if an operation other than a write needs them.
+//! as the writer stays within the open rows. The blocks of an open zone have not been written yet. They become staged
+//! if the zone does not fill up, or if an operation other than a write needs them.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::shared_block::SharedBlock;
 /// Interval in zones at which the records of the next rows are read ahead.
 const ZONES_PER_LOOK: u64 = 4;
 
-/// The rows of a zone that is being filled. The rows are open and not started. All writes to these rows go to the
+/// The rows of a zone that is being filled. The rows are open but not started. All writes to these rows go to the
 /// zone, and their blocks are never staged.
 pub(super) struct Filling {
     pub(super) zone: OpenZone,
@@ -44,8 +44,8 @@ impl Filling {
 }
 
 impl Array {
-    /// Returns true if a block that is about to be written belongs to the open zone. May open a zone that begins with
-    /// this block.
+    /// Returns true if a block that is about to be written belongs to the open zone. If a sequential writer has
+    /// reached a zone that begins with this block, opens the zone.
     pub(super) fn is_filled_next(&mut self, block: u64) -> bool {
         if !self.has_new_rows() && self.filling.is_none() {
             return false;
@@ -103,7 +103,7 @@ impl Array {
         self.filling = Some(filling);
     }
 
-    /// Returns true if rows are open, so they may be written without the journal, and were not started yet.
+    /// Returns true if rows are open, so they may be written without the journal, but have not been started yet.
     fn can_fill(&self, rows: &Range<u64>) -> bool {
         self.config.open_rows.contains_range(rows) && self.new_rows.started.last_in(rows).is_none()
     }

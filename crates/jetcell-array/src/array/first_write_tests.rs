@@ -1,5 +1,4 @@
-//! Tests of the first writes to rows: their cost, their state after a crash, and their isolation from all other
-//! writes.
+//! Tests of the first writes to rows: their cost, the state after a crash, and their isolation from all other writes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +11,7 @@ use crate::geometry::ZONE_ROWS;
 use crate::test_array::{JOURNAL, SHAPES, TestArray, UNIT, content, is_io};
 use crate::{BlockStore, Level, LogOptions, LunVolume};
 
-/// Returns all blocks of these rows, each with a value.
+/// Returns all blocks of these rows, each with this value.
 fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u64> {
     let layout = *tested.array().layout();
     let blocks =
@@ -20,7 +19,7 @@ fn rows(tested: &mut TestArray, rows: Range<u64>, value: u64) -> BTreeMap<u64, u
     blocks.map(|block| (block, value + block)).collect()
 }
 
-/// Returns the open rows according to the superblocks.
+/// Returns the open rows listed in the superblocks.
 fn open_rows(tested: &TestArray) -> Vec<Range<u64>> {
     let devices = tested.members.iter().filter_map(|member| Device::look(&tested.disk, member).ok());
     let superblocks = devices.flat_map(|device| device.superblocks());
@@ -185,7 +184,7 @@ fn flushed_rows_are_not_open_and_a_writer_who_goes_on_saves_once_for_each_flush(
         saves.push(tested.array().config.generation - before);
         assert!((0..first + 16).all(|row| !is_open(&tested, row)) && is_open(&tested, first + 16));
     }
-    // The first run also needs a save that opens rows.
+    // The first run also needs a configuration save that opens rows.
     assert_eq!(saves, [2, 1, 1, 1, 1]);
     assert_eq!(tested.new_rows, 5 * 16);
     tested.crash();
@@ -224,7 +223,7 @@ fn a_commit_closes_open_rows_before_it_writes_them() {
         tested.crash();
         tested.assemble(false).unwrap();
         tested.check();
-        // The block belongs to a row that was started: the new content of the whole row is acknowledged first.
+        // The block belongs to a row that was started, so the new content of the whole row is acknowledged first.
         let run = rows(&mut tested, 64..80, 1);
         tested.write_run(&run).unwrap();
         assert!(tested.array().has_new_rows());
@@ -326,7 +325,7 @@ fn without_the_right_to_write_open_rows_read_as_before_their_first_write() {
         tested.array = Some(Array::assemble(tested.faults.clone(), &tested.members, options).unwrap());
         let layout = *tested.array().layout();
         for (block, value) in run {
-            // Rows that the last save closed have their new content.
+            // Rows that were closed by the last save have their new content.
             let is_open = open.iter().any(|range| range.contains(&layout.locate(block).0));
             let found = tested.value(block).unwrap();
             assert!(found == 0 || !is_open && found == value, "{level}");

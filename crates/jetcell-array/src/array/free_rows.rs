@@ -1,5 +1,5 @@
-//! Writes of free rows, which are rows that nothing refers to. They are written whole, in place and without the
-//! journal, while their caller continues.
+//! Writes of free rows, which are rows that nothing refers to. They are written as whole rows, in place and without
+//! the journal, while the caller continues.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -15,8 +15,8 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::CellState;
 use crate::shared_block::SharedBlock;
 
-/// Ratio of the zones whose records are read ahead to the zones that are being written. Reads wait for the writes in
-/// flight, so records are read early.
+/// Ratio of zones whose records are read ahead to zones that are being written. Reads wait for the writes in flight,
+/// so records are read early.
 const TIMES_AHEAD: u64 = 4;
 
 /// Maximum number of zones whose records are read ahead.
@@ -31,8 +31,8 @@ const ROWS_PER_THREAD: usize = ZONE_ROWS as usize;
 /// Number of rows that are cleared in a batch.
 const ROWS_CLEARED: usize = 64 * ZONE_ROWS as usize;
 
-/// Splits rows, which are in ascending order, into batches at zone boundaries. The records of a zone are one block,
-/// which is then written once. All batches except the last have at least `least` rows.
+/// Splits rows, which are in ascending order, into batches at zone boundaries. A zone's records are a single block,
+/// which is then written only once. All batches except the last have at least `least` rows.
 fn batches(rows: &[FreeRow], least: usize) -> Vec<&[FreeRow]> {
     let mut batches = vec![];
     let mut rest = rows;
@@ -55,7 +55,7 @@ fn zones_behind(rows: &[FreeRow]) -> Option<Range<u64>> {
 }
 
 impl Array {
-    /// Ensures that a replay of the journal does not write these rows.
+    /// Ensures that a journal replay does not write these rows.
     fn end_replay_of(&mut self, rows: &[u64]) -> Result<()> {
         let is_in_journal = |row: &u64| self.replayable_rows.iter().any(|of| of.contains(row));
         if !rows.iter().any(is_in_journal) {
@@ -67,16 +67,16 @@ impl Array {
         self.save_config()
     }
 
-    /// Starts in-place writes of whole rows, in ascending order, without the journal and without a sync. These rows
-    /// must not be read until [`Array::finish_rows`] or [`Array::finish_rows_of`] returns. Other rows may be read;
-    /// all other operations that change the array wait for these writes. After a crash, each row may have any content
-    /// and may be inconsistent. Therefore, nothing may refer to the blocks of the rows before a sync, and
-    /// [`Array::clear_rows`] must be called after a crash.
+    /// Starts in-place writes of whole rows, which must be in ascending order, without the journal and without a
+    /// sync. These rows must not be read until [`Array::finish_rows`] or [`Array::finish_rows_of`] returns. Other
+    /// rows may be read; all other operations that change the array wait for these writes. After a crash, each row
+    /// may have any content and may be inconsistent. Therefore, nothing may refer to the rows' blocks before a sync,
+    /// and [`Array::clear_rows`] must be called after a crash.
     ///
     /// # Errors
-    /// The array failed. No write of these rows is in flight then.
+    /// The array failed. In that case, no write of these rows is in flight.
     pub(crate) fn start_free_rows(&mut self, rows: &[FreeRow]) -> Result<()> {
-        // Prepared for all rows at once: later reads of records would wait for the first writes.
+        // All rows are prepared at once, because later reads of records would wait for the first writes.
         self.prepare_free_rows(&rows.iter().map(|(row, _)| *row).collect::<Vec<_>>())?;
         if let Some(zones) = zones_behind(rows) {
             self.read_records_ahead(zones);
@@ -106,8 +106,8 @@ impl Array {
         Ok(())
     }
 
-    /// Writes zeros to all blocks of rows that nothing refers to, in ascending order, regardless of the state of the
-    /// rows. The zeros are durable when this returns.
+    /// Writes zeros to all blocks of rows that nothing refers to, regardless of their state. The rows must be in
+    /// ascending order. The zeros are durable when this returns.
     pub(crate) fn clear_rows(&mut self, rows: &[u64]) -> Result<()> {
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
         let columns = self.config.layout.data_columns();
@@ -136,7 +136,8 @@ impl Array {
         self.add_under_way(rows.iter().map(|(row, _)| row / ZONE_ROWS).collect(), write)
     }
 
-    /// Fills and starts writes of rows if each slot has exactly one working member. Returns `None` otherwise.
+    /// Starts writes of rows, and fills their buffers first, if each slot has exactly one working member. Returns
+    /// `None` otherwise.
     fn start_whole_zones(&mut self, rows: &[FreeRow]) -> Option<UnderWay> {
         let devices = self.sole_devices()?;
         let mut writes = vec![];

@@ -1,4 +1,4 @@
-//! Measures the latency of the operations of a load, including the time that they wait for access to the array.
+//! Measures the latency of a load's operations, including the time that they wait for access to the array.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use jetcell_sync::{Arc, Mutex};
 use jetcell_vfs::Clock;
 
-/// Measures the latency of reads and flushes of a load, so concurrent maintenance can be throttled. Clones share the
-/// measurement.
+/// Measures the latency of reads and flushes of a load, so that concurrent maintenance can be throttled. Clones share
+/// the measurement.
 #[derive(Clone)]
 pub struct LoadMeter(Arc<Meter>);
 
@@ -38,7 +38,7 @@ impl LoadMeter {
         })
     }
 
-    /// Runs an operation of the load that only waits for access to the array and takes no time otherwise. Its latency
+    /// Runs an operation of the load that only waits for access to the array and otherwise takes no time. Its latency
     /// is not included in the mean.
     pub fn waiting<T>(&self, operation: impl FnOnce() -> T) -> T {
         self.attended(operation, |_, _| {})
@@ -56,15 +56,16 @@ impl LoadMeter {
         let result = operation();
         let time = self.now().saturating_sub(start);
         let mut state = self.0.state.lock();
-        // Removed together with the update of the mean: between the two steps, the load would look idle.
+        // The operation is removed together with the update of the mean; between the two steps, the load would look
+        // idle.
         state.under_way.remove(&number);
         ended(&mut state, time);
         result
     }
 
     /// Returns the mean latency of the operations that completed since the last call, or the age of the oldest
-    /// operation in progress, whichever is longer. Returns `None` if there were no operations. An operation that
-    /// waits for a slow maintenance step therefore still shows up as load.
+    /// operation in progress, whichever is longer. Returns `None` if there were no operations. An operation that is
+    /// still waiting for a slow maintenance step therefore also counts as load.
     pub fn take(&self) -> Option<Duration> {
         let now = self.now();
         let mut state = self.0.state.lock();

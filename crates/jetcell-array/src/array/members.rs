@@ -26,13 +26,13 @@ impl Array {
         self.device_of(config.member).into_iter().chain(replacement)
     }
 
-    /// Returns the devices to which a write of a slot goes.
+    /// Returns the devices to which writes for a slot go.
     pub(crate) fn targets(&self, slot: usize) -> impl Iterator<Item = usize> + use<> {
         let slot = &self.config.slots[slot];
         self.device_of(slot.member).into_iter().chain(self.device_of(slot.replacement))
     }
 
-    /// Returns the slots without a member that has all of their blocks.
+    /// Returns the slots that have no member with all of their blocks.
     pub(crate) fn lost_slots(&self) -> Vec<usize> {
         let is_lost = |slot: &usize| self.device_of(self.config.slots[*slot].member).is_none();
         (0..self.config.slots.len()).filter(is_lost).collect()
@@ -128,7 +128,7 @@ impl Array {
     }
 
     /// Makes the configuration durable on all members, with a new generation. The members write and sync
-    /// concurrently: first one superblock on each member, then the other. A torn write therefore leaves each member
+    /// concurrently: first one superblock on each member, then the other. This way, a torn write leaves each member
     /// with one intact superblock.
     pub(crate) fn save_config(&mut self) -> Result<()> {
         self.is_config_changed = true;

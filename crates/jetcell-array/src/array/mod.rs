@@ -69,7 +69,7 @@ pub use self::status::{ArrayState, SlotState, SlotStatus, Status};
 pub(crate) use self::transfers::{Piece, UnderWay};
 pub(crate) use self::zone_write::FreeRow;
 
-/// Counters of an array since it was assembled.
+/// Counters accumulated since the array was assembled.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Counters {
@@ -79,15 +79,15 @@ pub struct Counters {
     pub blocks_written: u64,
     /// Number of data and parity blocks that were read because of writes to parts of rows.
     pub blocks_read_for_writes: u64,
-    /// Transfers of members, by purpose.
+    /// Member transfers, by purpose.
     pub members: MemberTransfers,
     /// Number of commits through the journal.
     pub commits: u64,
-    /// Number of rows that were written whole.
+    /// Number of rows that were written as a whole.
     pub full_row_writes: u64,
     /// Number of rows that had never been written and were written without the journal.
     pub new_rows: u64,
-    /// Number of rows that may have been partially written and were cleared.
+    /// Number of rows that were cleared because they may have been partially written.
     pub rows_cleared: u64,
     /// Number of rows whose parity was computed from the old parity and the changes (read-modify-write).
     pub read_modify_writes: u64,
@@ -103,8 +103,8 @@ pub struct Counters {
     pub read_errors: u64,
     /// Number of blocks that were rewritten with recovered content.
     pub blocks_repaired: u64,
-    /// Number of blocks with a wrong checksum, a wrong location or an outdated generation that reads and writes of
-    /// callers found. Until it is repaired, a block is counted each time it is found.
+    /// Number of blocks with a wrong checksum, a wrong location or an outdated generation that were found by callers'
+    /// reads and writes. A block is counted each time it is found, until it is repaired.
     pub defects: u64,
 }
 
@@ -119,9 +119,9 @@ enum Mode {
 /// A RAID array over files. Only one thread can use it at a time.
 ///
 /// Writes are staged in memory, and are immediately visible to reads. [`Array::flush`] commits them durably. The
-/// commit is atomic up to the size of the journal. A crash, or dropping the array, discards writes that were not
-/// flushed, as if they had not happened. If more blocks are written than the journal holds, some of them may become
-/// durable before the flush, block by block.
+/// commit is atomic if it fits in the journal. A crash, or dropping the array, discards writes that were not flushed,
+/// as if they had not happened. If more blocks are written than the journal holds, some of them may become durable
+/// before the flush, block by block.
 pub struct Array {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) kernel: Kernel,
@@ -136,14 +136,14 @@ pub struct Array {
     new_rows: NewRows,
     /// Number of threads that compute concurrently.
     threads: usize,
-    /// Blocks that were written and not committed, by block of the array.
+    /// Blocks that were written but not committed yet, by block number.
     staged: BTreeMap<u64, SharedBlock>,
     /// The open zone: new rows whose blocks are not staged.
     filling: Option<Filling>,
     /// Number of the next commit.
     pub(crate) sequence: u64,
     mode: Mode,
-    /// Whether the configuration changed and was not saved on the members yet.
+    /// Whether the configuration has changed but is not saved on the members yet.
     pub(crate) is_config_changed: bool,
     counters: Counters,
     failed: Vec<PathBuf>,
@@ -158,9 +158,9 @@ pub struct Array {
     is_maintenance: bool,
     /// The zone that is partially rebuilt.
     pub(crate) begun_zone: Option<BegunZone>,
-    /// Totals for the time before the array was assembled, from the superblocks.
+    /// Totals from the superblocks, for the time before the array was assembled.
     lifetime_before: Lifetime,
-    /// Zones of the last commits, the most recent zone last.
+    /// Zones written by the last commits, with the most recent zone last.
     pub(crate) recent_zones: VecDeque<u64>,
     /// Rows of the commits that startup after a crash would replay.
     replayable_rows: VecDeque<BTreeSet<u64>>,
@@ -169,7 +169,7 @@ pub struct Array {
 /// Number of blocks whose records are loaded in one batch to find out which of them were written.
 const WRITTEN_BATCH: u64 = 1024;
 
-/// Default number of zones that are rebuilt between two saves of the progress in the superblocks.
+/// Default number of zones that are rebuilt between two saves of the rebuild progress in the superblocks.
 const ZONES_PER_NOTE: u64 = 64;
 
 impl Array {
@@ -188,7 +188,7 @@ impl Array {
         self.sequence > 1 || self.lifetime().blocks_written > 0
     }
 
-    /// Counts a transfer of a member.
+    /// Counts a transfer to or from a member.
     fn count_transfer(&mut self, kind: TransferKind, device: usize, offset: u64, bytes: usize) {
         let layout = self.devices[device].layout;
         layout.count(&mut self.counters.members, kind, offset, bytes, self.is_maintenance);
@@ -210,7 +210,7 @@ impl Array {
         result
     }
 
-    /// Returns the counters since the array was assembled.
+    /// Returns the counters accumulated since the array was assembled.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -227,8 +227,8 @@ impl Array {
         self.kernel
     }
 
-    /// Returns the meter for operations of the load. Callers that share the array through a lock run their operations
-    /// with this meter, because the wait for the lock is part of the latency.
+    /// Returns the meter for operations of the load. Callers that share the array through a lock should time their
+    /// operations with this meter, because the wait for the lock is part of the latency.
     pub fn load_meter(&self) -> LoadMeter {
         self.load.clone()
     }
@@ -270,7 +270,7 @@ impl Array {
         self.read_blocks(&blocks, &mut buffers, None)
     }
 
-    /// Reads single blocks as one batch, each into its own buffer. The members work concurrently.
+    /// Reads individual blocks as one batch, each into its own buffer. The members work concurrently.
     ///
     /// # Panics
     /// The number of buffers differs from the number of blocks, or a buffer is not one block long.
@@ -278,7 +278,7 @@ impl Array {
         self.read_started(blocks, buffers, None)
     }
 
-    /// Reads single blocks, some of which [`Array::start_read`] may have started to read.
+    /// Reads individual blocks, some of which may already be in flight because of [`Array::start_read`].
     pub(crate) fn read_started(
         &mut self,
         blocks: &[u64],
@@ -294,8 +294,8 @@ impl Array {
         self.read_blocks(blocks, buffers, ahead)
     }
 
-    /// Returns which blocks were ever written, as runs in ascending order. Each run has a number of blocks, and a
-    /// flag that tells whether they were written. Other blocks read as zeros.
+    /// Returns which blocks were ever written, as runs in ascending order. Each run consists of a number of blocks
+    /// and a flag that tells whether they were written. Unwritten blocks read as zeros.
     pub fn written(&mut self, blocks: Range<u64>) -> Result<Vec<(u64, bool)>> {
         self.check_running()?;
         if blocks.end > self.config.layout.blocks() {
@@ -331,7 +331,7 @@ impl Array {
         buffer.into()
     }
 
-    /// Puts the buffer of a block back into the pool, unless the block is still shared.
+    /// Puts a block's buffer back into the pool, unless the block is still shared.
     pub(crate) fn keep_block(&mut self, block: SharedBlock) {
         self.buffers.keep_block(block);
     }
@@ -341,7 +341,7 @@ impl Array {
         rows.into_iter().flat_map(|(_, columns)| columns).for_each(|block| self.buffers.keep_block(block));
     }
 
-    /// Flushes staged writes, makes all writes durable in place, and records on the members that the array was shut
+    /// Flushes staged writes, makes all in-place writes durable, and records on the members that the array was shut
     /// down.
     pub fn close(mut self) -> Result<()> {
         if self.mode == Mode::ReadOnly {

@@ -1,5 +1,5 @@
-//! Files that become members. Examining a file on a slow drive takes long, so it does not require access to the
-//! array, which others can use at the same time.
+//! Files that become members. Examining a file on a slow drive takes a long time, so it does not require access to
+//! the array, which others can use in the meantime.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,8 @@ impl Admission {
     /// Examines and prepares a file.
     ///
     /// # Errors
-    /// The file is in use or too small, or it has content and `force` is not set. The file is then unchanged.
+    /// The file is in use or too small, or it has content and `force` is not set. In these cases, the file is
+    /// unchanged.
     pub fn prepare(&self, path: &Path, force: bool) -> Result<NewMember> {
         let mut device = Device::open(&*self.vfs, path, OpenMode::Write)?;
         device.layout = self.layout;
@@ -53,8 +54,8 @@ impl Admission {
         if let Some(what) = device.content()?.filter(|_| !force) {
             return Err(Refusal::HasData { path: path.to_owned(), what }.into());
         }
-        // A rebuild or copy writes the records of all rows before any of them is used. New columns, however, read as
-        // zeros immediately.
+        // A rebuild or copy writes the records of each row before the row is used on the new member. New columns,
+        // however, read as zeros immediately.
         if self.part == Part::Columns {
             device.clear_records(self.zones)?;
             device.sync()?;
@@ -153,7 +154,7 @@ impl Array {
         self.config.next_member - 1
     }
 
-    /// Prepares and admits files in one call. No other operation can use the array while it runs.
+    /// Prepares and admits files in one call. No other operation can use the array during the call.
     pub(crate) fn add_members(&mut self, part: Part, paths: &[PathBuf], force: bool) -> Result<()> {
         let admission = self.admission(part, paths)?;
         let members: Result<Vec<_>> = paths.iter().map(|path| admission.prepare(path, force)).collect();

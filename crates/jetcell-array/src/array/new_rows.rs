@@ -1,13 +1,13 @@
-//! Writes of new rows, which were never written before: each is written whole, once, in place and without the
-//! journal.
+//! Writes of new rows, which were never written before: each is written once, as a whole row, in place and without
+//! the journal.
 //!
 //! The journal protects the previous content of a row, but new rows have none. After a crash, [open
 //! rows](super::open_rows) tell startup which rows to clear. Writes that were not acknowledged are therefore lost as
 //! if they had not happened.
 //!
 //! Rows are written this way once staged writes fill the journal. Until then, a flush is a single commit: it is
-//! atomic and needs one sync, whereas open rows require a save of the configuration. From then until the next flush,
-//! whole rows are written this way, and all other blocks are committed through the journal.
+//! atomic and needs one sync, whereas open rows require a save of the configuration. After that, until the next
+//! flush, whole rows are written this way, and all other blocks are committed through the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -20,14 +20,14 @@ use crate::member::Extents;
 /// Minimum and maximum number of rows that are opened ahead of a writer.
 const ROWS_AHEAD: Range<u64> = 32 * ZONE_ROWS..256 * ZONE_ROWS;
 
-/// State of the writes of new rows.
+/// State of writes to new rows.
 pub(super) struct NewRows {
     /// Number of rows that are started together between flushes. By default this is a zone, which a member writes in
     /// one transfer. If it is 0, all writes go through the journal.
     pub(super) unit: u64,
     /// Minimum and maximum number of rows that are opened ahead of a writer.
     pub(super) ahead: Range<u64>,
-    /// Rows that were started and are not acknowledged. All of them are open.
+    /// Rows that were started but are not acknowledged yet. All of them are open.
     pub(super) started: Extents,
 }
 
@@ -49,7 +49,7 @@ impl Array {
         (self.new_rows.unit, self.new_rows.ahead) = (unit, ahead);
     }
 
-    /// Returns true if some rows were started and are not acknowledged.
+    /// Returns true if some rows were started but are not acknowledged yet.
     pub(super) fn has_new_rows(&self) -> bool {
         !self.new_rows.started.is_empty()
     }
@@ -127,8 +127,8 @@ impl Array {
         self.close_rows(&journalled)
     }
 
-    /// Waits for writes of new rows and for commits until these blocks can be read, and closes the open zone if it
-    /// contains some of them.
+    /// Waits for writes of new rows and for commits until these blocks can be read. Closes the open zone if it
+    /// contains any of them.
     pub(super) fn finish_writes_of(&mut self, blocks: &[u64]) -> Result<()> {
         self.end_filling_of(blocks);
         if self.has_new_rows() { self.finish_rows_of(blocks) } else { self.finish_commits_of(blocks) }

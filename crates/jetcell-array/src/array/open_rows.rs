@@ -20,8 +20,8 @@ use crate::member::{Config, Extents};
 const ROWS_EXAMINED: u64 = 64 * ZONE_ROWS;
 
 impl RowState {
-    /// Returns true if no member has content of the row. A write leaves a record on more members than may be lost, so
-    /// missing members do not matter.
+    /// Returns true if no member has content of the row. A write leaves records on more members than the level may
+    /// lose, so missing members do not matter.
     pub(super) fn is_new(&self) -> bool {
         self.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing))
     }
@@ -44,17 +44,17 @@ impl Array {
         rows.end
     }
 
-    /// Returns the number of rows to open ahead of a writer. A writer that has written much since the last save gets
-    /// more rows, and therefore seldom waits. The maximum keeps startup after a crash short, because it examines all
+    /// Returns the number of rows to open ahead of a writer. A writer that has written a lot since the last save gets
+    /// more rows, so it seldom has to wait. The maximum keeps startup after a crash short, because it examines all
     /// open rows.
     fn rows_ahead(&self) -> u64 {
         let range = &self.new_rows.ahead;
         (2 * self.new_rows.started.len()).clamp(range.start, range.end)
     }
 
-    /// Returns the open rows that remain when the started rows are removed. A range with started rows continues after
-    /// the last of them, and after rows that are to be written through the journal. Without a started row, no writer
-    /// needs such a range, and it is dropped if it contains rows for the journal.
+    /// Returns the open rows that remain after the started rows are removed. A range with started rows now begins
+    /// after the last of them and after any rows to be written through the journal. A range without started rows is
+    /// not needed by any writer, so it is dropped if it contains rows for the journal.
     fn rest_of_open_rows(&self, journalled: &BTreeSet<u64>) -> Vec<Range<u64>> {
         let mut rest = vec![];
         for range in self.config.open_rows.ranges() {
@@ -69,8 +69,8 @@ impl Array {
         rest
     }
 
-    /// Opens these runs of rows, which were never written, and rows after them. If the configuration has no room for
-    /// all runs, some of them stay closed.
+    /// Opens these runs of never-written rows, and some rows after each run. If the configuration has no room for all
+    /// runs, some of them stay closed.
     pub(super) fn open_rows(&mut self, runs: &Extents) -> Result<()> {
         if runs.ranges().iter().all(|run| self.config.open_rows.contains_range(run)) {
             return Ok(());
@@ -97,8 +97,8 @@ impl Array {
         self.end_of_new_rows(open..end)
     }
 
-    /// Reads the records of the rows that will be opened next, as soon as half of the open rows are used. The writer
-    /// then does not have to wait for these reads.
+    /// Reads the records of the rows that will be opened next, as soon as half of the open rows are used. This way,
+    /// the writer does not have to wait for these reads.
     pub(super) fn read_records_of_next_rows(&mut self) {
         for range in self.config.open_rows.ranges().to_vec() {
             let middle = range.start + (range.end - range.start) / 2;
@@ -110,7 +110,7 @@ impl Array {
     }
 
     /// Acknowledges the writes to open rows, and closes these rows and the rows that are to be written through the
-    /// journal. The rows after them are open afterwards, so a sequential writer needs no further save.
+    /// journal. The rows after them are then open, so a sequential writer needs no further save.
     pub(super) fn close_rows(&mut self, journalled: &BTreeSet<u64>) -> Result<()> {
         let mut open = Extents::default();
         for range in self.rest_of_open_rows(journalled) {

@@ -1,7 +1,6 @@
-//! A zone whose free rows receive their blocks individually. The rows are then written with one transfer per member.
+//! A zone whose free rows receive their blocks one at a time. The rows are then written with one transfer per member.
 //!
-//! The blocks stay in the buffers of their writer until a [worker](super::zone_worker) copies them into the
-//! transfers.
+//! The blocks stay in the writer's buffers until a [worker](super::zone_worker) copies them into the transfers.
 
 use jetcell_vfs::IoBuffer;
 
@@ -22,14 +21,14 @@ const ZONES_AT_ONCE: u64 = 4;
 /// even if the other blocks of the buffer were replaced.
 const MAX_SHARED: usize = 32 << 20;
 
-/// Rows of a zone, and the content of the blocks that were written so far.
+/// Rows of a zone, and the content of the blocks written so far.
 pub(crate) struct OpenZone {
     layout: Layout,
     /// Rows in ascending order.
     rows: Vec<u64>,
     /// Content by row and column.
     blocks: Vec<Option<SharedBlock>>,
-    /// Total size of the buffers that were taken over for blocks of the zone, in bytes.
+    /// Total size of the buffers taken over for the zone's blocks, in bytes.
     shared: usize,
 }
 
@@ -60,8 +59,8 @@ impl OpenZone {
         self.blocks[place].replace(content)
     }
 
-    /// Takes over a buffer for blocks of the zone, and replaces it by a buffer of the same length and capacity with
-    /// arbitrary content. Returns `None` if the content must be copied instead.
+    /// Takes over a buffer for blocks of the zone, and gives the caller a buffer of the same length and capacity with
+    /// arbitrary content in exchange. Returns `None` if the content must be copied instead.
     pub(super) fn share(&mut self, buffers: &mut Buffers, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         let bytes = buffer.capacity();
         if bytes < SHORTEST || self.shared + bytes > MAX_SHARED {
@@ -91,8 +90,8 @@ impl OpenZone {
 }
 
 impl Array {
-    /// Opens rows of one zone, in ascending order, to which nothing refers. Their blocks have no content yet. Returns
-    /// `None` if cells have copies.
+    /// Opens rows of one zone, in ascending order. Nothing may refer to the rows, and their blocks have no content
+    /// yet. Returns `None` if cells have copies.
     pub(crate) fn open_zone(&mut self, rows: Vec<u64>) -> Option<OpenZone> {
         if self.code.copies() != 1 {
             return None;
@@ -102,7 +101,7 @@ impl Array {
         Some(OpenZone { layout, rows, blocks, shared: 0 })
     }
 
-    /// Takes over a buffer of a caller for blocks of a zone. See [`OpenZone::share`].
+    /// Takes over a caller's buffer for blocks of a zone. See [`OpenZone::share`].
     pub(crate) fn share(&mut self, zone: &mut OpenZone, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         zone.share(&mut self.buffers, buffer)
     }

@@ -12,11 +12,11 @@ use crate::integrity::{BlockRecord, CellState, RowState};
 /// Method for computing the new parity of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
-    /// None: no member has parity of the row.
+    /// Parity is not computed, because no member has the row's parity.
     Nothing,
     /// From the new columns alone, because all columns are new.
     New,
-    /// From the old parity and the changes of the columns (read-modify-write).
+    /// From the old parity and the changes to the columns (read-modify-write).
     Changes,
     /// From the new columns and all others (reconstruct-write).
     OtherColumns,
@@ -25,7 +25,7 @@ enum Way {
 }
 
 impl Array {
-    /// Returns the method with the fewest transfers that the state of the row permits, and the cells that it reads.
+    /// Returns the method with the fewest transfers that the row's state permits, and the cells that it reads.
     fn way(&self, state: &RowState, is_new: impl Fn(usize) -> bool) -> (Way, Vec<usize>) {
         let (cells, parities) = (state.cells.len(), self.code.parities());
         let data = self.code.data_columns(cells);
@@ -136,7 +136,7 @@ impl Array {
                 self.counters.defects += defects;
                 return Ok(parity);
             }
-            // The state of the row did not show that this block is damaged.
+            // The row's state did not reveal that this block is damaged.
             defects += 1;
         }
         let others = if way == Way::Recovery { None } else { self.other_columns(row, state, new, data) };
@@ -162,7 +162,7 @@ impl Array {
         Ok(cells.split_off(data).into_iter().map(Some).collect())
     }
 
-    /// Computes parity from its old content and the changes. Returns `None` if a block that this needs is missing or
+    /// Computes parity from its old content and the changes. Returns `None` if a required block is missing or
     /// damaged.
     fn changed_parity(
         &mut self,
@@ -190,8 +190,8 @@ impl Array {
         Some(parity)
     }
 
-    /// Reads the data columns that are not overwritten. The overwritten columns are zeroed buffers. Returns `None` if
-    /// a column is missing or damaged.
+    /// Reads the data columns that are not overwritten. The result has zeroed buffers for the overwritten columns.
+    /// Returns `None` if a column is missing or damaged.
     fn other_columns(
         &mut self,
         row: u64,

@@ -12,10 +12,10 @@ use crate::integrity::{BlockRecord, CellState, RowState};
 /// Number of blocks that are read for a caller in one batch.
 const BATCH: usize = 2048;
 /// Number of blocks in a batch while members are missing. For each missing block, all other blocks of its row may
-/// have to be read.
+/// have to be read, so this batch is smaller.
 const DEGRADED_BATCH: usize = 512;
 
-/// Minimum number of blocks of a read that is assumed to be part of a sequential read.
+/// Reads of at least this many blocks are assumed to be part of a sequential read.
 const LONG_READ: usize = 64;
 
 /// A block to be read from a member.
@@ -24,11 +24,11 @@ struct Wanted {
     record: BlockRecord,
     /// Index in the caller's list.
     index: usize,
-    /// Whether the caller's buffer has the content.
+    /// Whether the caller's buffer already has the block's content.
     is_read: bool,
 }
 
-/// Reads that were started ahead, of blocks that a caller is expected to request.
+/// Reads started in advance, for blocks that a caller is expected to request.
 pub(crate) struct ReadAhead {
     reads: UnderWay,
     blocks: Vec<u64>,
@@ -167,7 +167,7 @@ impl Array {
             doubtful.entry(row).or_default().push((cell, wanted.index));
         }
         self.read_doubtful(doubtful, buffers)?;
-        // Staged blocks are newer than the blocks on the members. Some may have been written after the reads were
+        // Staged blocks are newer than the blocks on the members. Some may have been staged after the reads were
         // planned.
         for (block, buffer) in blocks.iter().zip(buffers) {
             if let Some(staged) = self.staged.get(block) {

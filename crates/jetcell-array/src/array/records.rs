@@ -31,8 +31,7 @@ pub(crate) struct RecordCache {
     /// Zones whose records are being written, so the members do not have them yet.
     held: BTreeSet<u64>,
     /// Reads ahead of records, in the order in which they were started. An operation loads records into the cache
-    /// before it changes them. Therefore, a read ahead is dropped when records of its zones are inserted or
-    /// forgotten.
+    /// before it changes them, so a read ahead is dropped when records of its zones are inserted or forgotten.
     ahead: Vec<(Range<u64>, UnderWay)>,
     /// Number of times that records were changed or forgotten.
     changes: u64,
@@ -78,8 +77,8 @@ impl RecordCache {
         self.ahead.retain(|(ahead, _)| !ahead.contains(&zone));
     }
 
-    /// Returns the number of times that records were changed or forgotten. While it is unchanged, everything derived
-    /// from records remains valid.
+    /// Returns the number of times that records were changed or forgotten. As long as this number stays the same,
+    /// everything derived from records remains valid.
     pub fn changes(&self) -> u64 {
         self.changes
     }
@@ -91,7 +90,8 @@ impl RecordCache {
         self.blocks.get_mut(&key).map(|block| &mut block[..])
     }
 
-    /// Replaces the records of a zone by those that are about to be written. They are cached from now on.
+    /// Replaces a zone's cached records with those that are about to be written. If they were not cached, they are
+    /// now.
     pub fn replace(&mut self, key: (usize, u64), records: &[u8]) {
         match self.block_mut(key) {
             Some(block) => block.copy_from_slice(records),
@@ -114,7 +114,7 @@ impl RecordCache {
         self.generations.clear();
     }
 
-    /// Makes the records of zones the last ones in the order of eviction.
+    /// Moves the records of zones to the end of the eviction order.
     fn keep_longest(&mut self, zones: &Range<u64>) {
         let (kept, others) = self.order.drain(..).partition(|(_, zone)| zones.contains(zone));
         self.order = others;
@@ -131,7 +131,7 @@ impl RecordCache {
         self.held.retain(|zone| !zones.contains(zone));
     }
 
-    /// Evicts the oldest blocks that are not pinned. It is called between operations only, because an operation may
+    /// Evicts the oldest blocks that are not pinned. Must only be called between operations, because an operation may
     /// have changed blocks that it has not written yet.
     pub fn trim(&mut self) {
         for _ in 0..self.order.len() {
@@ -178,7 +178,8 @@ impl Array {
     }
 
     /// Starts to read the records of zones that will be needed next. Cached records of these zones are retained until
-    /// then: a writer that starts again at the beginning needs the records next that were read longest ago.
+    /// then: when a writer starts again at the beginning, the records that it needs next are those that were read
+    /// longest ago.
     pub(super) fn read_records_ahead(&mut self, zones: Range<u64>) {
         self.start_records_ahead(zones, |_, _| true);
     }
@@ -197,7 +198,7 @@ impl Array {
         let devices = self.devices_with_records();
         let mut missing = zones.start..zones.end.min(self.config.layout.zones());
         // A writer that needs the first zone of a read waits for the entire read, so known zones at the beginning are
-        // left out.
+        // not read.
         let is_missing =
             |array: &Array, zone| is_needed(&array.records, zone) && !array.is_known(&devices, zone);
         while !missing.is_empty() && !is_missing(self, missing.start) {
@@ -272,12 +273,12 @@ impl Array {
         BlockRecord::decode(bytes, self.config.array, row, self.config.layout.stored_cell(cell))
     }
 
-    /// Changes the cached record of a cell on a device. [`Array::write_records`] writes it.
+    /// Changes the cached record of a cell on a device. [`Array::write_records`] writes it to the device.
     pub(crate) fn put_record(&mut self, device: usize, row: u64, record: RecordSlot) -> Result<()> {
         let zone = row / ZONE_ROWS;
         if let Err(error) = self.load_records(device, zone) {
             if self.code.tolerance() == 0 {
-                // No other member has the other records of the zone.
+                // No other member has the zone's other records.
                 return Err(error);
             }
             // Unreadable records are marked as damaged. The other members have enough information to recover them.
@@ -295,7 +296,7 @@ impl Array {
         Ok(())
     }
 
-    /// Returns the records of a zone for a device, as they must be on the member.
+    /// Returns a zone's records for a device, as they must be on the member.
     pub(crate) fn record_block(&mut self, device: usize, zone: u64) -> Result<&[u8]> {
         self.load_records(device, zone)?;
         Ok(&self.records.blocks[&(device, zone)])

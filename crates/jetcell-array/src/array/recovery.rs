@@ -1,10 +1,10 @@
 //! Recovery after a crash: the commits in the journal are completed or discarded.
 //!
 //! A commit whose images are all in the journal is written in place again. If images are missing, either the power
-//! failed before the journal was durable, or a member lost data that it had acknowledged. In both cases the missing
-//! images are recovered from the others, if the level tolerates the loss. The journal is completed first, and then
-//! the commit is written in place. If the images cannot be recovered, the commit was never acknowledged and no part
-//! of it is in place. The commit is then discarded.
+//! failed before the journal was durable, or a member lost data that it had acknowledged. In both cases, the missing
+//! images are recovered from the others if the level tolerates the loss. The recovered images are journalled first,
+//! and then the commit is written in place. If the images cannot be recovered, the commit was never acknowledged and
+//! no part of it was written in place. The commit is then discarded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::geometry::{BLOCK, ZONE_ROWS};
 use crate::integrity::{BlockRecord, RecordSlot, RowState};
 use crate::member::{Image, JournalEntry, MemberId};
 
-/// A recovered image that a device lacked: device, journal entry and block.
+/// A recovered image that a device lacked, with its device and journal entry.
 type Recovered = (usize, JournalEntry, IoBuffer);
 
 /// The parts of a commit that were found on the devices.
@@ -42,13 +42,13 @@ impl Found {
 
 impl Array {
     /// Completes the last two commits. Earlier commits are in place and durable, because each commit syncs its
-    /// journal together with the blocks of the previous commit.
+    /// journal together with the previous commit's blocks.
     pub(super) fn replay_journal(&mut self) -> Result<()> {
         let mut commits = self.journalled_commits();
         let Some((number, mut last)) = commits.pop_last() else { return Ok(()) };
         let mut before = commits.remove(&(number - 1));
-        // Blocks of the last commit may already be in place, so the last commit is decided first. Rows of the
-        // previous commit are then brought to their state after both commits.
+        // Blocks of the last commit may already be in place, so it is decided first whether the last commit is
+        // completed. Rows of the previous commit are then brought to their state after both commits.
         let images = self.missing_images(&last, before.as_ref(), Some(&last));
         if let Some(images) = images {
             self.complete(number, &mut last, images)?;
@@ -118,14 +118,15 @@ impl Array {
         earlier: Option<&Found>,
         later: Option<&Found>,
     ) -> Option<Vec<Recovered>> {
-        // The level must tolerate the loss of all slots without a header. Otherwise some rows of the commit may be
-        // unknown: a member that failed during the commit may have had the only other entries of a row.
+        // The level must tolerate the loss of all slots without a header. Otherwise, some of the commit's rows may be
+        // unknown: the only other entries for a row may have been on a member that failed during the commit.
         let silent = |slot: &usize| {
             let config = &self.config.slots[*slot];
             let is_concerned =
                 self.device_of(config.member).is_none() || found.participants.contains(&config.member);
             let has_header = |member| self.device_of(member).is_some() && found.headers.contains(&member);
-            // A commit omits parity of rows that are not rebuilt yet. Only other members have entries for these rows.
+            // A commit omits the parity of rows that are not rebuilt yet. Only other members have entries for these
+            // rows.
             let lacks_rows = self.code.parities() > 0
                 && self.device_of(config.member).is_none()
                 && config.rebuilt.len() < self.config.layout.zones();
@@ -171,7 +172,7 @@ impl Array {
         let writer =
             |cell: usize| [later, earlier].into_iter().flatten().find(|commit| commit.writes(row, cell));
         let columns = self.code.data_columns(count);
-        // In place, parity blocks of several commits may be mixed. Their tags do not show which content missing
+        // In place, parity blocks of several commits may be mixed. Their tags do not show which content the missing
         // members have.
         let tags_of = |parity: usize| {
             let mut devices = self.targets(self.config.layout.slot(row, parity));
@@ -213,7 +214,8 @@ impl Array {
         Some(lacking.into_iter().map(image).collect())
     }
 
-    /// Returns the content of a cell that a commit wrote: the image, or the block on a member that was added later.
+    /// Returns the content of a cell that a commit wrote: the image or, if a member was added later, the block on
+    /// that member.
     fn written_cell(&mut self, row: u64, cell: usize, writer: &Found, state: &RowState) -> Option<IoBuffer> {
         let devices: Vec<usize> = self.sources(self.config.layout.slot(row, cell), row).collect();
         let image = devices.iter().find_map(|device| writer.images.get(&(*device, row)));

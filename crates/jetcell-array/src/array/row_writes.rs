@@ -33,8 +33,8 @@ enum ComputedBy {
 /// A write of rows in some zones.
 struct RowWrite {
     zones: BTreeSet<u64>,
-    /// Whether the write belongs to a commit, whose rows any caller may read. Free rows, in contrast, are known to
-    /// their writer only.
+    /// Whether the write belongs to a commit. Any caller may read a commit's rows, whereas free rows are known only
+    /// to their writer.
     is_commit: bool,
     transfers: UnderWay,
 }
@@ -44,7 +44,7 @@ struct RowWrite {
 pub(super) struct RowWrites {
     writes: VecDeque<RowWrite>,
     bytes: usize,
-    /// Zones that come after `writes` in the order. Each worker has at most one of them.
+    /// Zones that are to be written after `writes`. Each worker has at most one of them.
     computed: VecDeque<Computed>,
     workers: Vec<ZoneWorker>,
 }
@@ -54,13 +54,13 @@ impl RowWrites {
         self.writes.is_empty() && self.computed.is_empty()
     }
 
-    /// Returns true if one of these zones is being written.
+    /// Returns true if any of these zones is being written.
     fn has_any(&self, zones: &BTreeSet<u64>) -> bool {
         self.computed.iter().any(|computed| zones.contains(&computed.zone))
             || self.writes.iter().any(|write| !write.zones.is_disjoint(zones))
     }
 
-    /// Waits for all transfers, regardless of their result. Zones that were not started are lost.
+    /// Waits for all transfers, regardless of their result. Zones whose writes were not started are lost.
     pub fn wait(&mut self) {
         self.writes.drain(..).for_each(|write| drop(write.transfers.wait()));
     }
@@ -140,8 +140,8 @@ impl Array {
         self.finish_in_place(transfers)
     }
 
-    /// Starts to compute the parity of a zone from its rows. The zone is written when several later zones have
-    /// reached this stage, or when an operation waits for it.
+    /// Starts to compute the parity of a zone from its rows. The zone is written when several later zones have been
+    /// passed to this function, or when an operation waits for it.
     ///
     /// # Errors
     /// The array failed.
@@ -231,7 +231,7 @@ mod tests {
         zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS
     }
 
-    /// Returns the blocks of a zone.
+    /// Returns all blocks of a zone.
     fn blocks(tested: &mut TestArray, zone: u64) -> Vec<u64> {
         let layout = *tested.array().layout();
         rows(zone)
@@ -239,7 +239,7 @@ mod tests {
             .collect()
     }
 
-    /// Returns a zone in which the value of each block is its number.
+    /// Returns a zone in which each block's value is its number.
     fn full_zone(tested: &mut TestArray, zone: u64) -> OpenZone {
         let blocks = blocks(tested, zone);
         let mut open = tested.array().open_zone(rows(zone).collect()).unwrap();
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(tested.value(block).unwrap(), 77);
     }
 
-    /// Writes a zone whose records were evicted. Returns the number of member reads that this takes.
+    /// Writes a zone whose records were evicted. Returns the number of member reads that this write takes.
     fn reads_of_write(tested: &mut TestArray, zone: u64) -> u64 {
         tested.array().records.evict(zone);
         let reads = |tested: &mut TestArray| tested.array().counters().members.total().reads;
@@ -336,7 +336,7 @@ mod tests {
         let block = blocks(&mut tested, 1)[5];
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
         tested.array().check_generations();
-        // One row of the zone now has a later generation than the others.
+        // One of the zone's rows now has a later generation than the others.
         tested.write(&[(block, 77)].into()).unwrap();
         assert_eq!([reads_of_write(&mut tested, 1), reads_of_write(&mut tested, 1)], [members, 0]);
         tested.array().check_generations();

@@ -19,7 +19,7 @@ pub(crate) struct WholeRow {
 }
 
 impl Array {
-    /// Returns the state of a row according to its records.
+    /// Returns the state of a row, determined from its records.
     pub(crate) fn row_state(&mut self, row: u64) -> RowState {
         let cells = self.config.layout.slots;
         let mut records = Vec::with_capacity(cells);
@@ -34,8 +34,8 @@ impl Array {
         RowState::new(&self.code, &records)
     }
 
-    /// Returns the states of several rows. If each slot has exactly one member, the records of a zone are looked up
-    /// once.
+    /// Returns the states of several rows. If each slot has exactly one member, each zone's records are looked up
+    /// only once.
     pub(super) fn row_states(&mut self, rows: &BTreeSet<u64>) -> BTreeMap<u64, RowState> {
         let Some(devices) = self.sole_devices() else {
             return rows.iter().map(|row| (*row, self.row_state(*row))).collect();
@@ -91,7 +91,7 @@ impl Array {
         None
     }
 
-    /// Returns a device that has the block with this record.
+    /// Returns a device that has a block with this record.
     pub(super) fn source_with(&mut self, row: u64, cell: usize, record: BlockRecord) -> Option<usize> {
         let slot = self.config.layout.slot(row, cell);
         self.sources(slot, row).find(|device| self.record(*device, row, cell) == RecordSlot::Written(record))
@@ -110,7 +110,7 @@ impl Array {
     }
 
     /// Reads the group of cells to which the given cells belong, and recovers missing ones. Recovered cells are
-    /// verified with their records and with the remaining redundancy, if there is any.
+    /// verified against their records and against any remaining redundancy.
     pub(crate) fn whole_row(&mut self, row: u64, state: &RowState, wanted: &[usize]) -> Result<WholeRow> {
         let mut cells: Vec<IoBuffer> = state.cells.iter().map(|_| IoBuffer::zeroed(0)).collect();
         let mut recovered = vec![];
@@ -127,8 +127,8 @@ impl Array {
         if !self.code.recovers(&recovered) {
             return Err(self.unrecoverable(row, &recovered));
         }
-        // A write leaves a record on more members than may be lost. If there is no record at all, the row was never
-        // written, and its blocks are zeros.
+        // A write leaves records on more members than the level may lose. If there is no record at all, the row was
+        // never written, and its blocks are zeros.
         if state.cells.iter().all(|cell| matches!(cell, CellState::Empty | CellState::Missing)) {
             return Ok(WholeRow { cells, recovered });
         }
@@ -145,7 +145,7 @@ impl Array {
         Ok(WholeRow { cells, recovered })
     }
 
-    /// Checks whether the redundancy and the data of a row agree.
+    /// Checks whether a row's redundancy agrees with its data.
     pub(crate) fn examine(&self, cells: &[IoBuffer]) -> Consistency {
         let cells: Vec<&[u8]> = cells.iter().map(|cell| &cell[..]).collect();
         self.code.examine(&self.kernel, &cells)
@@ -163,14 +163,14 @@ impl Array {
         ArrayError::Unrecoverable { row, damaged: cells.iter().map(name).collect() }
     }
 
-    /// Returns the cell from which a data column is read. The copies of a mirror alternate, chunk by chunk.
+    /// Returns the cell from which a data column is read. With mirrors, the copies are read in turn, chunk by chunk.
     pub(super) fn preferred_cell(&self, row: u64, column: usize) -> usize {
         let copies = self.code.copies();
         let turn = (row / u64::from(self.config.layout.chunk)) as usize;
         column * copies + turn % copies
     }
 
-    /// Counts the recovered cells that are present on a member, but damaged or stale. Returns that number.
+    /// Counts the recovered cells that a member has, but that are damaged or stale. Returns that number.
     pub(super) fn count_defects(&mut self, state: &RowState, recovered: &[usize]) -> u64 {
         let is_defect = |cell: &&usize| state.cells[**cell] != CellState::Missing;
         let count = recovered.iter().filter(is_defect).count() as u64;
@@ -208,7 +208,7 @@ impl Array {
         if self.mode == Mode::ReadOnly {
             return Ok(());
         }
-        // Writes in flight may write the records of the same zone.
+        // Writes in flight may include the records of the same zone.
         self.finish_rows()?;
         for &cell in &whole.recovered {
             let record = self.right_record(row, cell, state, &whole.cells[cell]);

@@ -1,5 +1,5 @@
-//! Tests with rows whose writes take long. Reads, other writes, scrubs and dropping the array must wait for these
-//! writes.
+//! Tests with rows whose writes take a long time. Reads, other writes, scrubs and dropping the array must wait for
+//! these writes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::*;
 use crate::Level;
 use crate::test_array::{TestArray, UNIT};
 
-/// Delay of writes. A test completes its other steps within this time, even on a busy machine.
+/// Delay of writes. Long enough for a test to complete its other steps, even on a busy machine.
 const LATE: Duration = Duration::from_millis(300);
 
 /// A file system that delays submitted writes of rows. Writes of superblocks and of the journal are not delayed.
@@ -68,7 +68,7 @@ fn under_way() -> TestArray {
     tested
 }
 
-/// Returns the content of each member from the first record on.
+/// Returns the content of each member, starting at the first record.
 fn rows_of(disk: &SimVfs, members: &[PathBuf]) -> Vec<Vec<u8>> {
     let first = TestArray::records_offset(0) as usize;
     members.iter().map(|member| disk.contents(member).unwrap()[first..].to_vec()).collect()

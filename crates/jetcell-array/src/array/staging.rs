@@ -1,4 +1,4 @@
-//! Writes of callers. They are staged, and committed by a flush or when many blocks are staged.
+//! Writes by callers. They are staged, and committed by a flush or when many blocks are staged.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ impl Array {
         self.write_content(first, &Written::Bytes(data))
     }
 
-    /// Writes whole blocks from a buffer. The array may replace the buffer by another one of the same length and
+    /// Writes whole blocks from a buffer. The array may replace the buffer with another one of the same length and
     /// capacity, with arbitrary content.
     pub(crate) fn write_buffer(&mut self, first: u64, buffer: &mut IoBuffer) -> Result<()> {
         self.check_range(first, buffer.len())?;
@@ -52,7 +52,7 @@ impl Array {
         Ok(())
     }
 
-    /// Returns the maximum number of staged blocks. If they form whole rows, this number of blocks fills the journal.
+    /// Returns the maximum number of staged blocks. If the blocks form whole rows, this many blocks fill the journal.
     fn most_staged(&self) -> usize {
         self.config.journal_images as usize * self.config.layout.data_columns()
     }
@@ -66,13 +66,13 @@ impl Array {
         let layout = self.config.layout;
         let rows = self.staged.keys().map(|block| layout.locate(*block).0);
         let end = rows.clone().max().map_or(0, |last| (last + 1) / ZONE_ROWS * ZONE_ROWS);
-        // A sequential writer continues in the last zone. If this zone were committed now, its next commit would have
-        // to wait.
+        // A sequential writer continues in the last zone. If that zone were committed now, the next commit to it
+        // would have to wait.
         let goes_on = rows.filter(|row| *row >= end).count();
         self.commit_staged(if goes_on < self.most_staged() / 2 { end } else { u64::MAX })
     }
 
-    /// Commits all staged writes. They survive a crash when this returns. After an error, writes that were not
+    /// Commits all staged writes. They survive a crash once this returns. After an error, writes that were not
     /// committed remain staged.
     pub fn flush(&mut self) -> Result<()> {
         self.end_filling();

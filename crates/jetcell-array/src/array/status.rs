@@ -24,7 +24,7 @@ pub enum SlotState {
     Present,
     /// The slot has a member with all blocks, which is being copied to another member.
     Copying,
-    /// The slot has no member with all blocks, but one is being rebuilt.
+    /// The slot has no member with all blocks, but a member is being rebuilt.
     Rebuilding,
     /// The slot has no member.
     Missing,
@@ -50,7 +50,7 @@ pub struct SlotStatus {
     pub member: Option<PathBuf>,
     /// The member that is being rebuilt, or to which the slot is being copied.
     pub replacement: Option<PathBuf>,
-    /// Fraction of zones that the replacement has, between 0 and 1.
+    /// Fraction of zones that the replacement already has, between 0 and 1.
     pub progress: f64,
 }
 

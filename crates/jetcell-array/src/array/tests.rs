@@ -40,7 +40,7 @@ fn every_level_keeps_what_is_written_and_survives_any_losses_that_it_bears() {
     }
 }
 
-/// Shuts the array down and returns an array on a copy of the disk, with some members missing.
+/// Shuts the array down and returns an array on a copy of the disk without some members.
 fn copy_without(tested: &mut TestArray, lost: &[usize]) -> TestArray {
     if let Some(array) = tested.array.take() {
         array.close().unwrap();
@@ -456,8 +456,8 @@ fn whole_rows_leave_the_same_bytes_on_the_members_by_each_way() {
         let written = |way: Way| {
             let mut tested = TestArray::with_zones(level, members, 3, 4);
             let layout = *tested.array().layout();
-            // All rows of the zone that is written whole have the same generation before. Otherwise, one of the
-            // methods would assign the highest generation to all of them.
+            // Before the write, all rows of the zone that is written whole have the same generation. Otherwise, one
+            // of the methods would assign the highest generation to all of them.
             let old = (128..192).map(|row| layout.block_at(row, 1)).chain([layout.block_at(3, 0)]);
             tested.write(&old.map(|block| (block, 9)).collect()).unwrap();
             let rows: Vec<FreeRow> = (2..5)
@@ -527,8 +527,7 @@ fn what_changes_the_array_waits_for_rows_under_way() {
     assert!(tested.array().scrub().unwrap().is_clean());
 }
 
-/// Checks that the records of the zone after a long read are read ahead, and that later changes in this zone are
-/// respected.
+/// Checks that a long read reads the next zone's records ahead, and that later changes to this zone are respected.
 #[test]
 fn records_that_are_read_ahead_are_used_unless_the_zone_changes() {
     for (level, members) in [(Level::Raid6, 5), (Level::Raid10 { copies: 2 }, 4)] {

@@ -1,4 +1,4 @@
-//! Concurrent transfers of several members, in as few and as long pieces as possible.
+//! Concurrent transfers to and from several members, in as few pieces as possible.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) struct Piece {
     pub buffer: IoBuffer,
 }
 
-/// Transfers in flight. Before they complete, the array must not be used for anything that depends on their changes.
+/// Transfers in flight. Until they complete, the array must not be used for anything that depends on their changes.
 pub(crate) struct UnderWay {
     /// Total length of all pieces in bytes.
     pub(super) bytes: usize,
@@ -55,7 +55,7 @@ impl UnderWay {
     }
 }
 
-/// Joins adjacent writes of a device.
+/// Joins adjacent writes to a device.
 pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
     writes.sort_by_key(|(offset, _)| *offset);
     let mut pieces = vec![];
@@ -81,12 +81,12 @@ pub(super) fn joined(buffers: &mut Buffers, device: usize, mut writes: Vec<(u64,
 }
 
 impl Array {
-    /// Joins adjacent writes of a device.
+    /// Joins adjacent writes to a device.
     pub(crate) fn joined(&mut self, device: usize, writes: Vec<(u64, &[u8])>) -> Vec<Piece> {
         joined(&mut self.buffers, device, writes)
     }
 
-    /// Starts transfers of all devices concurrently.
+    /// Starts transfers on all devices concurrently.
     pub(super) fn start_transfers(
         &mut self,
         kind: TransferKind,

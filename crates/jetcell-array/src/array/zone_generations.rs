@@ -33,7 +33,7 @@ impl ZoneGenerations {
         self.known.insert(zone, generation);
     }
 
-    /// Forgets a zone, because some of its records are changed, or are read again.
+    /// Forgets a zone, because some of its records are being changed or read again.
     pub fn remove(&mut self, zone: u64) {
         self.known.remove(&zone);
     }

@@ -1,5 +1,5 @@
-//! A thread that copies data into the transfers of zones, and computes parity and records. In the same time, the
-//! writer can supply the next zone.
+//! A thread that copies data into the transfers of zones, and computes parity and records. Meanwhile, the writer can
+//! supply the next zone.
 
 use std::io;
 
@@ -40,7 +40,8 @@ impl ZoneWorker {
         Ok(ZoneWorker { jobs, filled })
     }
 
-    /// Starts to fill a write. [`ZoneWorker::next_filled`] returns the writes in the order of these calls.
+    /// Starts to fill a write on this thread. [`ZoneWorker::next_filled`] returns the writes in the order of these
+    /// calls.
     ///
     /// # Panics
     /// The computation of an earlier write panicked.

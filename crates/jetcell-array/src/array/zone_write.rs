@@ -1,4 +1,4 @@
-//! Writes of whole rows of a zone. The rows are copied directly into the buffers of the member transfers.
+//! Writes of whole rows within a zone. The rows are copied directly into the buffers of the member transfers.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) struct Coding {
 pub(super) struct ZoneWrite {
     /// Rows in ascending order.
     rows: Vec<u64>,
-    /// Runs of blocks of the zone that are written. The records are block 0, and the first row is block 1.
+    /// Runs of written blocks in the zone. Block 0 is the records, and block 1 is the first row.
     runs: Vec<Range<usize>>,
     /// Buffers by slot, one for each run. The first buffer of a slot begins with the records.
     buffers: Vec<Vec<IoBuffer>>,
@@ -38,12 +38,12 @@ pub(super) struct ZoneWrite {
     generation: Option<u64>,
 }
 
-/// Returns the number of a row's block in its zone.
+/// Returns the position of a row's block in its zone.
 fn block_in_zone(row: u64) -> usize {
     1 + (row % ZONE_ROWS) as usize
 }
 
-/// Returns the runs of blocks that are written with these rows.
+/// Returns the runs of blocks that are written for these rows.
 fn runs(rows: &[u64]) -> Vec<Range<usize>> {
     let records = 0..1;
     let mut runs = vec![records];
@@ -56,13 +56,13 @@ fn runs(rows: &[u64]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Returns true if these rows of a zone are all rows of the zone.
+/// Returns true if these are all rows of their zone.
 pub(super) fn is_whole(rows: &[u64]) -> bool {
     rows.len() as u64 == ZONE_ROWS
 }
 
 impl Coding {
-    /// Returns the state of a row. `records` are the records of its zone by slot.
+    /// Returns the state of a row. `records` contains the records of the row's zone by slot.
     pub(super) fn row_state(&self, row: u64, records: &[&[u8]]) -> RowState {
         let Coding { array, layout, code, .. } = self;
         let record = |cell| {
@@ -95,7 +95,7 @@ impl ZoneWrite {
         (run, at..at + BLOCK)
     }
 
-    /// Copies the data of the rows into the buffers, and computes parity and records. The rows must be those of the
+    /// Copies the data of the rows into the buffers, and computes parity and records. `rows` must be the rows of this
     /// write.
     pub(super) fn fill(&mut self, coding: &Coding, rows: &[FreeRow]) {
         let generations = self.generations(coding);
@@ -131,7 +131,7 @@ impl ZoneWrite {
 
     /// Copies the data of a row. Returns the checksums of the blocks.
     fn copy_row(&mut self, coding: &Coding, row: u64, columns: &[SharedBlock]) -> Vec<u64> {
-        // All blocks are dereferenced first, which lets the cache misses for their headers overlap.
+        // All blocks are dereferenced first, so the cache misses for their headers overlap.
         let columns: Vec<&[u8]> = columns.iter().map(|content| &content[..]).collect();
         let copy = |(block, content): (&mut [u8], &[u8])| {
             block.copy_from_slice(content);
@@ -150,7 +150,7 @@ impl ZoneWrite {
         parity.iter().map(|block| BlockRecord::checksum_of(block)).collect()
     }
 
-    /// Stores the records of a row, whose blocks have these checksums, in the records of the zone.
+    /// Stores a row's records in the records of its zone. The row's blocks have the given checksums.
     fn put_row_records(&mut self, coding: &Coding, row: u64, generation: u64, checksums: &[u64]) {
         let Coding { array, layout, .. } = coding;
         let columns = layout.data_columns();
@@ -196,7 +196,7 @@ impl Array {
         (0..self.config.layout.slots).map(sole).collect::<Option<_>>().filter(|_| self.code.copies() == 1)
     }
 
-    /// Returns a write of rows of one zone, in ascending order. The content of its buffers is arbitrary.
+    /// Returns a write for rows of one zone, which are in ascending order. The content of its buffers is arbitrary.
     pub(super) fn zone_write(&mut self, rows: Vec<u64>) -> ZoneWrite {
         let runs = runs(&rows);
         let mut of_slot = |_| runs.iter().map(|run| self.buffers.take(run.len() * BLOCK)).collect();
@@ -219,8 +219,7 @@ impl Array {
         Some(())
     }
 
-    /// Returns the transfers of a filled write. The records of the write are the current records of the zone from now
-    /// on.
+    /// Returns the transfers of a filled write. The write's records become the current records of the zone.
     pub(super) fn pieces_of_zone(&mut self, devices: &[usize], write: ZoneWrite) -> Vec<Piece> {
         let zone = write.zone();
         let (mut pieces, generation) = (vec![], write.generation);

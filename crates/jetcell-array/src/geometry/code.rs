@@ -5,7 +5,7 @@ use crate::kernels::{Consistency, Kernel, ReedSolomon, RowDiagonal};
 /// Redundancy code of a row: which cells can be computed from which other cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Code {
-    /// Every data column has this many copies; with one copy, there is no redundancy.
+    /// Each data column has this many copies; one copy means no redundancy.
     Mirror { copies: usize },
     /// Parity over GF(2^8).
     Sums(ReedSolomon),
@@ -80,7 +80,7 @@ impl Code {
         }
     }
 
-    /// Updates parity after one data column changed by `delta`.
+    /// Updates parity after a change to one data column. `delta` is the old content XOR the new content.
     pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
         match self {
             Code::Mirror { .. } => {}

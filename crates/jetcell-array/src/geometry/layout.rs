@@ -85,7 +85,7 @@ impl Layout {
         if (base..columns).contains(&cell) {
             return self.base_slots + cell - base;
         }
-        // Position among the original slots before rotation.
+        // Position among the original slots, before rotation.
         let place = if cell < base { cell } else { base + cell - columns };
         if matches!(code, Code::Diagonal(_)) {
             return place;
@@ -103,7 +103,7 @@ impl Layout {
         if cell < first_parity { cell as u16 } else { STORED_PARITY + (cell - first_parity) as u16 }
     }
 
-    /// Returns the cell that a slot has in a row.
+    /// Returns the cell that is on a slot in a row.
     pub fn cell(&self, row: u64, slot: usize) -> usize {
         (0..self.slots).find(|cell| self.slot(row, *cell) == slot).expect("each slot has one cell of a row")
     }

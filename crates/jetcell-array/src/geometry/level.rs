@@ -11,7 +11,7 @@ use crate::kernels::{ReedSolomon, RowDiagonal};
 pub enum Level {
     /// Stripes without protection.
     Raid0,
-    /// Copies of the data on every member.
+    /// Every member has a copy of the data.
     Mirror,
     /// Stripes over mirrors of two or three copies.
     Raid10 {
@@ -45,7 +45,7 @@ impl Level {
         Level::RaidDp { prime: 257 },
     ];
 
-    /// Returns the redundancy code of a row with this many slots.
+    /// Returns the redundancy code for a row with this many slots.
     pub(crate) fn code(&self, slots: usize) -> Code {
         match self {
             Level::Raid0 => Code::Mirror { copies: 1 },
@@ -58,7 +58,7 @@ impl Level {
         }
     }
 
-    /// Returns the numbers of members that the level supports.
+    /// Returns the member counts that the level supports.
     pub fn member_counts(&self) -> impl Iterator<Item = usize> + use<> {
         let level = *self;
         let most_data = match level {
@@ -77,13 +77,12 @@ impl Level {
         })
     }
 
-    /// Returns the number of lost members that the level tolerates regardless of their position, with this many
-    /// slots.
+    /// Returns the number of members that an array with this many slots can lose, regardless of their position.
     pub fn tolerance(&self, slots: usize) -> usize {
         self.code(slots).tolerance()
     }
 
-    /// Returns the level as it is stored: kind and parameter.
+    /// Returns the stored form of the level: its kind and its parameter.
     pub(crate) fn stored(&self) -> (u16, u16) {
         match self {
             Level::Raid0 => (0, 0),

@@ -1,4 +1,4 @@
-//! Metadata of each block that detects damage: checksum, location, and the generation of its last write.
+//! Per-block metadata that detects damage: checksum, location, and the generation of the last write.
 
 mod record;
 mod row_state;

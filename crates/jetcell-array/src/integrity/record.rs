@@ -37,7 +37,7 @@ pub(crate) struct BlockRecord {
     seal: U32,
 }
 
-/// Content of the location of a record.
+/// Content of a record's location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordSlot {
     /// The block was never written.
@@ -92,12 +92,12 @@ impl BlockRecord {
         U32::new(XxHash3_64::oneshot(&self.as_bytes()[..RECORD - size_of::<U32>()]) as u32)
     }
 
-    /// Returns true if a block has the content that was written.
+    /// Returns true if a block has the content that this record describes.
     pub fn matches(&self, block: &[u8]) -> bool {
         self.checksum.get() == BlockRecord::checksum_of(block)
     }
 
-    /// Decodes the record at the location that belongs to this cell.
+    /// Decodes the record at this cell's record location.
     pub fn decode(bytes: &[u8; RECORD], array: u128, row: u64, cell: u16) -> RecordSlot {
         if bytes.iter().all(|byte| *byte == 0) {
             return RecordSlot::Empty;

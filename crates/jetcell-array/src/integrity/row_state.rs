@@ -1,11 +1,11 @@
 //! Determines which blocks of a row are current, from the records of all its cells.
 //!
-//! Each write of a row gets a generation above all earlier generations of the row. The generation is stored in the
+//! Each write to a row gets a higher generation than all earlier writes to the row. The generation is stored in the
 //! records of the cells that the write covers: the changed data columns and all parity cells. Parity records also
-//! contain the generation of every data column. Therefore, if a member acknowledged a write and lost it, its record
-//! contradicts the others:
+//! contain the generation of every data column. Therefore, if a member acknowledged a write but lost it, the member's
+//! record contradicts the others:
 //! - a parity cell whose generation is not the highest of the row is stale;
-//! - a data cell whose generation is not the one that a current parity cell names is stale;
+//! - a data cell is stale if its generation differs from the one that a current parity cell lists for it;
 //! - a copy whose generation is not the highest of its column is stale.
 
 use crate::geometry::{Code, MAX_DATA_COLUMNS};
@@ -37,7 +37,7 @@ pub(crate) struct RowState {
 }
 
 impl RowState {
-    /// Determines the state of every cell. `None` stands for a cell that no member has.
+    /// Determines the state of every cell from its record. `None` stands for a cell that no member has.
     pub fn new(code: &Code, records: &[Option<RecordSlot>]) -> RowState {
         let columns = code.data_columns(records.len());
         let generation = |record: &Option<RecordSlot>| match record {
@@ -63,7 +63,7 @@ impl RowState {
             _ => None,
         });
         for (column, record) in records[..columns].iter().enumerate() {
-            // Without current parity, each data cell is accepted: it could not be recovered anyway.
+            // Without current parity, every data cell is accepted, because it could not be recovered anyway.
             let tag = named.map_or(generation(record) as u8, |tags| tags[column]);
             state.tags[column] = tag;
             let cell = match cell_state(record, |found| found as u8 == tag) {
@@ -77,28 +77,29 @@ impl RowState {
         state
     }
 
-    /// Returns the generation of the next write of the row. Its low byte is not 0, and differs from the low bytes of
-    /// all cells before the write.
+    /// Returns the generation for the next write to the row. Its low byte is not 0, and differs from the low bytes of
+    /// all cells before that write.
     pub fn next_generation(&self) -> u64 {
         let has_bytes = "fewer columns than bytes";
         (self.generation + 1..).find(|generation| self.allows(*generation)).expect(has_bytes)
     }
 
-    /// Returns a generation for a write of several rows, with the properties of [`RowState::next_generation`] for
-    /// each of them. Returns `None` if the cells of the rows use all values of the low byte.
+    /// Returns a generation for a write to several rows, which satisfies the conditions of
+    /// [`RowState::next_generation`] for each of them. Returns `None` if the rows' cells already use all values of
+    /// the low byte.
     pub fn common_generation(rows: &[RowState]) -> Option<u64> {
         let highest = rows.iter().map(|row| row.generation).max()?;
         (highest + 1..=highest + 256).find(|generation| rows.iter().all(|row| row.allows(*generation)))
     }
 
-    /// Returns true if the next write of the row may have this generation.
+    /// Returns true if this generation is allowed for the next write to the row.
     pub fn allows(&self, generation: u64) -> bool {
         let byte = generation as u8;
         let is_new = byte != 0 && !self.tags.contains(&byte) && byte != self.generation as u8;
         generation > self.generation && is_new
     }
 
-    /// Returns the generation in which a data column was written, reconstructed from its low byte.
+    /// Returns the generation in which a data column was written, reconstructed from the low byte.
     pub fn generation_of(&self, column: usize) -> u64 {
         let tag = self.tags[column];
         let back = (self.generation as u8).wrapping_sub(tag);
@@ -106,7 +107,7 @@ impl RowState {
     }
 }
 
-/// Returns the generation of the next write of a row whose cells all have the same generation. See
+/// Returns the generation for the next write to a row whose cells all have the same generation. See
 /// [`RowState::next_generation`].
 pub(crate) fn generation_after(generation: u64) -> u64 {
     if (generation + 1) as u8 == 0 { generation + 2 } else { generation + 1 }
@@ -147,7 +148,7 @@ mod tests {
         let good =
             [written(0, 3, &[]), written(1, 2, &[]), empty, written(3, 3, &tags), written(4, 3, &tags)];
         assert_eq!(stale(code, &good), [0usize; 0]);
-        // Records of the cells before the last write, which wrote column 0.
+        // The cells' records before the last write, which wrote column 0.
         let before = [written(0, 1, &[]), None, None, written(3, 2, &[1, 2, 0]), written(4, 2, &[1, 2, 0])];
         for cell in [0, 3, 4] {
             let mut records = good;

@@ -1,15 +1,15 @@
-//! Computes the sums of the rows and of the diagonals of columns in one pass over memory.
+//! Computes the row sums and diagonal sums of columns in a single pass over memory.
 
 use super::lanes::{Lanes, Loop};
 
-/// Size of a symbol in bytes: a block of 4096 bytes with p = 17 has such symbols. Whole symbols are read at a time,
-/// because the processor prefetches runs of 256 bytes from many blocks, but not single cache lines.
+/// Size of a symbol in bytes; a block of 4096 bytes has symbols of this size if p = 17. Whole symbols are read at a
+/// time, because the processor prefetches runs of 256 bytes from many blocks, but not single cache lines.
 const SYMBOL: usize = 256;
 /// Maximum number of symbols in a block.
 const SYMBOLS: usize = 16;
-/// Number of columns that are summed together. Where registers are few, the columns are read twice, and the second
-/// read must hit the L1 cache. Blocks that begin at multiples of 4096 bytes map to the same cache sets, each of which
-/// has room for eight lines.
+/// Number of columns that are summed together. On processors with few registers, the columns are read twice, and the
+/// second read must hit the L1 cache. Blocks that begin at multiples of 4096 bytes map to the same cache sets, each
+/// of which has room for eight lines.
 const COLUMNS: usize = 7;
 
 type Symbol = [u8; SYMBOL];
@@ -17,8 +17,8 @@ type Symbol = [u8; SYMBOL];
 /// Content of an empty column.
 static ZEROS: [Symbol; SYMBOLS] = [[0; SYMBOL]; SYMBOLS];
 
-/// Input and output of the loop for symbols of 256 bytes. Columns may be empty. The position of a column in the row
-/// is its index.
+/// Input and output of the loop for symbols of 256 bytes. Columns may be empty. A column's index is its position in
+/// the row.
 pub(super) struct SumsOfSymbols<'a> {
     rows: &'a mut [Symbol],
     diagonals: &'a mut [Symbol],
@@ -26,7 +26,7 @@ pub(super) struct SumsOfSymbols<'a> {
 }
 
 impl<'a> SumsOfSymbols<'a> {
-    /// Returns `None` if symbols have another size. The blocks have p - 1 symbols.
+    /// Creates the loop for blocks with p - 1 symbols. Returns `None` if symbols have another size.
     pub fn new(
         columns: &'a [&'a [u8]],
         rows: &'a mut [u8],
@@ -38,8 +38,8 @@ impl<'a> SumsOfSymbols<'a> {
         fits.then_some(SumsOfSymbols { rows, diagonals, columns })
     }
 
-    /// Adds the columns group by group. A group of more than `FEW` columns has the sums of `W` diagonals in
-    /// registers. A smaller group has `FEW` sums in registers, and is padded with columns of zeros.
+    /// Adds the columns group by group. A group of more than `FEW` columns keeps `W` diagonal sums in registers. A
+    /// smaller group keeps `FEW` sums in registers, and is padded with zero columns.
     #[inline(always)]
     fn sum<L: Lanes, const V: usize, const U: usize, const W: usize, const FEW: usize>(self, lanes: L) {
         let SumsOfSymbols { rows, diagonals, columns } = self;
@@ -71,11 +71,11 @@ struct Group<'g, 'c> {
 }
 
 impl Group<'_, '_> {
-    /// Adds the columns to the sums. The first group does not read previous sums. Each step adds one row. Then it
-    /// stores the diagonal on which the row's symbol of the first column lies; the other symbols of this diagonal are
-    /// in earlier rows of the following columns. The sums of `W` diagonals are in registers, and the first `W`
-    /// columns are added to them as they are read. For each of the other columns, a symbol is read again to add it to
-    /// its diagonal.
+    /// Adds the columns to the sums. The first group does not read previous sums. Each step adds one row. It then
+    /// stores the sum of the diagonal that contains the row's symbol in the first column; the other symbols on this
+    /// diagonal are in earlier rows of the following columns. `W` diagonal sums are kept in registers, and the first
+    /// `W` columns are added to them as they are read. For each of the other columns, a symbol is read again when it
+    /// is added to its diagonal.
     ///
     /// A symbol has `V` vectors, of which `U` are read from each column in turn.
     #[inline(always)]

@@ -1,10 +1,9 @@
-//! Arithmetic in GF(2^8) with the polynomial 0x11D and the generator 2, as in the RAID 6 of Linux.
+//! Arithmetic in GF(2^8) with the polynomial 0x11D and the generator 2, as in Linux RAID 6.
 
 const POLYNOMIAL: u16 = 0x11D;
 
 struct Tables {
-    /// Powers of the generator. The sequence is stored twice, so the sum of two logarithms is a valid index without
-    /// reduction.
+    /// Powers of the generator. The sequence is stored twice, so the sum of two logarithms is always a valid index.
     power: [u8; 510],
     logarithm: [u8; 256],
 }
@@ -38,12 +37,12 @@ pub(super) const fn multiply(one: u8, other: u8) -> u8 {
     TABLES.power[logarithm(one) + logarithm(other)]
 }
 
-/// Returns the exponent of a value that is not zero.
+/// Returns the logarithm of a nonzero value.
 pub(super) const fn logarithm(value: u8) -> usize {
     TABLES.logarithm[value as usize] as usize
 }
 
-/// Returns the inverse of a value that is not zero.
+/// Returns the inverse of a nonzero value.
 pub(super) const fn invert(value: u8) -> u8 {
     power(255 - logarithm(value))
 }
@@ -94,7 +93,7 @@ pub(super) fn invert_matrix<const N: usize>(mut matrix: [[u8; N]; N]) -> Option<
 mod tests {
     use super::*;
 
-    /// Multiplies bit by bit, without tables.
+    /// Multiplies bit by bit, without lookup tables.
     fn slow_product(one: u8, other: u8) -> u8 {
         (0..8).fold(0, |sum, bit| {
             let mut term = u16::from(one);

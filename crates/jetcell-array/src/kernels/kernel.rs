@@ -33,11 +33,11 @@ enum Token {
     Avx512(pulp::x86::V4),
 }
 
-/// The inner loops of parity for one instruction set that this processor supports.
+/// The inner loops for parity, for one instruction set that this processor supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(Token);
 
-/// Passes an instruction set to a loop. This is the entry point into which the compiler can inline the loop.
+/// Passes an instruction set to a loop. Through this entry point, the compiler can inline the loop.
 #[cfg(target_arch = "x86_64")]
 struct Entry<L, O>(L, O);
 
@@ -51,7 +51,7 @@ impl<L: Lanes, O: Loop> pulp::NullaryFnOnce for Entry<L, O> {
 }
 
 impl Kernel {
-    /// Returns all kernels that this processor supports, the one with the widest vectors first.
+    /// Returns all kernels that this processor supports, starting with the one with the widest vectors.
     pub fn available() -> Vec<Kernel> {
         let mut kernels = vec![];
         #[cfg(target_arch = "x86_64")]
@@ -63,13 +63,14 @@ impl Kernel {
         kernels
     }
 
-    /// Returns the kernel that is currently the fastest on this machine, by a measurement that takes a few tenths of
-    /// a millisecond. If the clock does not advance, the kernel with the widest vectors is returned.
+    /// Measures all kernels, which takes a few tenths of a millisecond, and returns the one that is currently the
+    /// fastest on this machine. If the clock does not advance, returns the kernel with the widest vectors.
     pub fn fastest(clock: &dyn Clock) -> Kernel {
         let time = |kernel: &Kernel| (0..3).map(|_| kernel.trial(clock)).min().unwrap_or(Duration::MAX);
         let mut kernels = Kernel::available().into_iter().map(|kernel| (time(&kernel), kernel));
         let first = kernels.next().expect("the portable kernel is always there");
-        // A kernel must be faster by an eighth to replace a kernel with wider vectors: smaller differences are noise.
+        // A kernel must be at least an eighth faster to replace one with wider vectors, because smaller differences
+        // are noise.
         let better = |best: (Duration, Kernel), other: (Duration, Kernel)| {
             if other.0 * 9 / 8 < best.0 { other } else { best }
         };
@@ -82,8 +83,8 @@ impl Kernel {
         *FASTEST.get_or_init(|| Kernel::fastest(clock))
     }
 
-    /// Measures the time to compute P and Q of 14 columns eight times. The blocks are placed as in an array: in
-    /// transfer buffers, at multiples of their length. They therefore map to the same sets of the L1 cache.
+    /// Measures the time to compute P and Q of 14 columns, eight times in a row. As in an array, the blocks are in
+    /// transfer buffers at multiples of their length, so they map to the same L1 cache sets.
     fn trial(&self, clock: &dyn Clock) -> Duration {
         const COLUMNS: usize = 14;
         let mut memory = IoBuffer::zeroed((COLUMNS + 2) * BLOCK);
@@ -119,15 +120,16 @@ impl Kernel {
         }
     }
 
-    /// Adds the sources to the target: `target ^= source` for each. The sources have the length of the target, or are
-    /// empty.
+    /// Adds the sources to the target: `target ^= source` for each. Each source is either empty or as long as the
+    /// target.
     pub fn xor_into(&self, target: &mut [u8], sources: &[&[u8]]) {
         check_lengths(target.len(), sources);
         self.run(XorInto { target, sources });
     }
 
     /// Adds columns to the sums of their diagonals: symbol r of column c is added to sum (r + c) mod p. The last sum
-    /// is not stored and is omitted. Returns false without adding anything if symbols are too short for this kernel.
+    /// is omitted because it is not stored. Returns false without adding anything if symbols are too short for this
+    /// kernel.
     pub(super) fn add_diagonals(&self, sums: &mut [u8], prime: usize, columns: &[(usize, &[u8])]) -> bool {
         let symbol = sums.len() / (prime - 1);
         if symbol == 0 || !symbol.is_multiple_of(self.step()) {
@@ -139,8 +141,8 @@ impl Kernel {
         true
     }
 
-    /// Computes row parity and diagonal parity of columns. The position of a column in the row is its index. Returns
-    /// false without changing anything if there is no loop for symbols of this size, or if the processor has too few
+    /// Computes row parity and diagonal parity of columns. A column's index is its position in the row. Returns false
+    /// without changing anything if there is no loop for symbols of this size, or if the processor has too few
     /// registers for it.
     pub(super) fn row_diagonal(
         &self,
@@ -164,7 +166,7 @@ impl Kernel {
         check_lengths(rows.len(), columns);
         let Some(sums) = SumsOfSymbols::new(columns, rows, diagonals, prime) else { return false };
         self.run(sums);
-        // For the diagonals, row parity is column p - 1.
+        // When computing the diagonals, row parity is treated as column p - 1.
         let symbol = rows.len() / (prime - 1);
         self.xor_into(&mut diagonals[..rows.len() - symbol], &[&rows[symbol..]]);
         true
@@ -181,7 +183,7 @@ impl Kernel {
         }
     }
 
-    /// Adds the product of the source and a factor in GF(2^8) to the target.
+    /// Multiplies the source by a factor in GF(2^8), and adds the product to the target.
     pub fn add_product(&self, target: &mut [u8], factor: u8, source: &[u8]) {
         if source.is_empty() || factor == 0 {
             return;
@@ -221,7 +223,7 @@ impl Kernel {
     }
 }
 
-/// Checks that each source has this length or is empty. The loops below rely on it.
+/// Checks that each source is empty or has this length. The loops below rely on it.
 fn check_lengths(len: usize, sources: &[&[u8]]) {
     assert!(
         sources.iter().all(|source| source.is_empty() || source.len() == len),
@@ -229,7 +231,7 @@ fn check_lengths(len: usize, sources: &[&[u8]]) {
     );
 }
 
-/// Number of vectors that a loop has in registers at the same time.
+/// Number of vectors that a loop keeps in registers at the same time.
 const UNROLLED: usize = 4;
 
 struct XorInto<'a> {

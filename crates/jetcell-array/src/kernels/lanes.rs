@@ -1,12 +1,12 @@
-//! Byte vectors with the few operations that parity computations need. There is one type for each instruction set.
+//! Byte vectors with the few operations that parity computations need. Each instruction set has its own type.
 
 use std::array::from_fn;
 
 /// Size in bytes of the words by which vectors are shifted.
 pub(super) const WORD: usize = 16;
 
-/// Operations on vectors of bytes. A value exists only if the processor supports the instructions, which makes the
-/// operations safe.
+/// Operations on vectors of bytes. Values can only be created if the processor supports the instructions, so the
+/// operations are safe.
 pub(super) trait Lanes: Copy {
     /// A vector of [`Lanes::WIDTH`] bytes.
     type Vector: Copy;
@@ -21,8 +21,8 @@ pub(super) trait Lanes: Copy {
     /// Stores into the first `WIDTH` bytes.
     fn store(self, vector: Self::Vector, to: &mut [u8]);
     fn xor(self, one: Self::Vector, other: Self::Vector) -> Self::Vector;
-    /// Returns the offset that is added to a sum before it is doubled. With the offset, [`Lanes::double`] takes fewer
-    /// instructions.
+    /// Returns the offset that is added to a sum before it is doubled. This offset saves instructions in
+    /// [`Lanes::double`].
     fn offset(self) -> Self::Vector;
     /// Multiplies each byte by 2 in GF(2^8). Both the argument and the result include the offset.
     fn double(self, vector: Self::Vector) -> Self::Vector;
@@ -35,7 +35,7 @@ pub(super) trait Lanes: Copy {
     fn multiply(self, factor: Self::Factor, vector: Self::Vector) -> Self::Vector;
 }
 
-/// An inner loop, which is compiled for every instruction set.
+/// An inner loop that is compiled for every instruction set.
 pub(super) trait Loop {
     fn run<L: Lanes>(self, lanes: L);
 }
@@ -110,7 +110,7 @@ impl Lanes for Portable {
     fn multiply(self, factor: Self::Factor, vector: Self::Vector) -> Self::Vector {
         vector.map(|word| {
             (0..8).fold(0, |sum, bit| {
-                // The mask is 0xFF in each byte in which the bit is set.
+                // The mask is 0xFF in each byte in which this bit is set.
                 let mask = ((word >> bit) & EACH_BYTE) * 0xFF;
                 sum ^ (factor[bit] & mask)
             })
@@ -129,10 +129,10 @@ mod x86 {
     use crate::kernels::galois;
 
     const POLYNOMIAL: u8 = 0x1D;
-    /// Offset of a sum that is doubled. A shuffle gives zero for a byte whose highest bit is set, and otherwise an
-    /// entry of the table, which here is always the polynomial. The polynomial is therefore added to the bytes that
-    /// do not overflow, instead of those that do. The result is twice the byte plus the polynomial. A sum with the
-    /// offset c preserves it: 2 (x + c) + 0x1D = 2 x + c, if 3 c = 0x1D.
+    /// Offset of a sum that is to be doubled. A shuffle gives zero for a byte whose highest bit is set, and otherwise
+    /// a table entry, which here is always the polynomial. The polynomial is therefore added to the bytes that do not
+    /// overflow, instead of those that do. The result is twice the byte plus the polynomial. A sum with the offset c
+    /// keeps this offset: 2 (x + c) + 0x1D = 2 x + c, if 3 c = 0x1D.
     const OFFSET: u8 = galois::multiply(POLYNOMIAL, galois::invert(3));
     const LOW_NIBBLE: i8 = 0x0F;
 

@@ -1,8 +1,8 @@
-//! Parity of blocks: computing it, updating it after a change, recovering lost blocks from it, and checking it when
-//! no block is known to be damaged.
+//! Block parity: computing it, updating it after a change, recovering lost blocks from it, and checking it when no
+//! block is known to be damaged.
 //!
-//! Data blocks of a row have the columns 0 to n - 1, and parity blocks follow. An empty slice stands for a block of
-//! zeros. This module does not deal with members, files or checksums.
+//! The data blocks of a row are columns 0 to n - 1, and the parity blocks follow. An empty slice stands for a block
+//! of zeros. This module does not deal with members, files or checksums.
 
 mod diagonals;
 mod galois;
@@ -19,12 +19,12 @@ pub use kernel::{InstructionSet, Kernel};
 pub use reed_solomon::ReedSolomon;
 pub use row_diagonal::{RecoveryStep, RowDiagonal};
 
-/// Size in bytes of the blocks that have specialized loops, which is the block size of an array. It is also the
-/// distance at which addresses map to the same sets of an L1 cache.
+/// Size in bytes of blocks for which there are specialized loops. This is the block size of an array, and also the
+/// distance at which addresses map to the same L1 cache sets.
 const BLOCK: usize = 4096;
 
 /// Number of bytes that are read from each column in turn. Runs of 128 bytes from many blocks reach the full memory
-/// bandwidth, runs of 256 bytes only 0.8 of it.
+/// bandwidth, whereas runs of 256 bytes reach only 80 % of it.
 const RUN: usize = 128;
 
 /// Result of checking the parity of a row against its data.
@@ -34,6 +34,6 @@ pub enum Consistency {
     Consistent,
     /// Parity and data would agree if this column had different content.
     OneColumn(usize),
-    /// Parity and data disagree, and no single column explains it.
+    /// Parity and data disagree, and a change to a single column does not explain it.
     Inconsistent,
 }

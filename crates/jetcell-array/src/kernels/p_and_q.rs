@@ -7,8 +7,8 @@ type Block = [[u8; RUN]; BLOCK / RUN];
 
 static ZEROS: Block = [[0; RUN]; BLOCK / RUN];
 
-/// Input and output of the loop for blocks of 4096 bytes and at most [`PAndQ::MOST`] columns. Columns may be empty.
-/// The position of a column in the row is its index.
+/// Input and output of the loop for blocks of 4096 bytes and at most [`PAndQ::MOST`] columns. Columns may be empty. A
+/// column's index is its position in the row.
 pub(super) struct PAndQ<'a> {
     columns: &'a [&'a [u8]],
     p: &'a mut Block,
@@ -19,7 +19,7 @@ impl<'a> PAndQ<'a> {
     /// Maximum number of columns.
     pub const MOST: usize = 16;
 
-    /// Returns `None` if the blocks have another length, or if there are no columns or too many.
+    /// Creates the loop. Returns `None` if the blocks have another length, or if there are no columns or too many.
     pub fn new(columns: &'a [&'a [u8]], p: &'a mut [u8], q: &'a mut [u8]) -> Option<Self> {
         let fits = p.len() == BLOCK && (1..=PAndQ::MOST).contains(&columns.len());
         let (p, q) = (p.as_chunks_mut().0.try_into().ok()?, q.as_chunks_mut().0.try_into().ok()?);

@@ -1,4 +1,4 @@
-//! One, two or three parity blocks over GF(2^8): P, P + Q as in the RAID 6 of Linux, and P + Q + R.
+//! One, two or three parity blocks over GF(2^8): P, P + Q as in Linux RAID 6, and P + Q + R.
 
 use super::galois::{invert_matrix, logarithm, power};
 use super::{Consistency, Kernel};
@@ -6,8 +6,8 @@ use super::{Consistency, Kernel};
 /// Maximum number of parity blocks in a row.
 const MAX_PARITIES: usize = 3;
 
-/// A code in which parity block k is the sum of `data[c] * 2^(k c)`, for k = 0, 1, 2. With one parity block it is the
-/// code of RAID 5, with two that of RAID 6, and with three that of RAID-Z3.
+/// A code in which parity block k is the sum of `data[c] * 2^(k c)`, for k = 0, 1, 2. With one parity block this is
+/// the RAID 5 code, with two the RAID 6 code, and with three the RAID-Z3 code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReedSolomon {
     parities: usize,
@@ -34,8 +34,8 @@ impl ReedSolomon {
         kernel.syndromes(data, parity);
     }
 
-    /// Updates the parity blocks after a change of one data block. `delta` is the old content XOR the new content.
-    /// Empty parity blocks are left out.
+    /// Updates the parity blocks after a change to one data block.  `delta` is the old content XOR the new content.
+    /// Empty parity blocks are skipped.
     pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
         for (row, parity) in parity.iter_mut().enumerate().filter(|(_, parity)| !parity.is_empty()) {
             kernel.add_product(parity, power(row * column), delta);
@@ -72,8 +72,8 @@ impl ReedSolomon {
         }
     }
 
-    /// Computes lost data blocks by solving a system of equations: one equation for each lost block, given by the
-    /// parity blocks `rows`.
+    /// Computes lost data blocks by solving a system of equations. The parity blocks `rows` provide one equation for
+    /// each lost block.
     fn recover_data<const N: usize>(
         &self,
         kernel: &Kernel,

@@ -7,7 +7,7 @@
 
 use super::{Consistency, Kernel};
 
-/// Number of columns that are added to both sums before the next columns are read.
+/// Number of columns that are added to both row and diagonal sums before the next columns are read.
 const GROUP: usize = 6;
 
 /// A code with row parity and diagonal parity.
@@ -30,7 +30,7 @@ pub struct RecoveryStep {
     pub from_row: usize,
 }
 
-/// Returns the columns that are not empty, with their positions.
+/// Returns the nonempty columns with their positions.
 fn with_content<'d>(data: &[&'d [u8]]) -> Vec<(usize, &'d [u8])> {
     data.iter().copied().enumerate().filter(|(_, content)| !content.is_empty()).collect()
 }
@@ -62,14 +62,14 @@ impl RowDiagonal {
 
     /// Returns the parts of a diagonal block to which a column contributes, with the corresponding parts of the
     /// column. There are at most two, because the diagonals of a column wrap around once. The symbol on the diagonal
-    /// that is not stored is left out.
+    /// whose sum is not stored is left out.
     fn projections(&self, column: usize, block: usize) -> [(usize, usize, usize); 2] {
         let symbol = self.symbol(block);
         let turn = (self.prime - 1 - column) * symbol;
         if column == 0 {
             return [(0, 0, block), (0, 0, 0)];
         }
-        // Start in the diagonal block, start in the column, and length.
+        // Offset in the diagonal block, offset in the column, and length.
         [(column * symbol, 0, turn), (0, turn + symbol, block - turn - symbol)]
     }
 
@@ -82,7 +82,7 @@ impl RowDiagonal {
         }
     }
 
-    /// Adds columns, given with their positions, to the sums of the diagonals.
+    /// Adds columns, given with their positions, to the diagonal sums.
     fn add_columns(&self, kernel: &Kernel, diagonals: &mut [u8], columns: &[(usize, &[u8])]) {
         if !kernel.add_diagonals(diagonals, self.prime, columns) {
             for (place, content) in columns {
@@ -91,7 +91,7 @@ impl RowDiagonal {
         }
     }
 
-    /// Adds the data columns to the sums of the diagonals and, if `rows` is given, of the rows.
+    /// Adds the data columns to the diagonal sums and, if `rows` is given, to the row sums.
     fn add_all(&self, kernel: &Kernel, mut rows: Option<&mut [u8]>, diagonals: &mut [u8], data: &[&[u8]]) {
         let columns = with_content(data);
         // When a group of columns is read for the second time, it is in the L1 cache.
@@ -115,15 +115,15 @@ impl RowDiagonal {
         }
     }
 
-    /// Returns the remainders of the rows and of the diagonals, which are zero if parity and data agree. `columns`
-    /// contains the data columns and then row parity.
+    /// Returns the remainders of rows and diagonals, which are zero if parity and data agree. `columns` contains the
+    /// data columns, followed by row parity.
     fn remainders(&self, kernel: &Kernel, columns: &[&[u8]], diagonal_parity: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let (row_parity, data) = columns.split_last().expect("row parity");
         let mut rows = vec![0; diagonal_parity.len()];
         let mut diagonals = rows.clone();
         self.encode(kernel, data, &mut rows, &mut diagonals);
         kernel.xor_into(&mut rows, &[row_parity]);
-        // The diagonals include the row parity that was computed from the data, instead of the actual row parity.
+        // For the diagonals, row parity computed from the data is used instead of the stored row parity.
         let symbol = self.symbol(rows.len());
         let (sums, last) = diagonals.split_at_mut(rows.len() - symbol);
         let (parity, last_parity) = diagonal_parity.split_at(sums.len());
@@ -132,8 +132,8 @@ impl RowDiagonal {
         (rows, diagonals)
     }
 
-    /// Updates the parity blocks after a change of one data block. `delta` is the old content XOR the new content.
-    /// Empty parity blocks are left out.
+    /// Updates the parity blocks after a change to one data block. `delta` is the old content XOR the new content.
+    /// Empty parity blocks are skipped.
     pub fn update(&self, kernel: &Kernel, column: usize, delta: &[u8], parity: &mut [&mut [u8]]) {
         let [row_parity, diagonal_parity] = parity else { panic!("two parity blocks") };
         if !row_parity.is_empty() {
@@ -141,7 +141,7 @@ impl RowDiagonal {
         }
         if !diagonal_parity.is_empty() {
             self.add_to_diagonals(kernel, diagonal_parity, column, delta);
-            // Row parity changes by the same delta, and is part of the diagonals as well.
+            // Row parity changes by the same delta, and is also part of the diagonals.
             self.add_to_diagonals(kernel, diagonal_parity, self.prime - 1, delta);
         }
     }
@@ -203,7 +203,7 @@ impl RowDiagonal {
         let place = |column: usize| if column == data { self.prime - 1 } else { column };
         let one = std::mem::take(&mut columns[first]);
         let other = std::mem::take(&mut columns[second]);
-        // Sums of the unknown symbols in each row and on each diagonal, computed from the known symbols.
+        // Sums of the unknown symbols in each row and on each diagonal, computed from the known ones.
         let known: Vec<&[u8]> = columns[..=data].iter().map(|column| &**column).collect();
         let (rows, diagonals) = self.remainders(kernel, &known, columns[data + 1]);
         let symbol = self.symbol(one.len());

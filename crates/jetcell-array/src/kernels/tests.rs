@@ -147,7 +147,7 @@ fn pairs(columns: usize) -> impl Iterator<Item = [usize; 2]> {
     (0..columns).flat_map(move |one| (one + 1..columns).map(move |other| [one, other]))
 }
 
-/// A code under test.
+/// Code under test.
 #[derive(Clone, Copy, Debug)]
 enum Code {
     Sums(ReedSolomon),
@@ -196,11 +196,11 @@ impl Code {
 
 /// Generates a code and its data columns. The length of a block need not be a multiple of the vector length.
 fn rows() -> impl Strategy<Value = (Code, Vec<Vec<u8>>)> {
-    // Blocks of any length, and blocks of the length that arrays use.
+    // Blocks of arbitrary length, and blocks of the length that arrays use.
     let sums = (1usize..=3, 1usize..20, prop_oneof![1usize..700, Just(4096)])
         .prop_map(|(m, n, len)| (Code::Sums(ReedSolomon::new(m)), n, len));
     let diagonal = (
-        // Symbol sizes for each of the loops: arbitrary sizes, 256 bytes, and 16 bytes.
+        // Symbol sizes that exercise each of the loops: arbitrary sizes, 256 bytes, and 16 bytes.
         prop::sample::select(vec![
             (5, 4, 4),
             (17, 16, 16 * 9),
@@ -339,7 +339,7 @@ proptest! {
 
     #[test]
     fn wrong_columns_beyond_the_parity_are_not_explained_by_parity_alone((code, data) in rows(), seed in any::<u32>()) {
-        // With errors of many bytes, two wrong data columns look like a single wrong column only by chance.
+        // With errors in many bytes, two wrong data columns look like a single wrong column only by chance.
         prop_assume!(code.parities() > 1 && data.len() > 2 && data[0].len() > 128);
         let kernel = Kernel::available()[0];
         let mut columns = code.encode(&kernel, &data);

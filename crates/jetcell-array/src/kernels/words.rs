@@ -1,23 +1,22 @@
-//! Computes row and diagonal parity of blocks whose symbols are words of 16 bytes: p = 257.
+//! Computes row and diagonal parity of blocks whose symbols are 16-byte words (p = 257).
 
 use super::BLOCK;
 use super::lanes::{Lanes, Loop, WORD};
 
-/// Number of symbols in a column, including the symbol that is not stored.
+/// Number of symbols in a column, including the one that is not stored.
 const PRIME: usize = BLOCK / WORD + 1;
 /// Number of vectors in a run. Runs are read from each column in turn.
 const U: usize = 2;
-/// Number of columns in the first group of a pass that has two groups. A set of the L1 cache has room for this number
-/// of lines.
+/// Number of columns in the first group of a pass that has two groups. A set of the L1 cache has room for this many
+/// lines.
 const HALF: usize = 8;
-/// Number of runs by which the second group is ahead of the first. The cache lines of the two groups, including the
-/// lines that the processor prefetches, are therefore in different sets.
+/// Number of runs by which the second group is ahead of the first. This puts the cache lines of the two groups,
+/// including those that the processor prefetches, into different sets.
 const AHEAD: usize = 4;
 
 /// Input and output of the loop for symbols of 16 bytes. Column c is added to the diagonals as a whole, at an offset
-/// of c words. Row parity is column p - 1, which results in an offset of minus one word. Columns may be empty. The
-/// position of a column in the row is its index. If `SPLIT` is set, a pass over more than eight columns has two
-/// groups.
+/// of c words. Row parity is column p - 1, which results in an offset of minus one word. Columns may be empty. A
+/// column's index is its position in the row. If `SPLIT` is set, a pass over more than eight columns has two groups.
 pub(super) struct ParityOfWords<'a, const SPLIT: bool> {
     columns: &'a [&'a [u8]],
     rows: &'a mut [u8],
@@ -25,7 +24,7 @@ pub(super) struct ParityOfWords<'a, const SPLIT: bool> {
 }
 
 impl<'a> ParityOfWords<'a, false> {
-    /// Returns `None` for other block sizes and primes, and if there are no columns.
+    /// Creates the loop. Returns `None` for other block sizes and primes, and if there are no columns.
     pub fn new(
         columns: &'a [&'a [u8]],
         rows: &'a mut [u8],
@@ -36,8 +35,8 @@ impl<'a> ParityOfWords<'a, false> {
         fits.then_some(ParityOfWords { columns, rows, diagonals })
     }
 
-    /// Returns true if all columns have the same address modulo 4096, like buffers for transfers. They then map to
-    /// the same sets of an L1 cache.
+    /// Returns true if all columns have the same address modulo 4096, like transfer buffers. Such columns map to the
+    /// same L1 cache sets.
     pub fn meets_in_sets(&self) -> bool {
         let columns = self.columns.iter().filter(|column| !column.is_empty());
         let mut places = columns.map(|column| column.as_ptr().addr() % BLOCK);
@@ -45,8 +44,9 @@ impl<'a> ParityOfWords<'a, false> {
         places.all(|place| Some(place) == first)
     }
 
-    /// Returns the variant that is faster for columns in the same cache sets. It is a separate type, which is
-    /// compiled to a separate function. If one function contained both loops, the other loop would be 2 % slower.
+    /// Returns the variant that is faster for columns in the same cache sets. It has its own type, so it is compiled
+    /// to a separate function. If a single function contained both loops, the loop without `SPLIT` would be 2 %
+    /// slower.
     pub fn split(self) -> ParityOfWords<'a, true> {
         let ParityOfWords { columns, rows, diagonals } = self;
         ParityOfWords { columns, rows, diagonals }
@@ -55,8 +55,8 @@ impl<'a> ParityOfWords<'a, false> {
 
 impl<const SPLIT: bool> ParityOfWords<'_, SPLIT> {
     /// Adds the columns, up to `MOST` of them in each pass. `R` is the number of words in a vector. `SUMS` is the
-    /// number of vectors over which the columns of a group spread a run. `RUN` is the number of bytes in a run, and
-    /// `RUNS` is the number of runs in a block.
+    /// number of vectors that a run covers after a group's columns are shifted. `RUN` is the number of bytes in a
+    /// run, and `RUNS` is the number of runs in a block.
     #[inline(always)]
     fn compute<
         L: Lanes,
@@ -108,8 +108,9 @@ struct Pass<'p, const RUN: usize, const RUNS: usize> {
 }
 
 impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
-    /// Adds up to `N + M` columns. The first of several passes always has the maximum number. The first pass does not
-    /// read previous sums. If there is only one pass, it computes row parity, and also adds it to the diagonals.
+    /// Adds up to `N + M` columns. If there are several passes, the first one always has the maximum number of
+    /// columns. The first pass does not read previous sums. If there is only one pass, it computes row parity, and
+    /// also adds it to the diagonals.
     #[inline(always)]
     fn add<L: Lanes, const R: usize, const SUMS: usize, const MOST: usize, const N: usize, const M: usize>(
         self,
@@ -145,8 +146,8 @@ impl<const RUN: usize, const RUNS: usize> Pass<'_, RUN, RUNS> {
         let mut leading = Group::<L, R, SUMS, RUN, RUNS, M>::new(lanes, first + N, others);
         let mut end = [0; RUN];
         let nothing = Sums { of_rows: [lanes.zero(); U], of_diagonals: [lanes.zero(); U] };
-        // Sums of the leading group for the next runs. Its diagonal sums belong to the run after that, because its
-        // columns are shifted by `HALF` words, which is the length of a run.
+        // Sums of the leading group for the next runs. Its diagonal sums belong to the run after the next, because
+        // its columns are shifted by `HALF` words, which is the length of a run.
         let mut ahead = [nothing; AHEAD];
         let mut other = nothing;
         if M == 0 {
@@ -185,8 +186,8 @@ struct Sums<V> {
 /// Columns that are read together, with the sums of their diagonals in registers.
 ///
 /// Each vector is read once. Columns whose shifts differ by whole vectors share a sum. Each vector is added to this
-/// sum at the position that results from the whole vectors of its shift. The `R` sums are then shifted by 0 to `R -
-/// 1` words, and added.
+/// sum at an offset given by the number of whole vectors in its shift. The `R` sums are then shifted by 0 to `R - 1`
+/// words, and added up.
 struct Group<
     'g,
     L: Lanes,
@@ -225,7 +226,8 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
     fn read(&mut self, lanes: L, run: usize, sums: Sums<L::Vector>) -> Sums<L::Vector> {
         let Sums { mut of_rows, mut of_diagonals } = sums;
         for words in 0..R {
-            // Columns with the same shift by words are processed together, so few vectors wait for an addition.
+            // Columns with the same shift by words are processed together, so that few vectors are held back at a
+            // time.
             for column in (words..N).step_by(R) {
                 for (part, of_rows) in of_rows.iter_mut().enumerate() {
                     let vector = lanes.load(&self.blocks[column][run][part * L::WIDTH..]);
@@ -239,11 +241,11 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         Sums { of_rows, of_diagonals }
     }
 
-    /// Adds a run of each column, and `other`, to the sums of the rows and of the diagonals. `end` receives the run
-    /// that does not fit there: it begins with the symbol on the diagonal that is not stored.
+    /// Adds a run of each column, and `other`, to the row sums and the diagonal sums. `end` receives the run that
+    /// does not fit there, which begins with the symbol on the diagonal that is not stored.
     ///
-    /// The function has no branches. A compiler moves additions past a branch, and vectors would then have to be
-    /// stored on the stack.
+    /// The function has no branches, because the compiler would move additions past a branch, and would then have to
+    /// store vectors on the stack.
     #[inline(always)]
     fn add<const FIRST: bool, const ONLY: bool>(
         &mut self,
@@ -305,8 +307,8 @@ impl<'g, L: Lanes, const R: usize, const SUMS: usize, const RUN: usize, const RU
         }
     }
 
-    /// Adds the sums that extend past the last row, and `sums`. They begin with the symbol on the diagonal that is
-    /// not stored, followed by the first diagonals.
+    /// Adds the sums that extend past the last row, and `sums`. These sums begin with the diagonal that is not
+    /// stored, followed by the first diagonals.
     #[inline(always)]
     fn finish(&mut self, lanes: L, mut sums: [L::Vector; U], diagonals: &mut [u8]) {
         let mut place = self.first * WORD;
@@ -339,7 +341,7 @@ impl<const SPLIT: bool> Loop for ParityOfWords<'_, SPLIT> {
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
         match L::WIDTH {
-            // Sums use 12 of 32 registers for each of two groups, 20 of 32 for a single group, and 10 of 16 with
+            // The sums take 12 of 32 registers for each of two groups, 20 of 32 for a single group, and 10 of 16 with
             // 32-byte vectors.
             64 if SPLIT => self.compute::<L, 16, 4, 3, 128, 32>(lanes),
             64 => self.compute::<L, 16, 4, 5, 128, 32>(lanes),

@@ -1,7 +1,7 @@
 //! Block map of a LUN: a tree whose nodes are blocks of the array and are never changed in place.
 //!
-//! A node has 256 pointers, to nodes or, at height 1, to data blocks. Each pointer includes the consistency point
-//! that wrote its block. The map alone therefore shows which blocks a snapshot can share.
+//! A node has 256 pointers, either to other nodes or, at height 1, to data blocks. Each pointer includes the
+//! consistency point that wrote the block, so the map alone shows which blocks a snapshot can share.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) const FAN_OUT: usize = 256;
 /// Size of a pointer in bytes.
 const POINTER: usize = BLOCK / FAN_OUT;
 
-/// A block of the array, and the consistency point that wrote it. Block 0 stands for a hole.
+/// Pointer to a block of the array, with the consistency point that wrote the block. Block 0 stands for a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Pointer {
     pub block: u64,
@@ -30,7 +30,7 @@ impl Pointer {
         self.block == 0
     }
 
-    /// Returns true if a volume with this many blocks can have the pointer at this consistency point.
+    /// Returns true if the pointer is possible in a volume with this many blocks at this consistency point.
     pub fn is_possible(&self, blocks: u64, sequence: u64) -> bool {
         *self == Pointer::HOLE
             || (FIRST_BLOCK..blocks).contains(&self.block) && (1..=sequence).contains(&self.birth)
@@ -51,7 +51,7 @@ fn span(height: u32) -> u64 {
     (FAN_OUT as u64).saturating_pow(height)
 }
 
-/// A node of a block map in memory.
+/// A block map node in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Node(Box<[Pointer; FAN_OUT]>);
 
@@ -60,8 +60,8 @@ impl Node {
         Node(Box::new([Pointer::HOLE; FAN_OUT]))
     }
 
-    /// Decodes a node. Returns `None` if it has a pointer that is impossible in a volume with this many blocks at
-    /// this consistency point.
+    /// Decodes a node. Returns `None` if a pointer is impossible in a volume with this many blocks at this
+    /// consistency point.
     pub fn decode(bytes: &[u8], blocks: u64, sequence: u64) -> Option<Node> {
         let mut node = Node::empty();
         for (pointer, bytes) in node.0.iter_mut().zip(bytes.chunks_exact(POINTER)) {
@@ -86,11 +86,11 @@ pub(super) trait Nodes {
     fn node(&mut self, block: u64) -> Result<Arc<Node>>;
 }
 
-/// Looks up blocks one after the other. Consecutive blocks in the same leaf node read it only once.
+/// Looks up blocks one after the other. For consecutive lookups in the same leaf node, the node is read only once.
 pub(super) struct Lookups {
     root: Pointer,
     height: u32,
-    /// Number of the leaf node of the last block, and the node itself.
+    /// The leaf node of the last lookup, and its number.
     leaf: Option<(u64, Option<Arc<Node>>)>,
 }
 
@@ -152,7 +152,7 @@ fn below(
     Ok(())
 }
 
-/// Calls `visit` for each block of a tree, both nodes and data. Nodes are visited before the blocks below them. If
+/// Calls `visit` for each block of a tree, both nodes and data. Each node is visited before the blocks below it. If
 /// `visit` returns false for a node, the blocks below it are not visited.
 pub(super) fn walk(
     nodes: &mut impl Nodes,
@@ -167,8 +167,7 @@ pub(super) fn walk(
     node.pointers().iter().try_for_each(|child| walk(nodes, *child, height - 1, visit))
 }
 
-/// Returns the maximum number of nodes that are written by a change of these blocks, which must be in ascending
-/// order.
+/// Returns the maximum number of nodes that a change to these blocks writes. The blocks must be in ascending order.
 pub(super) fn most_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone) -> u64 {
     let at_height = |height| {
         let mut last = None;
@@ -180,7 +179,7 @@ pub(super) fn most_nodes(height: u32, indexes: impl Iterator<Item = u64> + Clone
     (1..=height).map(|height| at_height(height) as u64).sum()
 }
 
-/// A change of a map, with the nodes that it writes and the blocks that it frees.
+/// A change to a map, with the nodes that it writes and the blocks that it frees.
 pub(super) struct Rewrite<'change> {
     /// Consistency point that writes the change.
     pub birth: u64,
@@ -193,7 +192,7 @@ pub(super) struct Rewrite<'change> {
 }
 
 impl Rewrite<'_> {
-    /// Applies changes, which must be in ascending order and not empty. Returns the new root of the map.
+    /// Applies changes, which must be in ascending order. There must be at least one. Returns the map's new root.
     pub fn run(
         &mut self,
         source: &mut impl Nodes,
@@ -270,8 +269,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Compares a map with an ordered map after each change. Older roots must still show the older states, and
-        /// exactly the young blocks that are no longer in use must be freed.
+        /// Compares a block map with an ordered map after each change. Older roots must still show the older states,
+        /// and the young blocks that are no longer in use, but no others, must be freed.
         #[test]
         fn maps_change_without_changing_older_ones(
             rounds in prop::collection::vec(prop::collection::btree_map(0u64..70_000, any::<bool>(), 1..40), 1..6),
@@ -309,7 +308,7 @@ mod tests {
                 prop_assert!(young.iter().all(|block| found.contains(block)), "nothing young is left behind");
                 prop_assert!(found.iter().all(|block| live.contains_key(block)), "nothing in use is freed");
             }
-            // The states up to the shared consistency point, and the last state, are complete.
+            // The last state and all states up to the shared consistency point are complete.
             let last = states.len() - 1;
             for (round, (root, model)) in states.iter().enumerate() {
                 if round as u64 > shared_up_to && round != last {

@@ -8,7 +8,7 @@ use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::{BLOCK, MAX_NUMBER};
 
 const MAGIC: [u8; 8] = *b"JETLUNS2";
-/// Magic of catalogues from earlier versions, which lack the size of the write log.
+/// Magic of catalogues from earlier versions, which do not store the size of the write log.
 const MAGIC_WITHOUT_LOG_SIZE: [u8; 8] = *b"JETLUNS1";
 /// Offset at which the checksummed bytes start.
 const CHECKED: usize = 16;
@@ -27,7 +27,7 @@ pub(super) struct SnapshotEntry {
     pub name: String,
     /// Creation time in seconds since 1970.
     pub created: u64,
-    /// Consistency point of the snapshot. Blocks that were written later do not belong to the snapshot.
+    /// Consistency point of the snapshot. Blocks written later do not belong to the snapshot.
     pub sequence: u64,
     pub root: Pointer,
 }
@@ -92,7 +92,7 @@ impl Catalogue {
         self.luns.iter().position(|lun| lun.name == name)
     }
 
-    /// Returns the index of a LUN.
+    /// Returns the index of the LUN with this name.
     ///
     /// # Errors
     /// There is no such LUN.
@@ -100,7 +100,7 @@ impl Catalogue {
         self.find(name).ok_or_else(|| Refusal::Parameter(format!("the volume has no LUN {name}")).into())
     }
 
-    /// Returns the roots of all trees, of LUNs and of snapshots, with their heights.
+    /// Returns the roots of the trees of all LUNs and snapshots, with the heights of the trees.
     pub fn trees(&self) -> impl Iterator<Item = (Pointer, u32)> + '_ {
         self.luns.iter().flat_map(|lun| {
             let roots = lun.snapshots.iter().map(|snapshot| snapshot.root);
@@ -141,8 +141,8 @@ impl Catalogue {
         Ok(bytes)
     }
 
-    /// Decodes a catalogue. Returns `None` if the bytes are not a catalogue, or refer to blocks that an array of this
-    /// many blocks does not have.
+    /// Decodes a catalogue. Returns `None` if the bytes are not a catalogue, or refer to blocks beyond the end of an
+    /// array with this many blocks.
     pub fn decode(bytes: &[u8], blocks: u64) -> Option<Catalogue> {
         let mut head = Decoder(bytes.get(..LENGTH + 8)?);
         let (magic, sum, end) = (head.take(8)?, head.number()?, head.number()?);

@@ -1,7 +1,7 @@
-//! Cleaning of free space: blocks of almost empty zones are moved together, which frees whole rows.
+//! Cleaning of free space: blocks in almost empty zones are moved together, which frees whole rows.
 //!
-//! Only blocks that belong exclusively to the current state of one LUN are moved. If a block that a snapshot shares
-//! were moved, it would exist twice.
+//! Only blocks that belong exclusively to the current state of one LUN are moved. If a block shared with a snapshot
+//! were moved, it would then exist twice.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use super::{LunVolume, Pending};
 use crate::error::Result;
 use crate::geometry::{BLOCK, ZONE_ROWS};
 
-/// Number of zones that one step cleans.
+/// Number of zones cleaned in one step.
 const ZONES_AT_ONCE: usize = 16;
 
-/// Result of one step of cleaning.
+/// Result of one cleaning step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CleaningProgress {
     /// Number of blocks that were moved.
@@ -28,8 +28,8 @@ pub struct CleaningProgress {
 }
 
 impl LunVolume {
-    /// Empties some zones that are partly used, but at most half. Moves nothing if there are no such zones, or if
-    /// there is no room.
+    /// Empties some zones in which some of the blocks are used, but at most half. Moves nothing if there are no such
+    /// zones, or if there is no room.
     ///
     /// # Errors
     /// The array failed.

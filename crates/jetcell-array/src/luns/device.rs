@@ -15,8 +15,8 @@ use crate::error::{ArrayError, Refusal, Result};
 use crate::geometry::BLOCK;
 use crate::shared_block::Written;
 
-/// Number of blocks of a write that are admitted at a time. With the nodes above them, they fit into the reserve of a
-/// full volume.
+/// Maximum number of blocks of a write that are admitted at once. Together with the nodes above them, they fit into
+/// the reserve of a full volume.
 const WRITE_BATCH: u64 = 32;
 /// Number of blocks that are deallocated at a time.
 const TRIM_BATCH: u64 = 1024;
@@ -46,7 +46,7 @@ impl LunVolume {
         Ok(Lun { volume: self, id, blocks })
     }
 
-    /// Returns the blocks of a LUN that have content, pending or on the array, in ascending order.
+    /// Returns a LUN's blocks that have content, pending or on the array, in ascending order.
     pub(super) fn mapped_blocks(&mut self, lun: LunId, range: Range<u64>) -> Result<Vec<u64>> {
         self.finish_point()?;
         let missing = || ArrayError::Luns("the LUN was deleted".into());
@@ -66,8 +66,8 @@ impl LunVolume {
         Ok(found.into_iter().collect())
     }
 
-    /// Returns the content of a block of a LUN if it is in memory. It stays in memory until the next consistency
-    /// point, or the one in flight, has written it.
+    /// Returns the content of a LUN's block if it is in memory. It remains there until a consistency point, either
+    /// the next one or the one in flight, has written it.
     fn content(&self, lun: LunId, index: u64) -> Option<Held<'_>> {
         let of_point = || self.point.as_ref()?.content(lun, index);
         match self.pending.get(&(lun, index)).or_else(of_point) {
@@ -90,16 +90,16 @@ impl LunVolume {
             self.start_point()?;
         }
         if !self.has_room(data, &range, RESERVE) {
-            // The blocks that the consistency point replaces are free when it completes.
+            // The blocks that the consistency point replaces become free when it completes.
             self.finish_point()?;
         }
         let has_room = self.has_room(data, &range, RESERVE)
-            // The replaced blocks are free afterwards.
+            // After a consistency point, the replaced blocks are free.
             || self.owns(lun, &range)? && self.has_room(data, &range, 0);
         if has_room { Ok(()) } else { Err(ArrayError::Full) }
     }
 
-    /// Returns true if all of these blocks have content to which nothing else refers.
+    /// Returns true if all of these blocks have content, and nothing else refers to that content.
     fn owns(&mut self, lun: LunId, range: &Range<u64>) -> Result<bool> {
         self.finish_point()?;
         let Some(entry) = self.catalogue.luns.iter().find(|entry| entry.id == lun) else { return Ok(false) };
@@ -150,7 +150,7 @@ impl Lun<'_> {
         Ok(self.volume.array.start_read(&stored))
     }
 
-    /// Reads blocks, some of which [`Lun::start_read`] may have started to read.
+    /// Reads blocks. [`Lun::start_read`] may already have started to read some of them.
     pub(crate) fn read_started(
         &mut self,
         blocks: &[u64],

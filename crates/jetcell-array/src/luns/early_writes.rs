@@ -1,9 +1,9 @@
 //! Write-through: blocks that are written to whole rows before their consistency point begins.
 //!
-//! A consistency point syncs the members twice, but writes without a flush need no sync. When memory is full of such
-//! writes, their blocks are written, and only their locations are remembered. The next consistency point puts the
-//! locations into the block maps. After a crash, nothing refers to these blocks, just like the blocks of a
-//! consistency point that did not complete.
+//! A consistency point syncs the members twice, but writes without a flush need no sync. When such writes fill the
+//! memory, their blocks are written to the array, and only their locations are kept in memory. The next consistency
+//! point puts the locations into the block maps. After a crash, nothing refers to these blocks, as with the blocks of
+//! a consistency point that did not complete.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,12 +14,12 @@ use super::{LunVolume, Pending};
 use crate::error::Result;
 use crate::geometry::BLOCK;
 
-/// Number of pending blocks that triggers write-through. It is small enough that the members are never idle while
-/// more blocks arrive.
+/// Number of pending blocks that triggers write-through. It is small enough to keep the members busy while more
+/// blocks arrive.
 pub(super) const EARLY_BATCH: u64 = (16 << 20) / BLOCK as u64;
 
-/// Number of blocks in the window for a run of writes without a flush. This is the number of blocks written between
-/// two consistency points. Startup after a crash may have to clear the same number.
+/// Number of blocks in the window for a run of writes without a flush. This many blocks are written between two
+/// consistency points, and startup after a crash may have to clear as many.
 pub(super) const EARLY_WINDOW: u64 = (2 << 30) / BLOCK as u64;
 
 /// Locations of the blocks below one node of a map. Block 0 stands for no block.
@@ -29,11 +29,12 @@ type Leaf = Box<[u64; FAN_OUT]>;
 /// maps.
 #[derive(Default)]
 pub(super) struct EarlyWrites {
-    /// Leaves by LUN and by number: the index of the first block, divided by the blocks per leaf.
+    /// Leaves by LUN and leaf number, which is the index of the leaf's first block divided by the number of blocks
+    /// per leaf.
     leaves: BTreeMap<(LunId, u64), Leaf>,
-    /// Number of blocks of LUNs in the leaves.
+    /// Total number of LUN blocks in the leaves.
     count: u64,
-    /// Blocks of the array whose content was replaced before the next consistency point.
+    /// Blocks of the array that were replaced before the next consistency point.
     replaced: Vec<u64>,
 }
 
@@ -46,13 +47,13 @@ impl EarlyWrites {
         self.count == 0 && self.replaced.is_empty()
     }
 
-    /// Returns the location of a block of a LUN.
+    /// Returns the location of a LUN's block.
     pub fn block(&self, lun: LunId, index: u64) -> Option<u64> {
         let (leaf, slot) = leaf_and_slot(index);
         self.leaves.get(&(lun, leaf)).map(|leaf| leaf[slot]).filter(|block| *block != 0)
     }
 
-    /// Returns blocks of a LUN and their locations, in ascending order.
+    /// Returns the blocks of a LUN with their locations, in ascending order.
     pub fn of_lun(&self, lun: LunId, range: Range<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
         let leaves =
             self.leaves.range((lun, leaf_and_slot(range.start).0)..=(lun, leaf_and_slot(range.end).0));
@@ -61,7 +62,7 @@ impl EarlyWrites {
         blocks.filter(move |(index, block)| *block != 0 && range.contains(index))
     }
 
-    /// Sets the location of a block of a LUN. Returns its previous location.
+    /// Sets the location of a LUN's block. Returns its previous location.
     pub fn put(&mut self, lun: LunId, index: u64, block: u64) -> Option<u64> {
         let (leaf, slot) = leaf_and_slot(index);
         let leaf = self.leaves.entry((lun, leaf)).or_insert_with(|| Box::new([0; FAN_OUT]));
@@ -70,12 +71,12 @@ impl EarlyWrites {
         (before != 0).then_some(before)
     }
 
-    /// Adds a block of the array that is unused once the next consistency point has completed.
+    /// Adds a block of the array that becomes unused once the next consistency point has completed.
     pub fn release(&mut self, block: u64) {
         self.replaced.push(block);
     }
 
-    /// Removes a block of a LUN. Returns its location.
+    /// Removes a block of a LUN, and returns its location.
     pub fn forget(&mut self, lun: LunId, index: u64) -> Option<u64> {
         let (leaf, slot) = leaf_and_slot(index);
         let before = std::mem::take(self.leaves.get_mut(&(lun, leaf))?.get_mut(slot)?);
@@ -89,14 +90,14 @@ impl EarlyWrites {
         self.replaced.extend(before);
     }
 
-    /// Removes and returns the blocks that are unused once the next consistency point has completed.
+    /// Removes and returns the blocks that become unused once the next consistency point has completed.
     pub fn take_replaced(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.replaced)
     }
 }
 
 impl LunVolume {
-    /// Returns the location of a block of a LUN that was written through and is not in a map on the array yet.
+    /// Returns the location of a LUN's block that was written through and is not yet in a map on the array.
     pub(super) fn early_block(&self, lun: LunId, index: u64) -> Option<u64> {
         let of_point = || self.point.as_ref()?.early.block(lun, index);
         self.early.block(lun, index).or_else(of_point)
@@ -113,23 +114,23 @@ impl LunVolume {
     }
 
     /// Returns the number of blocks in whole rows of the window that write-through can use. The rest is reserved for
-    /// the consistency point. Without it, the consistency point would need a new window, which takes as long as
-    /// another consistency point.
+    /// the consistency point. Without this reserve, the consistency point would need a new window, which takes as
+    /// long as another consistency point.
     pub(super) fn room_for_early_writes(&self) -> u64 {
         let logged = self.log.bytes() / BLOCK as u64;
         self.space.in_window().saturating_sub(self.most_nodes() + logged)
     }
 
-    /// Returns true if the pending blocks are scattered over the LUNs. Such blocks need many nodes, which are all in
-    /// memory when the consistency point writes them.
+    /// Returns true if the pending blocks are scattered over the LUNs. Such blocks need many map nodes, which the
+    /// consistency point holds in memory until it has written them.
     pub(super) fn are_scattered(&self) -> bool {
         let logged = self.log.bytes() / BLOCK as u64;
         self.pending_leaves.len() as u64 > logged.min(EARLY_BATCH)
     }
 
-    /// Starts to write pending blocks to whole rows, which makes room for more of them. In the following cases, it
-    /// does nothing and returns false: some pending blocks were flushed, so a consistency point must make room in the
-    /// write log; the blocks are scattered over the LUNs; the window has too few whole rows.
+    /// Starts to write pending blocks to whole rows, which makes room for more of them. Returns false without doing
+    /// anything if some pending blocks were flushed, so a consistency point must make room in the write log; if the
+    /// blocks are scattered over the LUNs; or if the window has too few whole rows.
     ///
     /// # Errors
     /// The array failed. The volume must then be started again. No flushed write is lost.

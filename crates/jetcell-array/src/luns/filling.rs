@@ -1,9 +1,9 @@
-//! The open zone for runs of writes without a flush: each block goes directly to its location in a zone, which is
-//! written when it is full.
+//! The open zone for runs of writes without a flush: each block is put directly at its location in a zone, and the
+//! zone is written when it is full.
 //!
-//! An open zone follows after [write-through](super::early_writes), and avoids the copy in memory that pending blocks
-//! need. While a zone is open, no block is pending. Any operation except a write closes the zone, and its blocks
-//! become pending.
+//! An open zone is used once [write-through](super::early_writes) has begun, and avoids the copy in memory that
+//! pending blocks need. While a zone is open, no block is pending. Any operation except a write closes the zone, and
+//! its blocks become pending.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,12 +17,12 @@ use crate::array::OpenZone;
 use crate::error::Result;
 use crate::shared_block::SharedBlock;
 
-/// The open zone, with the blocks of the array in its rows.
+/// The open zone, and the blocks of the array in its rows.
 pub(super) struct Filling {
     zone: OpenZone,
     /// Blocks of the array, in the order in which they are used.
     blocks: Vec<u64>,
-    /// Blocks of LUNs, which occupy the first of `blocks`.
+    /// LUN blocks with content. They occupy the beginning of `blocks`, in the same order.
     filled: Vec<(LunId, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl LunVolume {
         true
     }
 
-    /// Returns true if a zone is open and can take these blocks. A zone that cannot take them is closed.
+    /// Returns true if a zone is open and can take these blocks. If the zone cannot take them, it is closed.
     pub(super) fn is_filling(&mut self, range: &Range<u64>) -> bool {
         if self.filling.is_none() {
             return false;
@@ -71,7 +71,7 @@ impl LunVolume {
         self.filling.is_some()
     }
 
-    /// Takes over a buffer of a caller for the open zone. See [`Array::share`](crate::array::Array::share).
+    /// Takes over a caller's buffer for the open zone. See [`Array::share`](crate::array::Array::share).
     pub(super) fn share(&mut self, buffer: &mut IoBuffer) -> Option<Vec<SharedBlock>> {
         self.array.share(&mut self.filling.as_mut()?.zone, buffer)
     }
@@ -111,7 +111,7 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Returns the content of a block of a LUN if it is in the open zone.
+    /// Returns the content of a LUN's block if it is in the open zone.
     pub(super) fn filled_content(&self, lun: LunId, index: u64) -> Option<&[u8]> {
         let filling = self.filling.as_ref()?;
         let block = self.early.block(lun, index).filter(|block| filling.zone.has(*block))?;

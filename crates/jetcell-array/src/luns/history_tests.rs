@@ -1,5 +1,5 @@
-//! Runs random operations on a volume of LUNs, with power cuts at any time, rebuilds, scrubs, and members that fail,
-//! are replaced, change bytes, or lose, misdirect or tear writes. Flushed writes must survive, snapshots must never
+//! Runs random operations on a LUN volume, with power cuts at any time, rebuilds, scrubs, and members that fail, are
+//! replaced, corrupt bytes, or lose, misdirect or tear writes. Flushed writes must survive, snapshots must never
 //! change, and the array must stay consistent.
 //!
 //! `JETCELL_LUN_HISTORIES` sets the number of histories, and `JETCELL_LUN_SEED` sets the first seed.
@@ -42,9 +42,9 @@ type Values = Vec<u64>;
 
 #[derive(Clone)]
 struct LunModel {
-    /// Values that reads must return.
+    /// Values that reads must return now.
     now: Values,
-    /// Values at the last flush. `since` has the values that blocks received afterwards.
+    /// Values at the last flush. `since` has the values that were written to blocks afterwards.
     durable: Values,
     since: BTreeMap<usize, Vec<u64>>,
     snapshots: BTreeMap<String, Values>,
@@ -77,7 +77,7 @@ struct History {
     volume: Option<LunVolume>,
     luns: BTreeMap<String, LunModel>,
     rng: ChaCha8Rng,
-    /// Slots whose members lost data or dropped writes since the last complete check.
+    /// Slots whose members have lost data or dropped writes since the last complete check.
     bad_slots: BTreeSet<usize>,
     /// Whether the power fails in this step.
     is_cut: bool,
@@ -208,7 +208,7 @@ impl History {
         write(self.volume(), &lun, first, &data)
     }
 
-    /// Writes a LUN several times without a flush.
+    /// Writes to a LUN several times without a flush.
     fn write_early(&mut self) -> Result<()> {
         let Some(lun) = self.any_lun() else { return Ok(()) };
         for _ in 0..self.rng.random_range(2..5) {
@@ -305,7 +305,7 @@ impl History {
         Some(slot)
     }
 
-    /// Damages a member: it fails, changes bytes, or loses, misdirects or tears writes.
+    /// Damages a member: it fails, corrupts bytes, or loses, misdirects or tears writes.
     fn damage(&mut self) -> Result<()> {
         let Some(slot) = self.victim() else { return Ok(()) };
         let status = self.array().status().slots[slot].clone();
@@ -336,7 +336,8 @@ impl History {
         Ok(())
     }
 
-    /// Moves a block that a consistency point wrote to this member to another location, as a misdirected write would.
+    /// Moves a block that a consistency point wrote to this member to another location, to simulate a misdirected
+    /// write.
     fn misdirect(&mut self, path: &Path) -> Result<()> {
         let first = MemberLayout::new(JOURNAL).bytes_for(0) as usize / BLOCK;
         let before = self.disk.contents(path).unwrap();
@@ -390,7 +391,7 @@ impl History {
         self.array().replace(slot, &file, false)
     }
 
-    /// Runs some steps of a rebuild or a scrub.
+    /// Runs some steps of a rebuild or scrub.
     fn maintain(&mut self) -> Result<()> {
         let is_scrub = self.rng.random_bool(0.5);
         for _ in 0..self.rng.random_range(1..ZONES) {
@@ -543,7 +544,7 @@ fn beyond_the_bounds_of_the_level_volumes_fail_and_do_not_start_and_never_give_w
                 let volume = history.volume.as_mut().unwrap();
                 let read =
                     volume.lun("a").and_then(|mut lun| lun.read_blocks(&[index as u64], &mut [&mut block]));
-                // Blocks that were written after the members failed are in memory.
+                // Blocks written after the members failed are only in memory.
                 let may_be = [*value, history.luns["a"].now[index]];
                 let is_right = may_be.iter().any(|value| block[..] == content(*value));
                 assert!(read.is_err() || is_right, "{level} block {index}");

@@ -1,4 +1,4 @@
-//! LUNs on an array: block devices with thin provisioning, snapshots and clones. Their blocks are never written in
+//! LUNs on an array: block devices with thin provisioning, snapshots and clones. LUN blocks are never overwritten in
 //! place.
 //!
 //! ```text
@@ -9,11 +9,11 @@
 //!
 //! Writes are collected in memory; a flush makes them durable in the [write log](write_log). A *consistency point*
 //! writes them to blocks to which nothing refers, together with the nodes of the [block maps](block_map) above them.
-//! If there are [whole rows](space) of such blocks, it uses these, because they need neither the journal nor old
-//! parity. Then it syncs the members. Finally, it writes the catalogue, which atomically makes the new state the
-//! current one. Only then are the blocks of the previous state free.
+//! If there are [whole rows](space) of such blocks, it uses these rows, because writes to them need neither the
+//! journal nor old parity. Then it syncs the members. Finally, it writes the catalogue, which atomically makes the
+//! new state the current one. Only then are replaced blocks of the previous state freed.
 //!
-//! When there are many writes without a flush, they are written to whole rows before the next consistency point: see
+//! When many writes arrive without a flush, they are written to whole rows before the next consistency point; see
 //! [write-through](early_writes) and [open zones](filling).
 //!
 //! While the rows of a consistency point are being written, callers continue to read and write. Reads find the blocks
@@ -22,7 +22,7 @@
 //!
 //! The set of free blocks is not stored. It is derived from the block maps, which are read at startup. A block to
 //! which only the current state of one LUN refers is freed when it is replaced. All other unused blocks are found by
-//! a *sweep* through all maps, after the deletion of a snapshot or a LUN.
+//! a *sweep* through all maps after a snapshot or a LUN is deleted.
 
 mod block_map;
 mod catalogue;
@@ -69,7 +69,7 @@ pub use self::shared::SharedLuns;
 pub use self::snapshots::{LunStatus, SnapshotStatus};
 pub use self::start::LogOptions;
 
-/// Counters of a volume since it was started.
+/// Counters accumulated since the volume was started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct LunCounters {
@@ -77,18 +77,18 @@ pub struct LunCounters {
     pub host_writes: u64,
     /// Number of blocks in these writes.
     pub host_blocks: u64,
-    /// Number of blocks that callers wrote and that were replaced or deallocated in memory. All other blocks are
-    /// written to the array.
+    /// Number of blocks that callers wrote and that were then replaced or deallocated while still in memory. All
+    /// other blocks are written to the array.
     pub blocks_absorbed: u64,
     /// Number of consistency points.
     pub points: u64,
-    /// Number of data blocks that were written for consistency points, including write-through.
+    /// Number of data blocks written for consistency points, including write-through.
     pub data_blocks: u64,
-    /// Number of blocks of maps that were written for consistency points.
+    /// Number of map blocks written for consistency points.
     pub map_blocks: u64,
-    /// Number of blocks that were written to whole rows, without the journal.
+    /// Number of blocks written to whole rows, without the journal.
     pub blocks_in_whole_rows: u64,
-    /// Number of blocks that cleaning moved.
+    /// Number of blocks moved by cleaning.
     pub blocks_moved: u64,
 }
 
@@ -99,7 +99,7 @@ enum Pending {
     Hole,
 }
 
-/// A volume of LUNs on an array. Only one thread can use it at a time.
+/// A volume of LUNs on an array. It can be used by only one thread at a time.
 pub struct LunVolume {
     array: Array,
     catalogue: Catalogue,
@@ -108,9 +108,9 @@ pub struct LunVolume {
     maps: Maps,
     /// Writes since the last consistency point began.
     pending: BTreeMap<(LunId, u64), Pending>,
-    /// Blocks that are already on the array and wait for the next consistency point.
+    /// Blocks that are already on the array, and become part of the maps with the next consistency point.
     early: EarlyWrites,
-    /// The zone to which writes go at the moment.
+    /// The zone that currently receives writes.
     filling: Option<Filling>,
     /// The consistency point that is being written. Callers can read and write while it is in flight. All other
     /// operations on the array or the catalogue complete it first.
@@ -119,7 +119,7 @@ pub struct LunVolume {
     pending_data: u64,
     /// Pending blocks that are not in the log.
     unlogged: BTreeSet<(LunId, u64)>,
-    /// Leaf nodes that the next consistency point must write: LUN and number of the leaf.
+    /// Leaf nodes that the next consistency point must write, each with its LUN and leaf number.
     pending_leaves: BTreeSet<(LunId, u64)>,
     counters: LunCounters,
     /// Whether a consistency point failed. The volume must then be started again.
@@ -132,7 +132,7 @@ struct Maps {
     nodes: BTreeMap<u64, Arc<Node>>,
 }
 
-/// Number of blocks in each of the two areas of the catalogue.
+/// Number of blocks in each of the two catalogue areas.
 const AREA: u64 = 256;
 /// First block that is available to LUNs.
 const FIRST_BLOCK: u64 = 2 * AREA;
@@ -181,13 +181,13 @@ impl LunVolume {
 
     /// Returns the underlying array. Writes to it would destroy the volume.
     pub fn array(&mut self) -> &mut Array {
-        // The error is not lost: all later writes of the volume fail.
+        // The error is not lost, because all later writes to the volume fail.
         let _ = self.finish_point();
         self.has_failed |= self.array.finish_rows().is_err();
         &mut self.array
     }
 
-    /// Returns the counters since the volume was started.
+    /// Returns the counters accumulated since the volume was started.
     pub fn counters(&self) -> LunCounters {
         self.counters
     }
@@ -229,7 +229,7 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Makes all writes durable: in the write log or, if they do not fit, by a consistency point.
+    /// Makes all writes durable, either in the write log or, if they do not fit there, by a consistency point.
     pub fn flush(&mut self) -> Result<()> {
         // The log restarts when a consistency point completes, and new records belong to the next consistency point.
         self.finish_point()?;
@@ -240,7 +240,7 @@ impl LunVolume {
             return Ok(());
         }
         let entries = self.unlogged_entries();
-        // The log only saves time. If it fails, a consistency point also makes the writes durable.
+        // The log only saves time. If it fails, the writes are made durable by a consistency point instead.
         if matches!(self.log.append(&entries), Ok(true)) {
             self.unlogged.clear();
             return Ok(());
@@ -254,8 +254,8 @@ impl LunVolume {
         self.array.close()
     }
 
-    /// Writes everything to the array. The write log is then not needed until the next state of the catalogue is
-    /// written.
+    /// Writes everything to the array. After that, the write log is not needed until the next state of the catalogue
+    /// is written.
     fn shut_log(&mut self) -> Result<()> {
         self.consistency_point()?;
         self.catalogue.is_clean = true;

@@ -16,8 +16,8 @@ use crate::error::{ArrayError, Result};
 use crate::geometry::BLOCK;
 use crate::shared_block::SharedBlock;
 
-/// Number of blocks that writes of new data leave free. They permit old data to be replaced and deallocated in a full
-/// volume.
+/// Number of blocks that must remain free when new data is written. They allow old data to be replaced and
+/// deallocated in a full volume.
 pub(super) const RESERVE: u64 = 64;
 
 type PendingBlocks = BTreeMap<(LunId, u64), Pending>;
@@ -25,39 +25,39 @@ type PendingBlocks = BTreeMap<(LunId, u64), Pending>;
 /// Blocks of the array, and their new content.
 type Content = Vec<(u64, SharedBlock)>;
 
-/// Decisions of a consistency point before it writes.
+/// What a consistency point decided before it writes.
 struct Plan {
-    /// New root of each LUN that changes, by its index in the catalogue.
+    /// New roots of the changed LUNs, with their indices in the catalogue.
     roots: Vec<(usize, Pointer)>,
     nodes: Vec<(u64, Arc<Node>)>,
     freed: Vec<u64>,
-    /// Blocks that were allocated and are not needed.
+    /// Blocks that were allocated but are not needed.
     unused: Vec<u64>,
 }
 
-/// A consistency point whose whole rows are being written. Until it completes, the previous state is current, and the
-/// blocks that are replaced are still in use.
+/// A consistency point whose whole rows are being written. Until it completes, the previous state remains current,
+/// and the blocks being replaced are still in use.
 pub(super) struct PointUnderWay {
     pending: PendingBlocks,
     /// Blocks that were written before the consistency point began.
     pub early: EarlyWrites,
     plan: Plan,
-    /// Blocks that are not in whole rows.
+    /// Blocks outside whole rows.
     singly: Content,
-    /// Number of blocks in the next window.
+    /// Minimum number of blocks for the next window.
     window: u64,
 }
 
 impl PointUnderWay {
-    /// Returns the content of a block of a LUN if this consistency point changes it.
+    /// Returns the content of a LUN's block if this consistency point changes the block.
     pub fn content(&self, lun: LunId, index: u64) -> Option<&Pending> {
         self.pending.get(&(lun, index))
     }
 }
 
 impl LunVolume {
-    /// Returns true if the next consistency point has room for this many data blocks, and for the nodes above these
-    /// blocks of a LUN, and leaves `rest` blocks free.
+    /// Returns true if the next consistency point has room for this many data blocks and for the nodes above the LUN
+    /// blocks `indexes`, and then still leaves `rest` blocks free.
     pub(super) fn has_room(&self, data: u64, indexes: &std::ops::Range<u64>, rest: u64) -> bool {
         let fan_out = super::block_map::FAN_OUT as u64;
         let leaves = indexes.end.div_ceil(fan_out) - indexes.start / fan_out;
@@ -102,7 +102,7 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Completes the consistency point that is being written, if there is one. Its state is then the current one.
+    /// Completes the consistency point that is being written, if there is one. Its state then becomes current.
     ///
     /// # Errors
     /// See [`LunVolume::consistency_point`].
@@ -160,7 +160,7 @@ impl LunVolume {
         Ok(PointUnderWay { pending, early, plan, singly, window })
     }
 
-    /// Starts to write whole rows. Returns the blocks that are not in whole rows.
+    /// Starts to write the whole rows. Returns the blocks outside whole rows.
     pub(super) fn start_content(&mut self, allocation: &Allocation, content: Content) -> Result<Content> {
         let (layout, columns) = (*self.array.layout(), self.array.layout().data_columns());
         let zeros = SharedBlock::from(IoBuffer::zeroed(BLOCK));
@@ -196,7 +196,7 @@ impl LunVolume {
             self.catalogue.luns[*place].root = *root;
         }
         point.plan.unused.iter().for_each(|block| self.space.release(*block));
-        // These blocks are not allocated again before the catalogue is durable. The next window may include them.
+        // Until the catalogue is durable, these blocks are not allocated again. The next window may include them.
         point.plan.freed.iter().for_each(|block| self.space.release(*block));
         self.catalogue.window = self.space.best_window(point.window);
         self.end_point()
@@ -247,7 +247,7 @@ impl LunVolume {
         Ok(plan)
     }
 
-    /// Writes the catalogue of a state that includes all previous writes, and restarts the write log.
+    /// Writes the catalogue of a state that includes all previous writes, and then restarts the write log.
     pub(super) fn end_point(&mut self) -> Result<()> {
         self.catalogue.point = self.catalogue.sequence + 1;
         self.write_catalogue()?;
@@ -299,7 +299,7 @@ impl LunVolume {
 /// Maximum number of blocks in an entry with data.
 const MAX_ENTRY_BLOCKS: u64 = 256;
 
-/// Returns the blocks of a LUN that a consistency point changes, in ascending order.
+/// Returns a LUN's blocks that a consistency point changes, in ascending order.
 fn changed_blocks(lun: LunId, pending: &PendingBlocks, early: &EarlyWrites) -> Vec<u64> {
     let indexes = pending.range((lun, 0)..=(lun, u64::MAX)).map(|((_, index), _)| *index);
     let mut indexes: Vec<u64> =

@@ -1,4 +1,4 @@
-//! A volume of LUNs that several file volumes and threads share.
+//! A LUN volume shared by several file volumes and threads.
 
 use jetcell_sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use super::LunVolume;
 pub struct SharedLuns(Arc<Mutex<LunVolume>>);
 
 impl SharedLuns {
-    /// Creates the first handle of a volume.
+    /// Creates the first handle to a volume.
     pub fn new(luns: LunVolume) -> SharedLuns {
         SharedLuns(Arc::new(Mutex::new(luns)))
     }
@@ -19,7 +19,7 @@ impl SharedLuns {
         call(&mut self.0.lock())
     }
 
-    /// Returns the volume, which can then be closed. Returns `None` if other clones exist.
+    /// Returns the volume itself, for example to close it. Returns `None` if other clones exist.
     pub fn into_inner(self) -> Option<LunVolume> {
         Arc::into_inner(self.0).map(Mutex::into_inner)
     }

@@ -13,7 +13,7 @@ pub struct LunStatus {
     pub name: String,
     /// Size of the LUN in bytes, as clients see it.
     pub bytes: u64,
-    /// Bytes of the array to which the current state of the LUN refers, including its map and shared blocks.
+    /// Number of array bytes to which the current state of the LUN refers, including its map and shared blocks.
     pub used_bytes: u64,
     /// Snapshots of the LUN, oldest first.
     pub snapshots: Vec<SnapshotStatus>,
@@ -111,7 +111,7 @@ impl LunVolume {
         self.end_point()
     }
 
-    /// Deletes a snapshot. Blocks to which only this snapshot referred are then free.
+    /// Deletes a snapshot. Blocks to which only this snapshot referred become free.
     ///
     /// # Errors
     /// There is no such snapshot.
@@ -149,7 +149,7 @@ impl LunVolume {
         let entry = &mut self.catalogue.luns[place];
         let SnapshotEntry { sequence, root, .. } = entry.snapshots[snapshot];
         let blocks = entry.blocks;
-        // Even if the snapshot is deleted, the LUN must not free blocks to which the clone refers.
+        // The LUN must not free blocks to which the clone refers, even after the snapshot is deleted.
         let floor = entry.floor;
         entry.floor = floor.max(sequence);
         let cloned = self.add_lun(clone, blocks, root, sequence);

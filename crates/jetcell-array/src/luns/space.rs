@@ -1,8 +1,8 @@
 //! Tracks which blocks of the array are in use, and allocates blocks for consistency points.
 //!
-//! Rows without used blocks are written whole and in place, without the journal. This is safe only if startup after a
-//! crash knows which rows may have been written this way. These rows are in the *window*: a set of zones that the
-//! catalogue lists in advance.
+//! Rows without used blocks are written as whole rows, in place and without the journal. This is safe only if startup
+//! after a crash knows which rows may have been written this way. Therefore, these rows must be in the *window*, a
+//! set of zones that the catalogue lists in advance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::geometry::{Layout, ZONE_ROWS};
 /// Maximum number of zones in a window.
 const MAX_ZONES: usize = 1024;
 
-/// Blocks that are allocated for a consistency point.
+/// Blocks allocated for a consistency point.
 #[derive(Default, Debug)]
 pub(super) struct Allocation {
-    /// Blocks in the order in which they should be used. Those in whole rows come first.
+    /// Blocks in the order in which they should be used. Blocks in whole rows come first.
     pub blocks: Vec<u64>,
     /// Rows that are written whole.
     pub whole_rows: BTreeSet<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Space {
     /// Bitmap of the blocks in use.
     used: Vec<u64>,
     used_in_row: Vec<u8>,
-    /// Number of rows without used blocks, for each zone.
+    /// Number of rows without used blocks in each zone.
     whole_rows: Vec<u8>,
     free: u64,
     window: BTreeSet<u64>,
@@ -95,7 +95,7 @@ impl Space {
         self.used_in_row[rows].iter().map(|used| u64::from(*used)).sum()
     }
 
-    /// Returns the number of rows without used blocks, in all zones.
+    /// Returns the total number of rows without used blocks.
     pub fn all_whole_rows(&self) -> u64 {
         self.whole_rows.iter().map(|rows| u64::from(*rows)).sum()
     }
@@ -106,8 +106,8 @@ impl Space {
         rows.sum::<u64>() * self.columns as u64
     }
 
-    /// Returns a new window for the next consistency points. Returns `None` if the window has enough whole rows for
-    /// this many blocks, or if no other zone has whole rows.
+    /// Returns a new window for the next consistency points. Returns `None` if the current window has enough whole
+    /// rows for this many blocks, or if no other zone has whole rows.
     pub fn next_window(&self, blocks: u64) -> Option<Vec<u64>> {
         let has_more = |zone: &u64| self.whole_rows[*zone as usize] > 0 && !self.window.contains(zone);
         if self.in_window() >= blocks || !(0..self.whole_rows.len() as u64).any(|zone| has_more(&zone)) {
@@ -116,7 +116,7 @@ impl Space {
         Some(self.best_window(2 * blocks))
     }
 
-    /// Returns the zones with the most whole rows, enough for this many blocks.
+    /// Returns the zones with the most whole rows, as many as are needed for this many blocks.
     pub fn best_window(&self, blocks: u64) -> Vec<u64> {
         let mut zones: Vec<u64> =
             (0..self.whole_rows.len() as u64).filter(|zone| self.whole_rows[*zone as usize] > 0).collect();
@@ -130,7 +130,7 @@ impl Space {
         zones.into_iter().take_while(needed).take(MAX_ZONES).collect()
     }
 
-    /// Sets the window to the zones that the catalogue on the array lists.
+    /// Sets the window to the zones listed in the catalogue on the array.
     pub fn set_window(&mut self, zones: &[u64]) {
         let known = self.whole_rows.len() as u64;
         self.window = zones.iter().copied().filter(|zone| *zone < known).collect();
@@ -143,8 +143,8 @@ impl Space {
     }
 
     /// Allocates blocks. Whole rows of the window come first, with the blocks of each member in sequence. Single
-    /// blocks follow, beginning in the zones with the fewest used blocks. Returns `None` if there are not enough free
-    /// blocks.
+    /// blocks follow, starting with the zones that have the fewest used blocks. Returns `None` if there are not
+    /// enough free blocks.
     pub fn allocate(&mut self, count: u64) -> Option<Allocation> {
         if count > self.free {
             return None;
@@ -159,7 +159,7 @@ impl Space {
         Some(allocation)
     }
 
-    /// Allocates all whole rows of some zones of the window, with at most this many blocks.
+    /// Allocates all whole rows in some zones of the window, up to this many blocks.
     pub fn allocate_zones(&mut self, most: u64) -> Allocation {
         let mut allocation = Allocation::default();
         let zones: Vec<u64> = self.window.iter().copied().collect();
@@ -173,7 +173,7 @@ impl Space {
         allocation
     }
 
-    /// Allocates all whole rows of one zone of the window, if they have at most this many blocks.
+    /// Allocates all whole rows in one zone of the window, if they have at most this many blocks.
     pub fn allocate_zone(&mut self, most: u64) -> Option<Allocation> {
         let zone = *self.window.iter().find(|zone| self.whole_rows[**zone as usize] > 0)?;
         let blocks = u64::from(self.whole_rows[zone as usize]) * self.columns as u64;
@@ -182,7 +182,7 @@ impl Space {
         Some(allocation)
     }
 
-    /// Allocates blocks in whole rows of a zone, up to this many.
+    /// Allocates up to this many blocks in whole rows of a zone.
     fn take_whole_rows(&mut self, zone: u64, most: u64, allocation: &mut Allocation) {
         let rows: Vec<u64> = (zone * ZONE_ROWS..(zone + 1) * ZONE_ROWS)
             .filter(|row| self.used_in_row[*row as usize] == 0)
@@ -210,7 +210,7 @@ impl Space {
                         return;
                     }
                     let block = self.layout.block_at(row, column);
-                    // The remaining blocks of a row that is written whole are part of that write.
+                    // The remaining blocks of a whole row are part of the row's write.
                     if !allocation.whole_rows.contains(&row) && self.take(block) {
                         allocation.blocks.push(block);
                     }

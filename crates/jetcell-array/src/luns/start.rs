@@ -17,15 +17,15 @@ use crate::geometry::BLOCK;
 /// Options for the write log of a volume.
 #[derive(Clone)]
 pub struct LogOptions {
-    /// File system of the log.
+    /// File system that contains the log.
     pub vfs: Arc<dyn Vfs>,
     /// Path of the log.
     pub path: PathBuf,
-    /// Size of a new log in bytes. The log of an existing volume keeps its size. It limits the amount of writes
-    /// between two consistency points, unless nothing is flushed.
+    /// Size of a new log in bytes. The log of an existing volume keeps its size. The size limits how much can be
+    /// written between two consistency points, unless nothing is flushed.
     pub bytes: u64,
-    /// Whether to start although the log is lost or damaged. Writes after the last consistency point are then lost,
-    /// although they were acknowledged.
+    /// Whether to start although the log is lost or damaged. In that case, acknowledged writes after the last
+    /// consistency point are lost.
     pub forget: bool,
 }
 
@@ -51,7 +51,7 @@ fn newest_catalogue(array: &mut Array) -> Result<Option<Catalogue>> {
     Ok(newest)
 }
 
-/// Returns the space with the blocks to which the maps refer, and with the window.
+/// Returns a space with the catalogue's window, in which the blocks to which the maps refer are used.
 fn space_of(array: &mut Array, maps: &mut Maps, catalogue: &Catalogue) -> Result<Space> {
     let mut space = Space::new(*array.layout());
     let mut reader = MapReader { maps, array, sequence: catalogue.sequence };
@@ -63,7 +63,7 @@ fn space_of(array: &mut Array, maps: &mut Maps, catalogue: &Catalogue) -> Result
     Ok(space)
 }
 
-/// Shuts the array down, and returns the error. Without the shutdown, the next startup would assume that the array
+/// Shuts the array down, and returns the error. Without this shutdown, the next startup would assume that the array
 /// crashed.
 fn refuse<T>(array: Array, error: ArrayError) -> Result<T> {
     array.close()?;
@@ -82,7 +82,7 @@ impl LunVolume {
     /// Creates a volume without LUNs on an array that was never written, and starts it.
     ///
     /// # Errors
-    /// The array was written, or is too small.
+    /// The array was written before, or is too small.
     pub fn create(array: Array, log: &LogOptions) -> Result<LunVolume> {
         let blocks = array.layout().blocks();
         let catalogue = Catalogue { next_lun: 1, is_clean: true, ..Catalogue::default() };
@@ -105,9 +105,9 @@ impl LunVolume {
         }
     }
 
-    /// Clears the rows of an array that a crash may have left inconsistent, if it contains LUNs. This does not
-    /// require the write log, and changes nothing to which a LUN refers. It is necessary before scrubs and rebuilds
-    /// of the array. [`LunVolume::start`] does the same.
+    /// If an array contains LUNs, clears the rows that a crash may have left inconsistent. This does not require the
+    /// write log, and does not change anything to which a LUN refers. It is necessary before the array is scrubbed or
+    /// rebuilt. [`LunVolume::start`] does the same.
     ///
     /// # Errors
     /// The array cannot be read or written, or the volume is damaged.
@@ -122,7 +122,7 @@ impl LunVolume {
         array.clear_rows(&rows)
     }
 
-    /// Starts the volume of an array.
+    /// Starts the volume on an array.
     ///
     /// # Errors
     /// The array has no volume; the write log is needed, but is lost or damaged; or the volume is damaged.
@@ -167,7 +167,7 @@ impl LunVolume {
         volume.open()
     }
 
-    /// Replaces a log from an earlier version by a new one. The content of the old log is written to the array first.
+    /// Replaces a log from an earlier version with a new one. The old log's content is written to the array first.
     fn replace_log(&mut self, log: &LogOptions) -> Result<()> {
         self.shut_log()?;
         let (array, made) = (self.array.id(), self.catalogue.sequence);
@@ -177,7 +177,7 @@ impl LunVolume {
         Ok(())
     }
 
-    /// Creates the volume, and determines which blocks its maps use.
+    /// Creates the volume, and determines which blocks are used by its maps.
     fn with_space(mut array: Array, catalogue: Catalogue, log: WriteLog) -> Result<LunVolume> {
         array.journal_new_rows();
         let space = Space::new(*array.layout());
@@ -212,7 +212,7 @@ impl LunVolume {
         Ok(self)
     }
 
-    /// Determines which blocks are in use: those to which a map refers.
+    /// Determines which blocks are in use, which are the blocks to which a map refers.
     pub(super) fn sweep(&mut self) -> Result<()> {
         self.space = space_of(&mut self.array, &mut self.maps, &self.catalogue)?;
         Ok(())

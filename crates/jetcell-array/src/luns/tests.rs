@@ -1,4 +1,4 @@
-//! Tests of single operations on a volume of LUNs on a simulated disk. Random operations with power cuts are in
+//! Tests of single operations on a LUN volume on a simulated disk. Random operations with power cuts are in
 //! [`super::histories`].
 
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub fn members(count: usize) -> Vec<PathBuf> {
     (0..count).map(|member| format!("/m/{member}").into()).collect()
 }
 
-/// Creates an array of these members, with an empty volume of LUNs that is shut down.
+/// Creates an array of these members, with an empty LUN volume that is shut down.
 pub fn disk(level: Level, count: usize, zones: u64) -> SimVfs {
     let disk = SimVfs::new();
     for member in members(count) {
@@ -58,7 +58,7 @@ pub fn write(volume: &mut LunVolume, lun: &str, first: u64, values: &[u64]) -> c
     }
 }
 
-/// Returns the values of all blocks of a LUN.
+/// Returns the values of all LUN blocks.
 pub fn values(volume: &mut LunVolume, lun: &str) -> Vec<u64> {
     let mut lun = volume.lun(lun).unwrap();
     let blocks: Vec<u64> = (0..lun.block_count()).collect();
@@ -250,7 +250,7 @@ fn blocks_that_are_replaced_in_memory_never_reach_the_array_and_all_others_do_wi
     volume.create_lun("a", 6000).unwrap();
     let before = volume.array().counters();
     for round in 0..40u64 {
-        // Ten overlapping locations, which are rewritten repeatedly, and one new page.
+        // Ten overlapping locations that are rewritten repeatedly, and one new page.
         write(&mut volume, "a", round % 10, &[round + 1; 2]).unwrap();
         write(&mut volume, "a", 100 + 2 * round, &[7; 2]).unwrap();
         volume.flush().unwrap();
@@ -278,7 +278,8 @@ fn cleaning_makes_whole_rows_of_scattered_free_blocks() {
         write(&mut volume, "a", first, &[first + 1; 100]).unwrap();
     }
     volume.consistency_point().unwrap();
-    // Four of five blocks are deallocated again. All rows keep some blocks, because a member has 64 blocks of a zone.
+    // Four of five blocks are deallocated again. All rows keep some blocks, because each member has 64 blocks of a
+    // zone.
     let mut expected = vec![0; 3000];
     for index in 0..2400 {
         if index % 5 == 0 {
@@ -423,8 +424,8 @@ fn a_shortened_write_log_is_refused_and_only_given_up_on_demand() {
     }
 }
 
-/// Creates the files of a volume of an earlier version from a fixture. Each line has the offset, the value, and the
-/// number of equal words.
+/// Creates the files of a volume from an earlier version, as described by a fixture. Each line contains the offset,
+/// the value, and the number of equal words.
 fn disk_of_earlier_version(fixture: &str) -> SimVfs {
     let disk = SimVfs::new();
     let mut files: Vec<(PathBuf, Vec<u8>)> = vec![];
@@ -482,7 +483,7 @@ fn volumes_of_the_version_before_the_log_had_its_size_still_start() {
         let mut volume = start(&disk, &members(3)).unwrap();
         assert_eq!(values(&mut volume, "a"), values_of_earlier_version());
         assert_eq!(volume.luns().unwrap()[0].snapshots[0].name, "s");
-        // The log now has its size and shadows.
+        // The log now stores its size and has shadows.
         assert!(!volume.log.is_from_earlier_version());
         assert_eq!((volume.log.bytes(), volume.catalogue.log_bytes), (size as u64, size as u64));
         write(&mut volume, "a", 0, &[7]).unwrap();
@@ -506,8 +507,8 @@ fn a_log_of_an_earlier_version_is_checked_where_that_is_possible() {
     let mut damaged = whole.clone();
     damaged[BLOCK + 100] ^= 1;
     assert!(refused(&damaged).contains("damaged at byte 4096"));
-    // The second record extends past the end of the file: its number of blocks is wrong, or the file was longer
-    // before.
+    // The second record extends past the end of the file, either because its number of blocks is wrong or because the
+    // file was truncated.
     let mut longer = whole.clone();
     longer[5 * BLOCK + 48..5 * BLOCK + 50].copy_from_slice(&[0xFF, 3]);
     assert!(refused(&longer).contains("damaged at byte 20480"));

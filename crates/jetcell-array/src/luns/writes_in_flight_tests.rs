@@ -1,4 +1,4 @@
-//! Tests of consistency points in flight, write-through and open zones: concurrent reads and writes of callers, and
+//! Tests of consistency points in flight, write-through and open zones: concurrent reads and writes by callers, and
 //! the state after a crash.
 
 use jetcell_vfs::{CrashOptions, SimVfs};
@@ -10,8 +10,8 @@ use crate::geometry::BLOCK;
 use crate::test_array::content;
 use crate::{BlockStore, Level};
 
-/// Creates a volume with a consistency point in flight. The consistency point has value 1 in blocks 0 to 255. Blocks
-/// 250 to 259 were written after it began.
+/// Creates a volume with a consistency point in flight. The consistency point writes value 1 to blocks 0 to 255.
+/// Blocks 250 to 259 were written after it began.
 fn with_point_under_way(disk: &SimVfs) -> LunVolume {
     let mut volume = start(disk, &members(6)).unwrap();
     volume.create_lun("a", 1000).unwrap();
@@ -35,7 +35,7 @@ fn callers_read_and_write_while_a_consistency_point_is_written() {
     let points = volume.counters().points;
     assert_eq!(values(&mut volume, "a"), with_ten_more());
     assert!(volume.point.is_some() && volume.counters().points == points);
-    // Returning the allocation requires that the consistency point completes.
+    // The allocation can only be returned after the consistency point has completed.
     let runs = volume.lun("a").unwrap().allocation(0..1000).unwrap();
     assert_eq!((runs, volume.counters().points), (vec![(260, true), (740, false)], points + 1));
     assert_eq!(values(&mut volume, "a"), with_ten_more());
@@ -55,8 +55,8 @@ fn a_flush_makes_durable_what_a_consistency_point_is_still_writing() {
     assert_eq!(values(&mut start(&cut, &members(6)).unwrap(), "a"), with_ten_more());
 }
 
-/// Checks that blocks that are replaced, moved or deallocated during a read have their content at the end of the
-/// read.
+/// Checks that a read returns the latest content of blocks that are replaced, moved or deallocated while it is in
+/// progress.
 #[test]
 fn a_read_that_was_begun_returns_what_is_there_at_its_end() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 12);
@@ -104,8 +104,8 @@ fn a_crash_while_a_consistency_point_is_written_leaves_the_state_before() {
     assert_after_cuts(&disk, &[0; 1000]);
 }
 
-/// Checks that LUN `a` starts with these values on a consistent array, regardless of which unsynced writes a power
-/// cut preserves.
+/// Checks that LUN `a` has these values after a start, and that the array is consistent, regardless of which unsynced
+/// writes survive a power cut.
 fn assert_after_cuts(disk: &SimVfs, expected: &[u64]) {
     for seed in 0..20 {
         let cut = disk.crash(seed, CrashOptions::default());
@@ -116,7 +116,7 @@ fn assert_after_cuts(disk: &SimVfs, expected: &[u64]) {
 }
 
 /// Creates a volume with a consistency point in flight, and with write-through of the other blocks: blocks 260 to 999
-/// have value 3. Most of them are on the array, but not in a map.
+/// have value 3. Most of these blocks are on the array, but not yet in a map.
 fn with_early_writes(disk: &SimVfs) -> (LunVolume, Vec<u64>) {
     let mut volume = with_point_under_way(disk);
     for first in (260..1000).step_by(2) {
@@ -202,8 +202,8 @@ fn what_is_in_the_zone_that_is_filled_can_be_read_replaced_and_given_up() {
     }
 }
 
-/// Checks that the zone takes over the buffer of a transfer, and that the caller gets another one. Most blocks of a
-/// buffer may have been replaced while the buffer is still in memory.
+/// Checks that the zone takes over the buffer of a transfer, and that the caller gets another one. A buffer stays in
+/// memory even if most of its blocks have been replaced.
 #[test]
 fn a_transfer_gives_its_buffer_away_while_a_zone_is_filled() {
     let disk = disk(Level::RaidDp { prime: 17 }, 6, 20);
@@ -267,7 +267,7 @@ fn the_next_run_may_write_to_rows_that_a_point_freed() {
         (0..1200).step_by(20).for_each(|first| write(&mut volume, "a", first, &[value; 20]).unwrap());
         volume.flush().unwrap();
         let (window, free) = (volume.space.in_window(), volume.space.free());
-        // Without the rows that the previous state used, the window has room for 200 blocks.
+        // Without the rows used by the previous state, the window has room for 200 blocks.
         assert!(window > 1000 && window <= free, "{window} blocks in the window, {free} free");
     }
     volume.close().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of maintenance during concurrent use of the array, and of the time that it leaves to the load.
+//! Tests of maintenance while the array is in use, and of the time that maintenance leaves to the load.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use super::tests::{redundant, written};
 use crate::test_array::TestArray;
 use crate::{Level, Part};
 
-/// Runs a rebuild alongside a load whose reads take `latency`, for the duration `time`. Returns the number of steps.
+/// Runs a rebuild for the duration `time`, alongside a load whose reads take `latency`. Returns the number of rebuild
+/// steps.
 fn steps_beside_a_load(latency: Duration, time: Duration) -> usize {
     let mut tested = written(Level::Raid5, 4, 10, 3);
     let clock = tested.disk.clock();
@@ -47,7 +48,7 @@ fn a_rebuild_makes_fewer_steps_beside_a_load_that_is_slow() {
     assert!(fast == 189 && slow < fast / 6, "{fast} {slow}");
 }
 
-/// Zones that were never written take almost no time, so a step with many rows may reach any number of full zones.
+/// Zones that were never written take almost no time, so a step with many rows may include any number of full zones.
 #[test]
 fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
     let mut tested = TestArray::with_zones(Level::Raid5, 4, 14, 20);
@@ -69,8 +70,8 @@ fn a_step_ends_with_its_zone_when_an_operation_of_the_load_waits() {
     assert_eq!((report.zones, report.is_clean()), (20, true));
 }
 
-/// Checks that examining a new member does not block the array. `admit` must not read the new member, and preparing
-/// it takes few reads.
+/// Checks that examining a new member does not block the array. `admit` must not read the new member, and its
+/// preparation needs only a few reads.
 #[test]
 fn a_new_member_is_examined_without_the_array() {
     let mut tested = written(Level::Raid6, 6, 15, 20);
@@ -93,8 +94,8 @@ fn a_new_member_is_examined_without_the_array() {
     tested.check();
 }
 
-/// Checks a rebuild onto a former member with old records. The records of a replacement are not cleared. They become
-/// valid zone by zone, when all records of a zone have been written.
+/// Checks a rebuild onto a former member with old records. A replacement's old records are not cleared. Instead, the
+/// records of each zone become valid once all of them have been written.
 #[test]
 fn a_member_that_was_taken_out_is_rebuilt_whatever_records_it_has() {
     for (level, members) in redundant() {
@@ -105,7 +106,7 @@ fn a_member_that_was_taken_out_is_rebuilt_whatever_records_it_has() {
             let batch = tested.random_batch();
             tested.write(&batch).unwrap();
         }
-        // Until then, the array keeps the file open.
+        // Until this call, the array keeps the file open.
         tested.refresh_members();
         tested.restart();
         tested.array().replace(0, &old, true).unwrap();

@@ -1,5 +1,5 @@
-//! Tests of rebuilds and scrubs that are interrupted at every single write, by a power cut or by killing the process,
-//! and then resumed. Also tests a slow member.
+//! Tests of rebuilds and scrubs that are interrupted at every single write, either by a power cut or by killing the
+//! process, and then resumed. There is also a test with a slow member.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use jetcell_vfs::{File, FileLayer, IoReason, OpenMode, Transfer, Vfs, VfsLayer};
 use crate::test_array::{TestArray, ZONES, is_io};
 use crate::{Array, ArrayState, AssembleOptions, Level, Result, ScrubReport};
 
-/// Levels with their number of members, and the number of members that the tests remove or damage.
+/// Each level with its number of members, and the number of members that the tests remove or damage.
 const SHAPES: [(Level, usize, usize); 3] =
     [(Level::Mirror, 2, 1), (Level::Raid5, 4, 1), (Level::RaidDp { prime: 17 }, 5, 2)];
 
@@ -24,8 +24,8 @@ fn written(level: Level, members: usize) -> TestArray {
     tested
 }
 
-/// Interrupts the operation at each of its writes, on copies of an array that is shut down, and starts the array
-/// again. `after` receives the number of steps that had completed. Returns the number of writes.
+/// Interrupts the operation at each of its writes, each time on a copy of an array that was shut down, and starts the
+/// array again. `after` receives the number of steps that had completed. Returns the number of writes.
 fn interrupted_everywhere(
     prepared: &TestArray,
     step: impl Fn(&mut TestArray) -> Result<bool>,
@@ -133,7 +133,7 @@ fn a_scrub_that_ends_at_any_write_goes_on_where_it_was() {
     }
 }
 
-/// A file system with one slow file, whose transfers complete after all others.
+/// A file system with one slow file, whose transfers complete after those of all other files.
 struct OneSlow {
     inner: Arc<dyn Vfs>,
     slow: PathBuf,

@@ -1,5 +1,5 @@
-//! Spares, replacements, removal of members, and growth. New members can be prepared while others use the array, with
-//! [`Array::admission`] and [`Array::admit`].
+//! Spares, replacements, removal of members, and growth. With [`Array::admission`] and [`Array::admit`], new members
+//! can be prepared while others use the array.
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,9 @@ impl Array {
         self.add_members(Part::Spare, &[path.to_owned()], force)
     }
 
-    /// Adds an empty member as the replacement of a slot. If the slot still has a member, the member is copied. Only
-    /// blocks that it cannot read are recovered from the others. If the slot has no member, all blocks are recovered.
-    /// The old member remains in use until the copy is complete.
+    /// Adds an empty member as the replacement of a slot. If the slot still has a member, that member is copied, and
+    /// only its unreadable blocks are recovered from other members. If the slot has no member, all blocks are
+    /// recovered. An old member remains in use until the copy is complete.
     pub fn replace(&mut self, slot: usize, path: &Path, force: bool) -> Result<()> {
         self.add_members(Part::Replacement(slot), &[path.to_owned()], force)
     }
@@ -50,8 +50,8 @@ impl Array {
         self.add_members(Part::Columns, paths, force)
     }
 
-    /// Erases the array `id`, even if it cannot be started. The given files that are its members become ordinary
-    /// files, and the content of the array is lost. Returns the number of these members.
+    /// Erases the array `id`, even if it cannot be started. Those of the given files that are members become ordinary
+    /// files, and the array's content is lost. Returns their number.
     pub fn erase(vfs: &dyn Vfs, id: u128, paths: &[PathBuf]) -> Result<usize> {
         let mut members = vec![];
         for path in paths {

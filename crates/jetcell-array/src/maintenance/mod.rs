@@ -1,4 +1,4 @@
-//! Maintenance of an array: rebuilding, copying and scrubbing in small steps, and changes of its members.
+//! Array maintenance: rebuilding, copying and scrubbing in small steps, and changing members.
 //!
 //! A step processes a limited number of rows. The caller decides how many steps run between reads and writes;
 //! [`Throttle`] helps with this.

@@ -19,18 +19,20 @@ use crate::member::Extents;
 /// preferred.
 const MAX_RANGES: usize = 16;
 
-/// Maximum number of bytes that a step of a rebuild or scrub reads from all members, and maximum number of its zones.
+/// Maximum number of bytes that a step of a rebuild or scrub reads from all members together. `MAX_ZONES` is the
+/// maximum number of zones in a step.
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_ZONES: u64 = 16;
 
 /// Progress of a rebuild or copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebuildProgress {
-    /// Number of finished zones of replacements.
+    /// Number of zones that the replacements have finished.
     pub zones_done: u64,
-    /// Number of zones of all replacements.
+    /// Total number of zones on all replacements.
     pub zones: u64,
-    /// Number of rows in this step that had too many lost blocks. These rows remain lost, and reading them fails.
+    /// Number of rows in this step in which too many blocks were lost. These rows remain lost, and reading them
+    /// fails.
     pub rows_lost: u64,
 }
 
@@ -40,7 +42,7 @@ impl RebuildProgress {
         self.zones_done == self.zones
     }
 
-    /// Returns the number of zones that were finished since an earlier state of the same rebuild.
+    /// Returns the number of zones finished since an earlier state of the same rebuild.
     pub fn zones_since(&self, earlier: &RebuildProgress) -> u64 {
         match self.zones == earlier.zones {
             true => self.zones_done.saturating_sub(earlier.zones_done),
@@ -65,8 +67,8 @@ impl Array {
     }
 
     /// Rebuilds or copies up to `most` consecutive rows, in one zone or in several whole zones. All members work
-    /// concurrently, and each zone is one transfer per member. If an operation of the load waits, the call returns
-    /// after the current zone.
+    /// concurrently, and each zone is one transfer per member. If an operation of the load is waiting, the call
+    /// returns after the current zone.
     pub fn rebuild_rows(&mut self, most: u64) -> Result<RebuildProgress> {
         self.check_writable()?;
         let mut rows_lost = 0;
@@ -106,7 +108,7 @@ impl Array {
         let zone = self.next_zone()?;
         let targets = self.targets_of(zone);
         let mut end = zone + 1;
-        // Following zones with the same priority are included.
+        // Subsequent zones with the same priority are included.
         while end < self.config.layout.zones()
             && (end + 1 - zone) * ZONE_ROWS <= most
             && self.missing_in(end) == self.missing_in(zone)
@@ -128,7 +130,7 @@ impl Array {
         (0..self.config.slots.len()).filter_map(lacks).collect()
     }
 
-    /// Returns the number of slots in which no member has a zone.
+    /// Returns the number of slots without a member that has this zone.
     fn missing_in(&self, zone: u64) -> usize {
         let slots = self.config.slots.iter();
         slots.filter(|slot| self.device_of(slot.member).is_none() && !slot.rebuilt.contains(zone)).count()
@@ -167,8 +169,8 @@ impl Array {
         candidates.max_by_key(|zone| (self.missing_in(*zone), recency(zone), std::cmp::Reverse(*zone)))
     }
 
-    /// Fills rows of replacements. Returns the end of these rows, and the number of rows that cannot be recovered.
-    /// While a zone is computed, members read the next zone and write the previous one.
+    /// Fills rows of replacements. Returns the end of the filled rows, and the number of rows that cannot be
+    /// recovered. While a zone is computed, members read the next zone and write the previous one.
     fn rebuild(&mut self, rows: Range<u64>, targets: &[Target]) -> Result<(u64, u64)> {
         let mut lost = 0;
         let mut ahead = self.zones_ahead(rows, |array, row, state| {
@@ -190,13 +192,13 @@ impl Array {
                 break;
             }
         }
-        // This is done after an error as well: no write may be in flight when this function returns.
+        // The last writes are finished even after an error, because none may be in flight when this function returns.
         let last = under_way.map_or(Ok(()), |last| self.finish_writes(last));
         written.and(last).map(|()| (ahead.reached(), lost))
     }
 
-    /// Recovers rows of a zone whose blocks were fetched, and starts to write them to the replacements together with
-    /// their records.
+    /// Recovers rows of a zone whose blocks were fetched, and starts to write these rows to the replacements together
+    /// with their records.
     fn start_filling(
         &mut self,
         states: &[(u64, RowState)],
@@ -221,7 +223,7 @@ impl Array {
         Ok(self.start_writes(pieces, IoReason::Other))
     }
 
-    /// Returns the transfers that write blocks of a zone and the records of the zone to a replacement.
+    /// Returns the transfers that write a zone's blocks and records to a replacement.
     fn pieces_of(&mut self, device: usize, zone: u64, filled: &[Filled]) -> Result<Vec<Piece>> {
         let layout = self.devices[device].layout;
         let mut writes: Vec<(u64, &[u8])> = vec![];
@@ -236,7 +238,8 @@ impl Array {
         Ok(self.joined(device, writes))
     }
 
-    /// Determines the content of a row for the replacements. Returns true if all of it could be read or recovered.
+    /// Determines the content of a row for the replacements. Returns true if all of the content could be read or
+    /// recovered.
     fn recover_row(
         &mut self,
         row: u64,
@@ -254,8 +257,8 @@ impl Array {
                 Err(error) => return Err(error),
             };
             if let Some(mut whole) = whole {
-                // If other blocks of the row turned out to be damaged, they use up parity that may be needed after
-                // the next failure, so they are repaired.
+                // Other blocks of the row may turn out to be damaged. They use up parity that may be needed after the
+                // next failure, so they are repaired.
                 self.repair(row, state, &whole)?;
                 for (cell, found) in cells.iter().zip(&mut found) {
                     *found = Some(std::mem::replace(&mut whole.cells[*cell], IoBuffer::zeroed(0)));
@@ -296,8 +299,8 @@ impl Array {
         Ok(())
     }
 
-    /// Makes replacements that have all zones the members of their slots. All of them are promoted in one
-    /// configuration. Startup therefore never finds replacements that are complete but not promoted.
+    /// Makes replacements that have all zones the members of their slots. All of them are promoted in the same
+    /// configuration, so startup never finds replacements that are complete but not promoted.
     fn promote(&mut self) -> Result<()> {
         let zones = self.config.layout.zones();
         let mut replaced = vec![];

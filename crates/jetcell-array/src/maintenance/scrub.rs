@@ -23,9 +23,9 @@ use crate::kernels::Consistency;
 pub struct Disagreement {
     /// Row number.
     pub row: u64,
-    /// Slot whose block would explain the disagreement, judging by parity alone.
+    /// Slot whose block would explain the disagreement, according to parity alone.
     pub suspect: Option<usize>,
-    /// Whether the block was a parity block, which was recomputed.
+    /// Whether the suspect was a parity block, which was then recomputed.
     pub is_repaired: bool,
 }
 
@@ -34,7 +34,7 @@ pub struct Disagreement {
 pub struct ScrubReport {
     /// Number of zones that were read.
     pub zones: u64,
-    /// Number of rows that were ever written.
+    /// Number of rows that contained writes.
     pub rows: u64,
     /// Number of damaged or stale blocks, by slot.
     pub damaged: Vec<u64>,
@@ -42,12 +42,12 @@ pub struct ScrubReport {
     pub repaired: u64,
     /// Rows with too many damaged blocks.
     pub unrecoverable: Vec<u64>,
-    /// Rows with correct checksums and wrong parity.
+    /// Rows in which all checksums are correct but parity is wrong.
     pub disagreements: Vec<Disagreement>,
 }
 
 impl ScrubReport {
-    /// Returns true if no damage was found, including damage that was repaired.
+    /// Returns true if the scrub found no damage at all, not even damage that was then repaired.
     pub fn is_clean(&self) -> bool {
         self.damaged.iter().all(|count| *count == 0)
             && self.unrecoverable.is_empty()
@@ -61,8 +61,8 @@ impl Array {
         self.scrub_zones(1, report)
     }
 
-    /// Checks up to `most` zones, and adds the results to the report. Members read the zones concurrently and ahead
-    /// of the check. If an operation of the load waits, the call returns after the current zone. Returns true if the
+    /// Checks up to `most` zones, and adds the results to the report. Members read concurrently and ahead of the
+    /// check. If an operation of the load is waiting, the call returns after the current zone. Returns true if the
     /// pass is complete.
     pub fn scrub_zones(&mut self, most: u64, report: &mut ScrubReport) -> Result<bool> {
         self.check_writable()?;
@@ -78,7 +78,7 @@ impl Array {
         report.zones += end - first;
         let is_last = end == zones;
         self.config.scrub_cursor = if is_last { 0 } else { end };
-        // This shows the progress to others, and an interrupted pass resumes from here.
+        // Saving the cursor shows the progress to others, and allows an interrupted pass to resume.
         if is_last || first / self.zones_per_note != end / self.zones_per_note {
             self.save_config()?;
         }
@@ -98,7 +98,7 @@ impl Array {
         Ok(report)
     }
 
-    /// Checks rows. Returns the end of the rows that were checked.
+    /// Checks rows. Returns the end of the checked rows.
     fn scrub_rows(&mut self, rows: Range<u64>, report: &mut ScrubReport) -> Result<u64> {
         let all: Vec<usize> = (0..self.config.layout.slots).collect();
         let mut ahead = self.zones_ahead(rows, |_, _, _| all.clone());
@@ -163,7 +163,7 @@ impl Array {
         }
     }
 
-    /// Repairs damaged records of blocks that, according to parity, were never written.
+    /// Repairs damaged records. According to parity, the blocks of these records were never written.
     fn scrub_empty_cells(&mut self, row: u64, state: &RowState, report: &mut ScrubReport) -> Result<()> {
         for (cell, cell_state) in state.cells.iter().enumerate() {
             if *cell_state != CellState::Empty {

@@ -37,7 +37,7 @@ fn lost_members_are_rebuilt_under_load_and_the_array_bears_new_losses() {
         tested.refresh_members();
         assert_eq!(tested.array().status().state, ArrayState::Optimal);
         assert!(tested.array().scrub().unwrap().is_clean());
-        // As many members as possible are lost now, of those that were not rebuilt.
+        // Of the members that were not rebuilt, as many as possible are lost now.
         for slot in tolerance..(2 * tolerance).min(members) {
             tested.array().fail(slot).unwrap();
         }
@@ -105,7 +105,7 @@ fn a_failing_member_is_copied_and_only_its_bad_blocks_are_recovered() {
         let batch = tested.random_batch();
         tested.write(&batch).unwrap();
         tested.rebuild();
-        // Each damaged block is read twice: individually, and with its row.
+        // Each damaged block is read twice: once individually, and once with its row.
         assert!(tested.array().counters().checksum_errors <= 16);
         assert!(tested.members.contains(&file) && !tested.members.contains(&old));
         tested.check();
@@ -355,7 +355,7 @@ fn members_transfer_whole_zones_for_a_rebuild_and_a_scrub() {
     let maintenance = |tested: &mut TestArray| tested.array().counters().members.maintenance;
     tested.array().scrub().unwrap();
     let zones = ZONES * 5;
-    // For each zone of each member, the records and the blocks.
+    // The records and the blocks of each zone are read from each member.
     let scrubbed = maintenance(&mut tested);
     assert_eq!((scrubbed.reads, scrubbed.blocks_read), (2 * zones, (1 + ZONE_ROWS) * zones));
     tested.array().fail(2).unwrap();

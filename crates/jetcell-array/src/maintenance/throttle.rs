@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::array::LoadMeter;
 
-/// Size of the steps of maintenance, and duration of its pauses.
+/// Determines the size of maintenance steps and the duration of pauses between them.
 ///
 /// If the load was slower than the target during a step, the pause is doubled. Otherwise it is shortened by a
-/// quarter, even if there was no operation: a single step without operations does not mean that the array is idle. A
-/// step has as many rows as take a quarter of the target, because an operation of the load may have to wait for the
-/// entire step. Without a load, it has as many rows as take the whole target. A fixed rate in megabytes per second
-/// would be too high for some machines and too low for others.
+/// quarter, even if the load had no operations, because a single step without operations does not mean that the array
+/// is idle. A step processes as many rows as it can in a quarter of the target latency, because an operation of the
+/// load may have to wait for the entire step. Without a load, it processes as many rows as it can within the whole
+/// target latency. A fixed rate in megabytes per second would be too high for some machines and too low for others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throttle {
     target: Duration,
@@ -20,25 +20,25 @@ pub struct Throttle {
     rows: u64,
 }
 
-/// Duration of the first pause, and minimum duration. Shorter pauses are omitted.
+/// Duration of the first pause, and the minimum duration. Shorter pauses are omitted.
 const MIN_PAUSE: Duration = Duration::from_micros(500);
 /// Initial, minimum and maximum number of rows in a step.
 const FIRST_ROWS: u64 = 16;
 const MIN_ROWS: u64 = 4;
 const MAX_ROWS: u64 = 1024;
-/// Maximum duration of a pause, as a multiple of the previous step. Maintenance therefore gets at least a sixteenth
-/// of the time, even if the load is slow for other reasons.
+/// Maximum duration of a pause, as a multiple of the previous step's duration. This gives maintenance at least a
+/// sixteenth of the time, even if the load is slow for other reasons.
 const MAX_STEPS: u32 = 15;
 
 impl Throttle {
-    /// Creates a throttle for a load whose operations should take at most `target`. Even if they take longer, no
-    /// pause is longer than `longest`, so maintenance eventually completes.
+    /// Creates a throttle for a load whose operations should take at most `target`. Pauses never exceed `longest`,
+    /// even if operations take longer than the target, so maintenance eventually completes.
     pub fn new(target: Duration, longest: Duration) -> Throttle {
         Throttle { target, longest, pause: Duration::ZERO, rows: FIRST_ROWS }
     }
 
-    /// Runs a step while the caller has exclusive access to the array. `step` receives the number of rows. Returns
-    /// its result, and the time for which the caller should leave the array to the load.
+    /// Runs a step while the caller has exclusive access to the array. `step` receives the number of rows to process.
+    /// Returns the result of `step`, and how long the caller should leave the array to the load.
     pub fn step<T>(&mut self, meter: &LoadMeter, step: impl FnOnce(u64) -> T) -> (T, Duration) {
         let start = meter.now();
         let result = step(self.rows);

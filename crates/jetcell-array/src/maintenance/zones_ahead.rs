@@ -1,4 +1,4 @@
-//! Processes rows zone by zone. The blocks of the next zone are read while those of the current one are used.
+//! Processes rows zone by zone. While the blocks of a zone are used, those of the next zone are read.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use crate::integrity::RowState;
 /// Rows of one zone with their states.
 pub(super) type ZoneStates = Vec<(u64, RowState)>;
 
-/// Function that returns the cells of a row that are needed.
+/// Function that returns which cells of a row are needed.
 type Needed<'n> = Box<dyn Fn(&mut Array, u64, &RowState) -> Vec<usize> + 'n>;
 
-/// A sequence of zones, of which one is read ahead.
+/// A sequence of zones. The next zone is always read ahead.
 pub(super) struct ZonesAhead<'n> {
     /// Rows that have not been read yet.
     rest: Range<u64>,
@@ -21,7 +21,7 @@ pub(super) struct ZonesAhead<'n> {
 }
 
 impl Array {
-    /// Starts to read the needed cells of rows, in ascending order.
+    /// Starts to read the needed cells of rows, which are in ascending order.
     pub(super) fn zones_ahead<'n>(
         &mut self,
         rows: Range<u64>,
@@ -54,8 +54,8 @@ impl ZonesAhead<'_> {
     }
 
     /// Returns the rows of the next zone. Their blocks remain in memory until the next call. Returns `None` after the
-    /// current zone if an operation of the load waits for the array. The duration of a zone is only known afterwards,
-    /// because empty zones take almost no time.
+    /// current zone if an operation of the load is waiting for the array. How long a zone takes is known only
+    /// afterwards, because empty zones take almost no time.
     pub fn next(&mut self, array: &mut Array) -> Option<ZoneStates> {
         let (states, reads) = self.under_way.take()?;
         if array.load_meter().under_way() > 0 {

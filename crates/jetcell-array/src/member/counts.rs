@@ -15,11 +15,11 @@ pub struct Transfers {
     pub blocks_written: u64,
 }
 
-/// Counters of member transfers by purpose. A command that transfers data or parity together with records is counted
-/// as data and parity, but each block is counted by its own purpose.
+/// Counters of member transfers by purpose. A command that transfers data or parity together with records counts as a
+/// data and parity command, but each of its blocks is counted under its own purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MemberTransfers {
-    /// Transfers of data and parity in place.
+    /// In-place transfers of data and parity.
     pub data_and_parity: Transfers,
     /// Transfers of the journal.
     pub journal: Transfers,
@@ -37,10 +37,10 @@ pub struct Lifetime {
     pub blocks_read: u64,
     /// Number of committed blocks that callers wrote.
     pub blocks_written: u64,
-    /// Number of blocks with a wrong checksum, a wrong location or an outdated generation that reads and writes of
-    /// callers found. Scrubs and rebuilds report the blocks that they find separately.
+    /// Number of blocks with a wrong checksum, a wrong location or an outdated generation that were found by callers'
+    /// reads and writes. Blocks found by scrubs and rebuilds are reported separately.
     pub defects: u64,
-    /// Transfers of members, by purpose.
+    /// Member transfers, by purpose.
     pub members: MemberTransfers,
 }
 
@@ -69,7 +69,7 @@ impl Transfers {
         Transfers::of(std::array::from_fn(|place| one[place].saturating_add(other[place])))
     }
 
-    /// Returns the difference to an earlier state.
+    /// Returns the difference from an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Transfers) -> Transfers {
         let (one, other) = (self.numbers(), earlier.numbers());
@@ -83,7 +83,7 @@ impl MemberTransfers {
         self.by_purpose().iter().fold(Transfers::default(), |sum, (_, transfers)| sum.plus(transfers))
     }
 
-    /// Returns the transfers for each purpose, with the name of the purpose in reports.
+    /// Returns the transfers for each purpose, with the purpose's name in reports.
     pub fn by_purpose(&self) -> [(&'static str, Transfers); 4] {
         [
             ("data_and_parity", self.data_and_parity),
@@ -94,7 +94,7 @@ impl MemberTransfers {
     }
 }
 
-/// Number of integers in a [`Lifetime`] in a superblock.
+/// Number of integers that a [`Lifetime`] has in a superblock.
 pub(crate) const LIFETIME_NUMBERS: usize = 3 + 4 * 4;
 
 impl Lifetime {

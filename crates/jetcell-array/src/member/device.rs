@@ -1,4 +1,4 @@
-//! The file of a member, and the offsets of its parts.
+//! A member's file, and the offsets of its parts.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ impl MemberLayout {
         first < offset && offset < second
     }
 
-    /// Returns the number of these blocks that are superblocks or records. The blocks must be outside of the journal.
+    /// Returns how many of these blocks are superblocks or records. The blocks must be outside the journal.
     pub fn records_within(&self, offset: u64, blocks: u64) -> u64 {
         let Some(first) = (offset / BLOCK as u64).checked_sub(self.metadata_blocks()) else { return blocks };
         (first + blocks).div_ceil(ZONE_ROWS + 1) - first.div_ceil(ZONE_ROWS + 1)
@@ -110,7 +110,7 @@ pub(crate) struct Device {
     _lock: Option<Box<dyn DirectoryLock>>,
     /// Whether writes have completed since the last sync.
     unsynced: bool,
-    /// Whether a write or sync failed. Nothing more is written to the member then.
+    /// Whether a write or sync failed. After a failure, nothing more is written to the member.
     pub failed: bool,
 }
 
@@ -129,7 +129,7 @@ impl Device {
         Ok(Device { member: 0, layout, file, _lock: Some(lock), unsynced: false, failed: false })
     }
 
-    /// Opens a member to read its superblocks, even while it is in use.
+    /// Opens a member in order to read its superblocks, even while the member is in use.
     pub fn look(vfs: &dyn Vfs, path: &Path) -> io::Result<Device> {
         let file = vfs.open(path, OpenMode::Read)?;
         let layout = MemberLayout::new(1);
@@ -162,13 +162,13 @@ impl Device {
         self.file.submit(batch);
     }
 
-    /// Marks a submitted write as completed. It is not marked earlier, because a sync that other writes caused before
-    /// that does not make it durable.
+    /// Marks a submitted write as completed. This must not happen earlier, because a sync that other writes cause
+    /// before the write completes does not make it durable.
     pub fn ended_write(&mut self) {
         self.unsynced = true;
     }
 
-    /// Returns the error of a write that was submitted.
+    /// Returns the error for a failed submitted write.
     pub fn write_error(&self, offset: u64, error: io::Error) -> ArrayError {
         self.error("writing", offset, error)
     }
@@ -182,7 +182,7 @@ impl Device {
         Ok(())
     }
 
-    /// Returns the file of the member if it must be synced.
+    /// Returns the member's file if it must be synced.
     pub fn unsynced(&self) -> Option<&dyn File> {
         self.unsynced.then_some(&*self.file)
     }
@@ -222,7 +222,7 @@ impl Device {
         block
     }
 
-    /// Writes both superblocks, one after the other. A torn write therefore leaves one of them intact.
+    /// Writes both superblocks, one after the other, so a torn write leaves one of them intact.
     pub fn write_superblocks(&mut self, config: &Config) -> Result<()> {
         let block = self.superblock(config);
         for offset in self.layout.superblocks() {
@@ -243,8 +243,8 @@ impl Device {
         Ok(())
     }
 
-    /// Returns the offset and content of what a commit writes to its journal slot. `take` returns a buffer of a given
-    /// length with arbitrary content.
+    /// Returns the content that a commit writes to its journal slot, and the offset of the slot. `take` returns a
+    /// buffer of a given length with arbitrary content.
     pub fn journal_of(
         &self,
         array: u128,
@@ -277,7 +277,7 @@ impl Device {
         self.write(offset, &buffer, IoReason::LogWrite)
     }
 
-    /// Returns the complete commits in the journal, with their intact images in the order of the entries.
+    /// Returns the complete commits in the journal, with their intact images in entry order.
     pub fn read_journal(&self, array: u128) -> Vec<(JournalHeader, Vec<Option<IoBuffer>>)> {
         let header_bytes = JournalHeader::blocks(self.layout.journal_images) as usize * BLOCK;
         (0..JOURNAL_SLOTS).filter_map(|slot| self.read_journal_slot(array, slot, header_bytes)).collect()
@@ -326,8 +326,8 @@ impl Device {
         Ok(())
     }
 
-    /// Returns a description of the content of the file, or `None` if it appears to be empty. Only both ends of the
-    /// file are examined.
+    /// Returns a description of the content of the file, or `None` if it appears to be empty. Only the beginning and
+    /// the end of the file are examined.
     pub fn content(&self) -> Result<Option<&'static str>> {
         const PROBE_BYTES: u64 = 1 << 20;
         if !self.superblocks().is_empty() {
@@ -335,7 +335,8 @@ impl Device {
         }
         let bytes = self.len()? / BLOCK as u64 * BLOCK as u64;
         let look = bytes.min(PROBE_BYTES);
-        // Each end is one read: reading single blocks would take long on a slow drive.
+        // Each end is read with a single command, because reading individual blocks would take a long time on a slow
+        // drive.
         let mut end = IoBuffer::zeroed(look as usize);
         for offset in [0, bytes - look] {
             self.read(offset, &mut end, IoReason::Other)?;
@@ -346,7 +347,7 @@ impl Device {
         Ok(None)
     }
 
-    /// Returns the byte range of a row's record within the records of its zone.
+    /// Returns the byte range of a row's record within its zone's records.
     pub fn record_range(row: u64) -> std::ops::Range<usize> {
         let start = (row % ZONE_ROWS) as usize * RECORD;
         start..start + RECORD

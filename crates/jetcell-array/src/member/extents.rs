@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Ranges in ascending order, which neither overlap nor touch.
+/// Ranges in ascending order, which neither overlap nor touch each other.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Extents(Vec<Range<u64>>);
 
@@ -48,7 +48,7 @@ impl Extents {
         &self.0
     }
 
-    /// Returns the first zone from `zone` on that is not in the set.
+    /// Returns the first zone at or after `zone` that is not in the set.
     pub fn next_gap(&self, zone: u64) -> u64 {
         let behind = self.0.partition_point(|range| range.end <= zone);
         match self.0.get(behind) {

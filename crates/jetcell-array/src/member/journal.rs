@@ -1,7 +1,7 @@
-//! The journal: new content of blocks, which is durable before any of the blocks is written in place.
+//! The journal: new block content, which is made durable before any of the blocks is written in place.
 //!
-//! Each member has the writes of a commit that are for this member in its own journal slot. Commits alternate between
-//! two slots. When a commit is in the journal of all members, the previous commit is in place and durable.
+//! Each member has, in its own journal slot, the part of a commit that is written to this member. Commits alternate
+//! between two slots. Once a commit is in the journal of all members, the previous commit is in place and durable.
 
 use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U32, U64, U128};
@@ -48,7 +48,7 @@ struct Stored {
     participants: [U32; PARTICIPANTS],
 }
 
-/// Maximum number of participants: every slot may have a member and a replacement.
+/// Maximum number of participants, because each slot may have both a member and a replacement.
 const PARTICIPANTS: usize = 2 * MAX_SLOTS;
 
 const CHECKED: usize = 16;

@@ -1,4 +1,4 @@
-//! The superblock: the configuration of the array, of which every member stores two copies.
+//! The superblock: the array's configuration. Every member stores two copies.
 
 use twox_hash::XxHash3_64;
 use zerocopy::little_endian::{U16, U32, U64, U128};
@@ -17,7 +17,7 @@ const MAX_OPEN: usize = 8;
 /// Number of a member within its array. Numbers are never reused; 0 stands for no member.
 pub(crate) type MemberId = u32;
 
-/// Configuration of an array, which is needed before any block can be read. It is the same on all members.
+/// Configuration of an array, which must be known before any block can be read. It is the same on all members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Config {
     /// Identity of the array.
@@ -30,12 +30,11 @@ pub(crate) struct Config {
     pub journal_images: u32,
     pub slots: Vec<SlotConfig>,
     pub spares: Vec<MemberId>,
-    /// Number of the next member.
+    /// Number that the next new member gets.
     pub next_member: MemberId,
-    /// Whether the array was not shut down. The journal may then have writes that are not in place.
+    /// Whether the array was not shut down. In that case, the journal may have writes that are not in place.
     pub is_open: bool,
-    /// Lowest number of a commit in the journal that may have to be replayed. Commits with lower numbers are
-    /// complete.
+    /// Lowest number of a journalled commit that may have to be replayed. Commits with lower numbers are complete.
     pub journal_floor: u64,
     /// Zone at which the scrub resumes.
     pub scrub_cursor: u64,
@@ -122,8 +121,8 @@ struct Stored {
 const _: () = assert!(size_of::<Stored>() == BLOCK);
 /// Offset at which the checksummed bytes start.
 const CHECKED: usize = 16;
-/// Maximum number of a member. Numbers start at 1. A larger number was not written by an array, and adding to it
-/// could overflow.
+/// Maximum number of a member. Numbers start at 1. A larger number cannot have been written by an array, and adding
+/// to it could overflow.
 const MAX_MEMBER: u32 = u32::MAX / 2;
 
 impl Superblock {
@@ -153,7 +152,7 @@ impl Superblock {
             *place = [U32::new(slot.member), U32::new(slot.replacement)];
         }
         stored.lifetime = self.config.lifetime.numbers().map(U64::new);
-        // Ranges for which there is no room are rebuilt again after a restart.
+        // Ranges that do not fit are rebuilt again after a restart.
         let extents = self.config.slots.iter().enumerate().flat_map(|(slot, config)| {
             config
                 .rebuilt
@@ -258,7 +257,7 @@ fn decode_open_rows(stored: &[[U64; 2]; MAX_OPEN], rows: u64) -> Option<Extents>
 }
 
 /// Returns true if this is a valid journal size: a power of two up to 4096. If the first superblock is lost, the
-/// second one is searched for at the offset of each valid size.
+/// second one is searched for at the offset that results from each valid size.
 pub(crate) fn is_journal_size(images: u32) -> bool {
     images.is_power_of_two() && images <= 4096
 }

@@ -1,4 +1,4 @@
-//! An array on a simulated disk with a model of its content, for tests: faults, power cuts, and checks after them.
+//! An array on a simulated disk with a model of its content, for tests with faults and power cuts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::bytes::copy_of;
 use crate::member::MemberLayout;
 use crate::{Array, ArrayError, AssembleOptions, BLOCK, BlockStore, CreateOptions, Level, Result, ZONE_ROWS};
 
-/// Number of images in a journal slot: the maximum number of rows in a commit.
+/// Number of images in a journal slot, which is the maximum number of rows in a commit.
 pub const JOURNAL: u32 = 8;
 pub const ZONES: u64 = 2;
 pub const CHUNK: u32 = 4;
@@ -23,7 +23,7 @@ pub const UNIT: u64 = 4;
 const TRANSFER: u64 = 24;
 const AHEAD: std::ops::Range<u64> = 8..32;
 
-/// Returns the content of a block with this value in the model: all words have the value. Value 0 stands for a block
+/// Returns the content of a block with this value in the model: every word has this value. Value 0 stands for a block
 /// that was never written.
 pub fn content(value: u64) -> Vec<u8> {
     value.to_le_bytes().repeat(BLOCK / 8)
@@ -41,8 +41,8 @@ pub struct TestArray {
     pub rng: ChaCha8Rng,
     /// Values that blocks may also have after a crash, because they were written since the last flush.
     pub unflushed: BTreeMap<u64, Vec<u64>>,
-    /// Number of rows that were written without the journal because they were new. `rows_cleared` is the number of
-    /// rows that were cleared at startup. Both are totals over all restarts.
+    /// Number of new rows that were written without the journal. `rows_cleared` is the number of rows that were
+    /// cleared at startup. Both are totals over all restarts.
     pub new_rows: u64,
     pub rows_cleared: u64,
     /// Files on which every access fails.
@@ -130,7 +130,7 @@ impl TestArray {
         Ok(())
     }
 
-    /// Updates the list of files to those that the array uses now.
+    /// Updates the list of files to those that the array currently uses.
     pub fn refresh_members(&mut self) {
         let status = self.array().status();
         let of_slots = status.slots.into_iter().flat_map(|slot| [slot.member, slot.replacement]).flatten();
@@ -157,7 +157,7 @@ impl TestArray {
         self.members.retain(|member| !self.dead.contains(member));
     }
 
-    /// Cuts the power. The array is gone afterwards; see [`TestArray::assemble`].
+    /// Cuts the power. Afterwards, the array is gone; see [`TestArray::assemble`].
     pub fn crash(&mut self) {
         self.array = None;
         let seed = self.rng.random();
@@ -166,7 +166,7 @@ impl TestArray {
         self.faults = Arc::new(FaultVfs::new(Arc::new(self.disk.clone())));
     }
 
-    /// Returns distinct blocks with new values, in at most as many rows as a commit can have.
+    /// Returns distinct blocks with new values. They are in at most as many rows as a commit can have.
     pub fn random_batch(&mut self) -> BTreeMap<u64, u64> {
         let blocks = self.model.len() as u64;
         let count = self.rng.random_range(1..=u64::from(JOURNAL));
@@ -235,8 +235,7 @@ impl TestArray {
         result.map(|()| self.unflushed.clear())
     }
 
-    /// Updates the model after a crash: each block that was not flushed has one of the values that were written to
-    /// it.
+    /// Updates the model after a crash: each unflushed block has one of the values that were written to it.
     pub fn settle(&mut self) {
         for (block, older) in std::mem::take(&mut self.unflushed) {
             let (found, newest) = (self.value(block).unwrap(), self.model[block as usize]);
@@ -268,7 +267,7 @@ impl TestArray {
     }
 
     /// Writes a batch, cuts the power after a number of disk operations, and starts the array again. Checks that the
-    /// array contains either the whole batch or nothing of it. Returns true if the power failed.
+    /// array contains either the whole batch or none of it. Returns true if the power failed.
     pub fn write_with_cut(&mut self, batch: &BTreeMap<u64, u64>, operations: u64) -> bool {
         self.disk.stop_after(self.disk.operations() + operations);
         match self.write(batch) {
@@ -291,7 +290,7 @@ impl TestArray {
         true
     }
 
-    /// Returns the value of a block. Panics if the content of the block was never written.
+    /// Returns the value of a block. Panics if the block has content that was never written.
     pub fn value(&mut self, block: u64) -> Result<u64> {
         let mut buffer = vec![0; BLOCK];
         self.array().read(block, &mut buffer)?;
@@ -312,7 +311,7 @@ impl TestArray {
         }
     }
 
-    /// Checks that some blocks have the value in the model, or cannot be read.
+    /// Checks that each of these blocks either has the value in the model or cannot be read.
     pub fn check_never_wrong(&mut self) {
         for block in 0..self.model.len() as u64 {
             if let Ok(value) = self.value(block) {
@@ -335,12 +334,12 @@ impl TestArray {
         self.members.retain(|member| member != path);
     }
 
-    /// Returns the offset of the block of a row on every member.
+    /// Returns the offset of a row's block, which is the same on every member.
     pub fn offset(row: u64) -> u64 {
         MemberLayout::new(JOURNAL).block(row)
     }
 
-    /// Returns the offset of the records of a zone.
+    /// Returns the offset of a zone's records.
     pub fn records_offset(zone: u64) -> u64 {
         MemberLayout::new(JOURNAL).records(zone)
     }
@@ -355,7 +354,7 @@ pub fn write_transfer(store: &mut dyn BlockStore, first: u64, data: &[u8]) -> Re
     result
 }
 
-/// Returns true if an error comes from the disk, and not from wrong data.
+/// Returns true if an error comes from the disk rather than from wrong data.
 pub fn is_io(error: &ArrayError) -> bool {
     matches!(error, ArrayError::Io { .. } | ArrayError::Stopped { .. } | ArrayError::Unrecoverable { .. })
 }

@@ -1,4 +1,4 @@
-//! Storage of the files of a volume: an array, which is written in place, or a LUN.
+//! Storage for a volume's files: an array, which is written in place, or a LUN.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const CLEAR_BATCH: u64 = 64;
 /// Blocks that store the files of a volume.
 pub(super) enum Base {
     Array(Box<Array>),
-    /// A volume of LUNs, and the name of the LUN that has the files. Other LUNs may have files, too.
+    /// A LUN volume, and the name of the LUN that stores the files. Other LUNs may store files, too.
     Lun(SharedLuns, String),
 }
 
@@ -42,7 +42,8 @@ impl Base {
         }
     }
 
-    /// Reads single blocks as one batch, on which the members work concurrently. Some reads may have been started.
+    /// Reads single blocks as one batch, on which the members work concurrently. Some of the reads may have been
+    /// started already.
     pub fn read_blocks(
         &mut self,
         blocks: &[u64],
@@ -92,7 +93,7 @@ impl Base {
         }
     }
 
-    /// Returns true if blocks may have content.
+    /// Returns true if some blocks may have content.
     pub fn was_written(&mut self) -> Result<bool> {
         match self {
             Base::Array(array) => Ok(array.was_written()),
@@ -112,7 +113,7 @@ impl Base {
         }
     }
 
-    /// Shuts an array down. LUNs remain available to others.
+    /// Shuts an array down. A LUN volume remains available to others.
     pub fn close(self) -> Result<()> {
         match self {
             Base::Array(array) => array.close(),

@@ -21,7 +21,7 @@ pub(super) struct VolumeFile {
     mode: OpenMode,
 }
 
-/// A transfer that has not been started, and its file.
+/// A transfer that has not been started, with its file.
 type Waiting = (VolumeFile, Transfer);
 
 /// Maximum total length of reads that are joined into a batch, in bytes. Further reads are started as separate
@@ -31,8 +31,7 @@ const LONG_READ: usize = 1 << 20;
 const MAX_AHEAD: usize = 4;
 
 thread_local! {
-    /// Transfers that completions on this thread have submitted. `None` if no transfer is being completed on this
-    /// thread.
+    /// Transfers submitted by completions on this thread. `None` if no transfer is being completed on this thread.
     static WAITING: RefCell<Option<VecDeque<Waiting>>> = const { RefCell::new(None) };
 }
 
@@ -44,7 +43,7 @@ impl Clone for VolumeFile {
 }
 
 impl VolumeFile {
-    /// Creates a handle of a file. The caller must have counted the handle.
+    /// Creates a file handle. The caller must already have counted it.
     pub fn new(volume: Volume, node: NodeId, path: &Path, mode: OpenMode) -> VolumeFile {
         VolumeFile { volume, node, path: path.to_path_buf(), mode }
     }
@@ -58,7 +57,7 @@ impl VolumeFile {
         done(result, buffer);
     }
 
-    /// Completes reads of one volume, which may have been started before.
+    /// Completes reads on one volume, which may have been started before.
     fn complete(mut batch: Vec<Waiting>, ahead: Option<ReadAhead>) {
         let [(file, _), ..] = &batch[..] else { return };
         let volume = file.volume.clone();
@@ -70,7 +69,7 @@ impl VolumeFile {
         let is_alone = batch.len() == 1;
         for (file, transfer) in batch {
             match result {
-                // Each transfer is repeated individually to get its own result.
+                // Each transfer is repeated individually, so that it gets its own result.
                 Err(_) if !is_alone => file.transfer(transfer),
                 _ => (transfer.done)(std::mem::replace(&mut result, Ok(())), transfer.buffer),
             }
@@ -89,7 +88,7 @@ impl VolumeFile {
     }
 }
 
-/// Returns the first block and the number of blocks of a range of a file.
+/// Returns the first block and the number of blocks in a range of a file.
 fn blocks_of(offset: u64, len: usize) -> io::Result<(u64, u64)> {
     let block = BLOCK as u64;
     if !offset.is_multiple_of(block) || !len.is_multiple_of(BLOCK) {
@@ -173,8 +172,7 @@ impl State {
     }
 }
 
-/// Transfers of one thread, which are completed in order. While a read is being completed, the next ones are in
-/// flight.
+/// A thread's transfers, which are completed in order. While a read is being completed, the next ones are in flight.
 #[derive(Default)]
 struct Turns {
     waiting: VecDeque<Waiting>,
@@ -183,8 +181,8 @@ struct Turns {
 }
 
 impl Turns {
-    /// Removes consecutive reads whose total length does not exceed that of a long read. Returns no reads if the next
-    /// transfer is not a read.
+    /// Removes consecutive reads, with a total length of up to one long read. Returns no reads if the next transfer
+    /// is not a read.
     fn next_reads(&mut self) -> Vec<Waiting> {
         let (mut batch, mut bytes): (Vec<Waiting>, usize) = (vec![], 0);
         while let Some((file, transfer)) = self.waiting.front() {
@@ -200,7 +198,7 @@ impl Turns {
         batch
     }
 
-    /// Starts reads, and completes the first transfers. Returns false if there were none.
+    /// Starts reads, and completes the transfers at the front of the queue. Returns false if there were none.
     fn take(&mut self) -> bool {
         while self.begun.len() < MAX_AHEAD {
             let batch = self.next_reads();

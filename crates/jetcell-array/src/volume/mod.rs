@@ -1,4 +1,4 @@
-//! Named files of any length on the blocks of an array or of a LUN.
+//! Named files of any length, stored in the blocks of an array or LUN.
 //!
 //! ```text
 //! blocks 0 to 255      table of files, written when its number is even
@@ -47,16 +47,16 @@ pub struct Volume {
     written: Arc<Written>,
     load: LoadMeter,
     clock: Arc<dyn Clock>,
-    /// Prefix of all paths.
+    /// Path prefix of all files.
     root: PathBuf,
 }
 
 struct State {
-    /// Storage of the files. `None` after the volume was closed.
+    /// Storage of the files. `None` after the volume has been closed.
     base: Option<Base>,
     table: Table,
     space: Space,
-    /// Whether the table changed since it was last written.
+    /// Whether the table has changed since it was last written.
     is_changed: bool,
     /// Number of open handles for each node.
     handles: BTreeMap<NodeId, usize>,
@@ -64,7 +64,7 @@ struct State {
     written: Arc<Written>,
 }
 
-/// Counters of the writes to the files of a volume since it was mounted.
+/// Counters for writes to a volume's files since it was mounted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HostWrites {
     /// Number of writes.
@@ -73,7 +73,7 @@ pub struct HostWrites {
     pub blocks: u64,
 }
 
-/// Counters of the writes of callers. They can be read without waiting for commits.
+/// Counters for callers' writes. They can be read without waiting for commits.
 #[derive(Default)]
 struct Written {
     writes: AtomicU64,
@@ -194,7 +194,7 @@ impl Volume {
     }
 
     /// Mounts the files of a LUN at the path `root`. A LUN that was just created has no files. The owner of the LUNs
-    /// is responsible for consistency points, and must close the LUNs after their volumes.
+    /// is responsible for consistency points, and must close the file volumes before the LUNs.
     ///
     /// # Errors
     /// There is no such LUN, it is too small, or its blocks contain something other than a volume.
@@ -216,7 +216,7 @@ impl Volume {
         let (newest, is_empty) = newest_table(&mut |first, buffer| base.read(first, buffer), blocks)?;
         let table = match newest {
             Some(table) => table,
-            // Content from before the volume was created does not read as zeros, if there is any.
+            // If there is content from before the volume was created, it does not read as zeros.
             None if is_empty && base.was_written()? => Table::with_reserve(blocks),
             None if is_empty => Table::default(),
             None => {
@@ -234,7 +234,7 @@ impl Volume {
         Ok(Volume { state: Arc::new(Mutex::new(state)), written, load, clock, root: root.to_path_buf() })
     }
 
-    /// Calls a function with the underlying array. Returns `None` after the volume was closed.
+    /// Calls a function with the underlying array. Returns `None` after the volume has been closed.
     pub fn with_array<T>(&self, call: impl FnOnce(&mut Array) -> T) -> Option<T> {
         self.state.lock().base.as_mut().map(|base| base.with_array(call))
     }
@@ -244,14 +244,14 @@ impl Volume {
         self.load.clone()
     }
 
-    /// Returns the counters of the writes of callers.
+    /// Returns the counters for callers' writes.
     pub fn host_writes(&self) -> HostWrites {
         let Written { writes, blocks } = &*self.written;
         HostWrites { writes: writes.load(Ordering::Relaxed), blocks: blocks.load(Ordering::Relaxed) }
     }
 
-    /// Makes all content durable and shuts the array down. LUNs remain available. Operations on files that are still
-    /// open fail from now on.
+    /// Makes all content durable and shuts the array down. LUNs remain available. From then on, operations on files
+    /// that are still open fail.
     pub fn close(&self) -> crate::Result<()> {
         let mut state = self.state.lock();
         let synced = state.sync();

@@ -1,21 +1,23 @@
-//! Tracks which blocks of the array no file uses, and which of them were never written.
+//! Tracks which blocks of the array are not used by any file, and which of them were never written.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Free blocks, in three groups: previously used, fresh, and past the reserve.
 pub(super) struct Space {
-    /// Free blocks that may have been written: start and end of ranges, which neither overlap nor touch.
+    /// Free blocks that may have been written: a map from the start to the end of each range. The ranges neither
+    /// overlap nor touch.
     used_before: BTreeMap<u64, u64>,
     /// Blocks before the reserve that were never written.
     fresh: Range<u64>,
-    /// Blocks that no file uses any more, but to which the table on the array still refers.
+    /// Blocks that no file uses any more, but that are still referenced by the table on the array.
     released: Vec<Range<u64>>,
     end: u64,
 }
 
 impl Space {
-    /// Creates the set of blocks in a range that no file uses. Free blocks before the reserve may have been written.
+    /// Creates the set of blocks in a range that no file uses. Those before the reserve are assumed to have been
+    /// written.
     pub fn new<'a>(all: Range<u64>, reserve: u64, used: impl Iterator<Item = &'a Range<u64>>) -> Space {
         let mut used: Vec<&Range<u64>> = used.collect();
         used.sort_by_key(|extent| extent.start);
@@ -31,26 +33,26 @@ impl Space {
         space
     }
 
-    /// Returns the number of blocks that can be taken, now or after the reserve is raised.
+    /// Returns the number of blocks that can be taken, either now or after the reserve is raised.
     pub fn free(&self) -> u64 {
         let used_before: u64 = self.used_before.iter().map(|(start, end)| end - start).sum();
         used_before + self.end - self.fresh.start
     }
 
-    /// Returns the reserve that must be made durable before more blocks are taken, or `None` if it need not be
-    /// raised.
+    /// Returns the reserve that must be made durable before more blocks are taken, or `None` if the current reserve
+    /// is sufficient.
     pub fn reserve_for(&self, blocks: u64, step: u64) -> Option<u64> {
         let is_needed = self.fresh.is_empty() && self.fresh.end < self.end;
         is_needed.then(|| (self.fresh.end + blocks.max(step)).min(self.end))
     }
 
-    /// Raises the reserve after it was made durable.
+    /// Raises the reserve after the new value has been made durable.
     pub fn raise(&mut self, reserve: u64) {
         self.fresh.end = reserve;
     }
 
-    /// Takes up to `most` blocks: fresh blocks first, and then blocks of the longest other range. Also returns
-    /// whether the blocks are fresh.
+    /// Takes up to `most` blocks: fresh blocks if there are any, and otherwise blocks from the longest other range.
+    /// Also returns whether the blocks are fresh.
     pub fn take(&mut self, most: u64) -> Option<(Range<u64>, bool)> {
         if !self.fresh.is_empty() {
             let taken = self.fresh.start..self.fresh.end.min(self.fresh.start + most);
@@ -65,7 +67,7 @@ impl Space {
         Some((taken, false))
     }
 
-    /// Releases blocks. They are free once a newer table is durable.
+    /// Releases blocks. They become free once a newer table is durable.
     pub fn release(&mut self, extents: Vec<Range<u64>>) {
         self.released.extend(extents);
     }

@@ -26,7 +26,7 @@ pub(super) type NodeId = u64;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 struct Node {
     len: u64,
-    /// Blocks of the array, in the order of the file's content.
+    /// Blocks of the array, in file order.
     extents: Vec<Range<u64>>,
 }
 
@@ -84,7 +84,7 @@ impl Table {
         Some(())
     }
 
-    /// Removes files that no longer have a name and are not open. Returns their extents.
+    /// Removes files that have no name any more and are not open. Returns their extents.
     pub fn remove_unnamed(&mut self, is_open: impl Fn(&NodeId) -> bool) -> Vec<Range<u64>> {
         let named: std::collections::BTreeSet<NodeId> = self.names.values().copied().collect();
         let mut extents = vec![];
@@ -126,7 +126,7 @@ impl Table {
         }
     }
 
-    /// Removes all blocks after the first `blocks` from a file. Returns them.
+    /// Removes all blocks after the first `blocks` blocks from a file, and returns the removed blocks.
     pub fn cut(&mut self, node: NodeId, blocks: u64) -> Vec<Range<u64>> {
         let (mut kept, mut cut, mut left) = (vec![], vec![], blocks);
         for extent in std::mem::take(&mut self.node_mut(node).extents) {
@@ -159,7 +159,7 @@ impl Table {
         self.nodes.values().flat_map(|node| &node.extents)
     }
 
-    /// Encodes the table, padded to whole blocks. Files without a name are left out.
+    /// Encodes the table, padded to whole blocks. Files without a name are skipped.
     ///
     /// # Errors
     /// The table has no room for all files.
@@ -194,8 +194,8 @@ impl Table {
         Ok(bytes)
     }
 
-    /// Decodes a table. Returns `None` if the bytes are not a table, or refer to blocks that an array of this many
-    /// blocks does not have.
+    /// Decodes a table. Returns `None` if the bytes are not a table, or refer to blocks beyond the end of an array
+    /// with this many blocks.
     pub fn decode(bytes: &[u8], blocks: u64) -> Option<Table> {
         let end = usize::try_from(number(bytes, 32)?).ok()?;
         let bytes = bytes.get(..end).filter(|bytes| bytes.len() >= HEAD)?;

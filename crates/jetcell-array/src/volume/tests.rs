@@ -32,7 +32,7 @@ enum On {
 
 const LUN: &str = "files";
 
-/// Creates an array of three data members, with room for about 6 MiB of files.
+/// Creates an array with three data members, which has room for about 6 MiB of files.
 fn disk(on: On) -> SimVfs {
     let disk = SimVfs::new();
     for member in members() {
@@ -114,7 +114,7 @@ fn files_are_there(on: On) {
     assert_eq!(read_all(&volume, "c"), vec![0; 5 * BLOCK]);
 }
 
-/// Each completion submits another transfer, a hundred thousand times.
+/// Checks that each completion can submit another transfer, a hundred thousand times in a row.
 #[test]
 fn completions_may_submit_the_next_transfer() {
     fn next(file: Arc<dyn File>, left: u32, done: std::sync::mpsc::Sender<()>) {
@@ -261,7 +261,7 @@ fn two_luns_have_files_of_their_own_and_share_the_room() {
 /// Durable state: files by name, with their content at the last sync.
 type Durable = BTreeMap<String, Vec<u8>>;
 
-/// Runs random operations with a power cut after a number of disk operations. The content that was durable before the
+/// Runs random operations with a power cut after a number of disk operations. Content that was durable before the
 /// last call must survive. Returns true if the power failed.
 fn history(on: On, seed: u64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -306,8 +306,8 @@ fn history(on: On, seed: u64) -> bool {
             drop(volume);
             let after = disk.crash(seed, CrashOptions::default());
             volume = mounted(&after, on);
-            // A power cut during a sync may also leave the new state, and other power cuts leave blocks of both
-            // states. Only files that did not change are checked.
+            // A power cut during a sync may leave the new state instead, and other power cuts may leave blocks of
+            // both states. Therefore, only files that did not change are checked.
             let names: Vec<PathBuf> = volume.list(Path::new(ROOT)).unwrap();
             let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_string();
             let found: Durable =
@@ -386,8 +386,8 @@ fn long_reads_are_begun_before_the_one_in_front_is_completed() {
     }
 }
 
-/// Checks that the measured latency of a read or sync includes the wait while a rebuild or another volume uses the
-/// array.
+/// Checks that the measured latency of a read or sync includes the time spent waiting while a rebuild or another
+/// volume uses the array.
 #[test]
 fn the_time_of_an_operation_has_the_wait_for_the_array_in_it() {
     for on in [On::Array, On::Lun] {

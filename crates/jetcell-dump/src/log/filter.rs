@@ -1,4 +1,4 @@
-//! Selection of the log records to show.
+//! Selects which log records to show.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -6,12 +6,12 @@ use std::ops::RangeInclusive;
 use ese_format::PageNumber;
 use ese_format::log::record::LogRecord;
 
-/// Conditions on records. For each list that is not empty, a record must match at least one entry.
+/// Conditions on records. A record must match at least one entry of every list that is not empty.
 #[derive(Clone, Debug, Default)]
 pub struct LogFilter {
-    /// Numbers of databases in the log.
+    /// Numbers that identify databases in the log.
     pub databases: Vec<u8>,
-    /// Pages that the record changes or names.
+    /// Pages that a record changes or names.
     pub pages: Vec<RangeInclusive<u32>>,
     /// Sessions of the records. ESE: `procid`.
     pub procids: Vec<u16>,
@@ -43,7 +43,7 @@ impl LogFilter {
     }
 }
 
-/// Calls `visit` with the first and last page of every range of pages that a record changes or names.
+/// Calls `visit` with the first and last page of every page range that a record changes or names.
 fn visit_pages(record: &LogRecord, visit: &mut dyn FnMut(u32, u32)) {
     let mut pages = |list: &[Option<PageNumber>]| {
         list.iter().flatten().for_each(|page| visit(page.get(), page.get()));
@@ -94,10 +94,11 @@ fn last_of(first: PageNumber, count: u32) -> u32 {
     first.get().saturating_add(count.saturating_sub(1))
 }
 
-/// Running transaction of each session. Records without a begin number belong to it.
+/// Running transaction of each session. Records without a begin number are assigned to their session's running
+/// transaction.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
-    /// Begin number of the running transaction by session. There are at most 65536 sessions.
+    /// Begin number of the running transaction, by session. There are at most 65536 sessions.
     running: HashMap<u16, u32>,
 }
 

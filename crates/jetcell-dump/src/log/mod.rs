@@ -1,6 +1,6 @@
-//! Dump of the records of a log file, one per line.
+//! Dump of the records in a log file, one per line.
 //!
-//! The file is read segment by segment. If a segment is damaged, its own records are lost, and so is a record that
+//! The file is read segment by segment. If a segment is damaged, its records are lost, as is any record that
 //! continues into it.
 
 mod filter;
@@ -24,12 +24,12 @@ use crate::format::start_of;
 use crate::header::{read_header, report};
 use crate::{Format, NamedValues, Output, Result, Source, Value};
 
-/// Options of [`dump_log`].
+/// Options for [`dump_log`].
 #[derive(Clone, Debug, Default)]
 pub struct LogOptions {
     /// Filter for the records to show.
     pub filter: LogFilter,
-    /// Whether totals by type are shown instead of the records.
+    /// Whether to show totals by type instead of the records.
     pub stats: bool,
 }
 
@@ -81,17 +81,17 @@ impl fmt::Display for LogHead {
     }
 }
 
-/// Totals of the segments, and the end of the log.
+/// Segment totals, and the end of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "end")]
 struct LogEnd {
     #[serde(flatten)]
     segments: Segments,
-    /// Number of records in the file, without filler.
+    /// Number of records in the file, not counting filler.
     records: u64,
     /// Number of records that matched the filter.
     matched: u64,
-    /// Name of the last record that is not filler. It is `Term2` if the engine was stopped.
+    /// Type name of the last record that is not filler. It is `Term2` if the engine was stopped properly.
     last_record: Option<&'static str>,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for LogEnd {
     }
 }
 
-/// Dumps the records of a log file or, depending on the options, their totals.
+/// Dumps the records of a log file or, if `options` says so, totals by record type.
 pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) -> Result<()> {
     start_of(source, Format::Log)?;
     let header = read_header(source)?;

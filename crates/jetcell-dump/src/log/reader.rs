@@ -29,7 +29,7 @@ pub(super) struct StoredRecord {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Event that occurs while a log is read.
+/// An event that occurs while a log is being read.
 pub(super) enum LogEvent {
     Record(StoredRecord),
     Problem(Problem),
@@ -42,9 +42,9 @@ pub(super) struct Segments {
     pub(super) good: u16,
     /// Number of segments that are copies of the previous segment.
     pub(super) shadow: u16,
-    /// Number of segments of zeros.
+    /// Number of all-zero segments.
     pub(super) zero: u16,
-    /// Number of segments from an earlier use of the file.
+    /// Number of segments left over from an earlier use of the file.
     pub(super) stale: u16,
     /// Number of damaged segments.
     pub(super) bad: u16,
@@ -54,7 +54,7 @@ pub(super) struct Segments {
 
 type Visit<'v> = &'v mut dyn FnMut(LogEvent) -> Result<()>;
 
-/// A record with fragments that have not been read yet.
+/// A record some of whose fragments have not been read yet.
 struct Pending {
     position: LogPosition,
     total: usize,
@@ -150,7 +150,7 @@ impl Reader<'_> {
         (self.visit)(LogEvent::Problem(Problem::at(offset, what)))
     }
 
-    /// Reports a gap. Fragments before the gap are discarded because no record can continue across it.
+    /// Reports a gap. Discards the fragments before the gap, because no record can continue across it.
     fn report_gap(&mut self, offset: u64, what: String) -> Result<()> {
         self.pending = None;
         self.report(offset, what)
@@ -185,7 +185,8 @@ impl Reader<'_> {
                 }
                 LogRecord::Fragment(next) => self.piece(place, &next.piece)?,
                 record => {
-                    // If a crash left fragments incomplete, the records of recovery follow them.
+                    // If a crash left a record's fragments incomplete, they are followed by the records written by
+                    // recovery.
                     self.pending = None;
                     let bytes = rest.get(..len).unwrap_or_default().to_vec();
                     (self.visit)(LogEvent::Record(StoredRecord { position, record, bytes }))?;

@@ -1,4 +1,4 @@
-//! A log record as an item of the output.
+//! A log record as an output item.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(super) struct RecordLine {
     record: &'static str,
     /// Type byte of the record.
     kind: u8,
-    /// Length in bytes, without the headers of fragments.
+    /// Length in bytes, not counting fragment headers.
     length: usize,
     /// Begin number of the transaction to which the record belongs.
     transaction: Option<u32>,
@@ -46,7 +46,7 @@ impl RecordLine {
     }
 }
 
-/// Moves the fields of common prefixes to the level of the record's own fields. The flags of a prefix are renamed to
+/// Moves the fields of common prefixes up to the level of the record's own fields. A prefix's flags are renamed to
 /// `change_flags`.
 fn flatten(values: NamedValues, into: &mut NamedValues) {
     for (name, value) in values.0 {

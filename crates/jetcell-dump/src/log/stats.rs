@@ -1,4 +1,4 @@
-//! Totals of a log by record type.
+//! Log totals by record type.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use ese_format::log::record::LogRecord;
 use serde::Serialize;
 
-/// Counters by record type, which are updated while records are read.
+/// Counters by record type, updated as records are read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
     kinds: BTreeMap<&'static str, (u64, u64)>,

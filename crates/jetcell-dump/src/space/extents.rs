@@ -1,4 +1,4 @@
-//! Extents of trees, and the owner of each page.
+//! Extents of each tree, and the owner of each page.
 
 use ese_format::TreeId;
 use ese_format::page::NodeFlags;
@@ -11,7 +11,7 @@ use crate::database::{Database, PageSet};
 use crate::output::Output;
 use crate::walk::{Step, Walk};
 
-/// Owned and available extents of a tree, as first and last pages.
+/// Owned and available extents of a tree, each as its first and last page.
 #[derive(Default)]
 pub(super) struct TreeExtents {
     pub(super) parent_root: u32,
@@ -55,7 +55,7 @@ fn bounds(extent: Extent) -> (u32, u32) {
     (extent.first().get(), extent.last.get())
 }
 
-/// Returns the extents of a space tree. The extents of the split reserve in its root are added to `reserve`.
+/// Returns the extents in a space tree. Adds the extents of the split reserve in its root to `reserve`.
 fn space_tree(
     database: &Database<'_>,
     root: u32,
@@ -97,7 +97,7 @@ fn space_tree(
 }
 
 impl TreeExtents {
-    /// Adds the extents of a tree in a single extent, which has a bitmap of free pages. Pages beyond the bitmap are
+    /// Adds the extents of a tree in a single extent, given its bitmap of free pages. Pages beyond the bitmap are
     /// free.
     fn single(&mut self, root: u32, header: &SpaceHeader) {
         let last = root.saturating_add(header.primary_pages.saturating_sub(1));
@@ -120,8 +120,8 @@ impl TreeExtents {
         }
     }
 
-    /// Adds the available pages to the set for all trees. Stops processing an extent at a page that is already in the
-    /// set. This bounds the work on damaged files.
+    /// Adds the available pages to the set shared by all trees. Stops processing an extent at a page that is already
+    /// in the set, which bounds the work on damaged files.
     pub(super) fn mark_available(
         &self,
         database: &Database<'_>,
@@ -163,10 +163,10 @@ impl std::fmt::Display for ExtentLine {
     }
 }
 
-/// Owned extents of all trees. The extents of a tree lie inside the extents of its parent.
+/// Owned extents of all trees. A tree's extents lie inside those of its parent.
 #[derive(Default)]
 pub(super) struct Owners {
-    /// First page, last page, and index of the tree in the list of trees.
+    /// First page, last page, and index of the owning tree in the list of trees.
     extents: Vec<(u32, u32, usize)>,
 }
 
@@ -181,14 +181,14 @@ impl Owners {
     }
 
     pub(super) fn sorted(mut self) -> SortedOwners {
-        // If several extents have the same first page, the outer extent comes first. If extents are equal, the
-        // parent's extent comes first.
+        // If several extents start at the same page, the outer one comes first. If extents are equal, the parent's
+        // comes first.
         self.extents.sort_by_key(|&(first, last, tree)| (first, std::cmp::Reverse(last), tree));
         SortedOwners { extents: self.extents, next: 0, open: Vec::new() }
     }
 }
 
-/// Lookup of the innermost owner of pages. Pages must be queried in ascending order.
+/// Looks up the innermost owner of a page. Pages must be queried in ascending order.
 pub(super) struct SortedOwners {
     extents: Vec<(u32, u32, usize)>,
     next: usize,
@@ -196,7 +196,7 @@ pub(super) struct SortedOwners {
 }
 
 impl SortedOwners {
-    /// Returns the index of the tree that owns `page`. If no tree owns it, returns the index of the database root.
+    /// Returns the index of the tree that owns `page`, or of the database root if no tree owns it.
     pub(super) fn of(&mut self, page: u32) -> usize {
         while let Some(&(first, last, tree)) =
             self.extents.get(self.next).filter(|(first, ..)| *first <= page)

@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 
 /// Maximum number of cells in a map.
 const CELLS: u32 = 1024;
-/// Number of cells in a line.
+/// Number of cells per line.
 const PER_LINE: usize = 64;
 const CLASSES: usize = 7;
 
-/// Use of a page in the map.
+/// How a page is used, as shown on the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// The page is listed as available.
@@ -24,7 +24,7 @@ pub(super) enum Class {
     LongValue,
     /// The page belongs to a space tree.
     Space,
-    /// The page is owned, but neither available nor part of a tree.
+    /// The page is owned but is neither available nor part of a tree.
     Leaked,
     /// The page is part of a tree but cannot be read.
     Damaged,
@@ -57,7 +57,7 @@ impl SpaceMap {
     }
 }
 
-/// Returns the symbol of the most frequent class in a cell. Any damaged or leaked page takes precedence.
+/// Returns the symbol for the most frequent class in a cell. If any page is damaged or leaked, that takes precedence.
 fn symbol(cell: &[u32; CLASSES]) -> char {
     let [available, table, index, long_value, space, leaked, damaged] = *cell;
     if damaged > 0 {

@@ -1,8 +1,8 @@
-//! Dump of the space of a database: owned, available, and leaked pages, fill, and fragmentation.
+//! Dump of a database's space: owned, available, and leaked pages, fill, and fragmentation.
 //!
-//! The dump makes two passes. The first pass reads the space trees and the internal pages of all trees to determine
-//! the use of each page. The second pass reads every owned page once, in order. An owned page that is neither
-//! available nor part of a tree is leaked.
+//! The dump makes two passes. The first pass reads the space trees and internal pages of all trees to determine how
+//! each page is used. The second pass reads every owned page once, in order. An owned page that is neither available
+//! nor part of a tree is leaked.
 
 mod extents;
 mod map;
@@ -27,10 +27,10 @@ use crate::{Result, Source};
 /// Root page of the database.
 const ROOT_PAGE: u32 = 1;
 
-/// Number of pages between two calls of the progress callback.
+/// Number of pages between two calls to the progress callback.
 const PROGRESS_STEP: u32 = 256;
 
-/// A tree according to the catalog.
+/// A tree listed in the catalog.
 struct TreeEntry {
     name: String,
     kind: &'static str,
@@ -38,7 +38,7 @@ struct TreeEntry {
     root: u32,
 }
 
-/// An extent of a tree. Extents are shown only on request.
+/// An extent of a tree, which is shown only on request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename = "extent")]
 struct ExtentLine {
@@ -51,7 +51,7 @@ struct ExtentLine {
     pages: u32,
 }
 
-/// Space of one tree.
+/// Space used by one tree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "tree-space")]
 struct TreeSpace {
@@ -60,7 +60,8 @@ struct TreeSpace {
     tree: u32,
     root: u32,
     parent_root: u32,
-    /// Number of pages and, in the next field, number of extents that the tree owns. Both include the child trees.
+    /// Number of pages that the tree owns. The next field is the number of extents that it owns. Both include child
+    /// trees.
     owned_pages: u64,
     owned_extents: u64,
     available_pages: u64,
@@ -73,7 +74,7 @@ struct TreeSpace {
     fill: Option<f64>,
     /// Percentage of leaves whose right sibling is not the next page.
     fragmentation: Option<f64>,
-    /// Whether a part of the tree could not be read, which makes the numbers too low.
+    /// Whether part of the tree could not be read, which makes the numbers too low.
     incomplete: bool,
 }
 
@@ -85,7 +86,7 @@ struct Leaked {
     last: u32,
     /// Name of the tree that owns the pages.
     name: String,
-    /// Whether the pages are certainly leaked, because all trees could be read.
+    /// Whether the pages are certain to be leaked, because all trees could be read.
     certain: bool,
 }
 
@@ -105,10 +106,10 @@ struct SpaceSummary {
     beyond_owned: u64,
 }
 
-/// Dumps the space of all trees and a map of the database.
+/// Dumps the space usage of all trees and a map of the database.
 ///
-/// If `list_extents` is true, every extent is also listed. `progress` is called with the number of pages read so far
-/// and the total number of pages.
+/// If `list_extents` is true, also lists every extent. `progress` is called with the number of pages read so far and
+/// the total number of pages.
 pub fn dump_space(
     source: &Source,
     list_extents: bool,
@@ -163,16 +164,16 @@ pub fn dump_space(
     Ok(output.item(&summary)?)
 }
 
-/// Result of the first pass, which is the use of each page.
+/// Result of the first pass: how each page is used.
 struct Claims {
     used: PageSet,
     available: PageSet,
     owners: Owners,
-    /// Space of each tree, by index of the tree.
+    /// Space used by each tree, by tree index.
     spaces: Vec<TreeSpace>,
 }
 
-/// Runs the first pass, which reads the space trees and the internal pages of all trees.
+/// Runs the first pass, which reads the space trees and internal pages of all trees.
 fn claim_trees(
     database: &Database<'_>,
     trees: &[TreeEntry],
@@ -220,7 +221,7 @@ fn trees(database: &Database<'_>, output: &mut Output<'_>) -> Result<Vec<TreeEnt
     Ok(trees)
 }
 
-/// Adds the pages of a tree to `used`. Leaves are added when their parents are read, and are not read themselves.
+/// Adds a tree's pages to `used`. Leaves are added when their parents are read, and are not read themselves.
 fn claim_tree(
     database: &Database<'_>,
     entry: &TreeEntry,
@@ -238,7 +239,7 @@ fn claim_tree(
 /// State of the second pass, which collects ranges of leaked pages.
 struct Scanned<'a> {
     owners: extents::SortedOwners,
-    /// Number of leaked pages of each tree, by index of the tree.
+    /// Number of leaked pages owned by each tree, by tree index.
     leaked: Vec<u64>,
     run: Option<(u32, u32, usize)>,
     trees: &'a [TreeEntry],

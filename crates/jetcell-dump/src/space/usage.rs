@@ -8,16 +8,16 @@ use super::map::Class;
 use crate::Result;
 use crate::database::{Database, PageSet};
 
-/// Header fields of a used page.
+/// Header fields of a page that is in use.
 pub(super) struct UsedPage {
     pub(super) tree: TreeId,
     flags: PageFlags,
     free: usize,
-    /// Whether the right sibling is the next page. Absent for the last leaf.
+    /// Whether the right sibling is the next page in the file. Absent for the last leaf.
     contiguous: Option<bool>,
 }
 
-/// Totals over the pages of a tree.
+/// Totals over a tree's pages.
 #[derive(Default)]
 pub(super) struct Usage {
     leaves: u64,

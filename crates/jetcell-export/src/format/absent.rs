@@ -1,4 +1,4 @@
-//! Placeholders for the writers of formats that this build does not support. No value of these types exists, because
+//! Placeholder writers for the formats that this build does not support. These types have no values, because
 //! [`Format::is_built`] is checked first.
 //!
 //! [`Format::is_built`]: super::Format::is_built
@@ -11,7 +11,7 @@ use crate::rows::Row;
 use crate::table::Table;
 use crate::value_files::ValueFiles;
 
-/// Placeholder without the feature `parquet`.
+/// Placeholder for builds without the feature `parquet`.
 #[cfg(not(feature = "parquet"))]
 pub(crate) enum ParquetTable {}
 
@@ -30,7 +30,7 @@ impl ParquetTable {
     }
 }
 
-/// Placeholder without the feature `sqlite`.
+/// Placeholder for builds without the feature `sqlite`.
 #[cfg(not(feature = "sqlite"))]
 pub(crate) enum SqliteFile {}
 

@@ -1,8 +1,8 @@
-//! CSV output: a header line, then one line per row. Null is an empty field.
+//! CSV output: a header line, then one line per row. A null is written as an empty field.
 //!
-//! A spreadsheet interprets a field that starts with `=`, `+`, `-`, `@`, a tab or a line end as a formula and
-//! executes it. If the user requests it, an apostrophe is written before such a field. Spreadsheets interpret the
-//! apostrophe as the mark of plain text.
+//! Spreadsheets treat a field that starts with `=`, `+`, `-`, `@`, a tab or a line end as a formula and execute it.
+//! If the user requests it, such a field is prefixed with an apostrophe, which spreadsheets interpret as a plain text
+//! marker.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::rows::Row;
 use crate::table::Table;
 use crate::value_files::ValueFiles;
 
-/// Writes one table.
+/// Writes a single table.
 pub(crate) struct CsvTable {
     writer: csv::Writer<Stream>,
     field: Vec<u8>,
@@ -27,7 +27,7 @@ fn is_number(field: &[u8]) -> bool {
     field.iter().all(of_numbers) && str::from_utf8(field).is_ok_and(|text| text.parse::<f64>().is_ok())
 }
 
-/// Returns true if a spreadsheet would interpret the field as a formula. A plain number is not a formula.
+/// Returns true if a spreadsheet would treat the field as a formula. A plain number is not a formula.
 fn is_formula(field: &[u8]) -> bool {
     match field {
         [b'=' | b'@' | b'\t' | b'\r' | b'\n', ..] => true,
@@ -41,7 +41,7 @@ impl CsvTable {
         let mut writer =
             csv::WriterBuilder::new().buffer_capacity(1 << 16).flexible(true).from_writer(stream);
         for column in &table.columns {
-            // Names that ESE accepts have no control characters.
+            // ESE does not accept names with control characters.
             let name = &*printable(&column.column.name);
             match safe && is_formula(name.as_bytes()) {
                 true => writer.write_field(format!("'{name}"))?,
@@ -68,7 +68,7 @@ impl CsvTable {
             self.writer.write_field(if row.deleted { "true" } else { "false" })?;
         }
         self.writer.write_record(None::<&[u8]>)?;
-        // Releases the memory of a long value.
+        // Release the memory used by a long value.
         self.field.shrink_to(1 << 16);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! JSON Lines: one object per row, null columns included.
+//! JSON Lines: one object per row, including columns that are null.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use crate::table::{Table, TableColumn};
 use crate::value::{Value, write_hex};
 use crate::value_files::ValueFiles;
 
-/// Writes one table.
+/// Writes a single table.
 pub(crate) struct JsonTable {
     stream: Stream,
     line: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Output formats, with one writer for each.
+//! Output formats, each with its own writer.
 
 #[cfg(not(all(feature = "parquet", feature = "sqlite")))]
 mod absent;
@@ -28,7 +28,7 @@ use crate::cell::{Cell, Item, Unreadable, ValueFileRef};
 use crate::table::TableColumn;
 use crate::value::{Value, write_hex};
 
-/// Name of the column that marks rows flagged deleted.
+/// Name of the column that marks rows flagged as deleted.
 pub(crate) const DELETED: &str = "_deleted";
 
 /// Output format.
@@ -96,7 +96,7 @@ pub enum Marker<'v> {
 }
 
 impl Marker<'_> {
-    /// Writes the path of the file, or the reason and the stored bytes in hexadecimal.
+    /// Writes the file's path, or the reason followed by the stored bytes in hexadecimal.
     pub fn write_text(&self, to: &mut Vec<u8>) {
         match self {
             Marker::File(ValueFileRef { path, bytes }) => {
@@ -126,7 +126,8 @@ pub fn item_value<'v>(column: &TableColumn, item: &'v Item<'_>) -> Result<Value<
     }
 }
 
-/// Writes a cell as text. Null is empty. Several values, and every cell of a multi-valued column, are a JSON list.
+/// Writes a cell as text. A null is empty. Cells with several values, and all cells in multi-valued columns, are
+/// written as JSON lists.
 pub fn write_cell_text(column: &TableColumn, cell: &Cell<'_>, to: &mut Vec<u8>) {
     match cell {
         Cell::Null => {}

@@ -1,7 +1,8 @@
-//! Parquet output: typed columns, and lists for multi-valued columns. A batch of rows becomes a row group.
+//! Parquet output: typed columns, with lists for multi-valued columns. Each batch of rows becomes a row group.
 //!
-//! A value that cannot be read or is in a separate file is null, and the column `_unreadable` contains its marker. If
-//! a cell has several values but its column is not declared multi-valued, `_unreadable` contains the values.
+//! A value that is unreadable or in a separate file is written as null, and its marker is written to the column
+//! `_unreadable`. If a cell has several values but its column is not declared multi-valued, the values are also
+//! written to `_unreadable`.
 
 use std::io;
 use std::sync::Arc;
@@ -23,12 +24,12 @@ use crate::table::{Table, TableColumn, unique};
 use crate::value::Value;
 use crate::value_files::ValueFiles;
 
-/// Approximate size of the values in a row group, in bytes.
+/// Approximate size in bytes of the values in a row group.
 const GROUP_BYTES: usize = 8 << 20;
 /// Maximum number of cells in a row group.
 const GROUP_CELLS: usize = 1 << 20;
 
-/// Writes one table.
+/// Writes a single table.
 pub(crate) struct ParquetTable {
     writer: SerializedFileWriter<Stream>,
     columns: Vec<Batch>,
@@ -128,7 +129,7 @@ impl ParquetTable {
 
 fn error(error: ParquetError) -> io::Error {
     match error {
-        // The error of the stream names the file.
+        // The error from the stream names the file, so return it unchanged.
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(error) => *error,
             Err(source) => io::Error::other(source),
@@ -153,7 +154,7 @@ fn field(column: &Column) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(outer.build()?))
 }
 
-/// Length in bytes of a Currency value, a decimal with 19 digits.
+/// Length in bytes of a Currency value, stored as a decimal with 19 digits.
 const CURRENCY_LEN: usize = 9;
 
 fn element(name: &str, kind: ColumnType) -> Result<Type, ParquetError> {
@@ -211,7 +212,7 @@ impl Batch {
 
     /// Adds a cell. Returns its approximate size in bytes.
     fn cell(&mut self, column: &TableColumn, cell: &Cell<'_>, notes: &mut Vec<u8>) -> usize {
-        // Definition levels of a list: 0 null, 1 empty, 2 null element, 3 element.
+        // Definition levels for lists: 0 null, 1 empty, 2 null element, 3 element.
         let (missing, present) = if self.list { (2, 3) } else { (0, 1) };
         let mut len = 0;
         match cell {
@@ -310,7 +311,7 @@ impl Batch {
     }
 }
 
-/// Starts the entry of a column in `_unreadable`.
+/// Starts a column's entry in `_unreadable`.
 fn note(column: &Column, notes: &mut Vec<u8>) {
     if !notes.is_empty() {
         notes.push(b'\n');

@@ -17,8 +17,8 @@ use crate::target::with_path;
 use crate::value::{Value, write_sid};
 use crate::value_files::ValueFiles;
 
-/// Maximum number of columns. SQLite allows 2000. The remaining columns of a wider table are stored in one column as
-/// a JSON object.
+/// Maximum number of columns, below the SQLite limit of 2000. If a table has more, the remaining columns are combined
+/// into one column as a JSON object.
 const MAX_COLUMNS: usize = 1990;
 
 /// Writes all tables.
@@ -35,7 +35,7 @@ impl SqliteFile {
     pub(crate) fn new(target: &Path, force: bool, mark_deleted: bool) -> io::Result<SqliteFile> {
         let file = PartialFile::create(target, force)?;
         let connection = Connection::open(file.path()).map_err(|error| failed(&file, error))?;
-        // The file is removed unless it is completed, so a rollback journal is not needed.
+        // No rollback journal is needed, because the file is removed unless it is completed.
         connection
             .execute_batch(
                 "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -16384; BEGIN",
@@ -46,7 +46,7 @@ impl SqliteFile {
         Ok(SqliteFile { connection, file, names, insert, mark_deleted, buffer })
     }
 
-    /// Creates a table for the following rows.
+    /// Creates a table for the rows that follow.
     pub(crate) fn begin(&mut self, table: &Table) -> io::Result<()> {
         // SQLite reserves names with this prefix.
         let reserved = table.name.to_lowercase().starts_with("sqlite_");
@@ -122,7 +122,7 @@ impl SqliteFile {
 /// Linux error number `ENOSPC`.
 const FULL: i32 = 28;
 
-/// Converts the error of a statement. The result contains the path, and the system's message for a full volume.
+/// Converts an SQLite error. The result contains the path and, if the volume is full, the system's error message.
 fn failed(file: &PartialFile, error: rusqlite::Error) -> io::Error {
     let full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
     with_path(file.path(), if full { io::Error::from_raw_os_error(FULL) } else { io::Error::other(error) })
@@ -159,8 +159,8 @@ fn sql_value<'b>(column: &TableColumn, cell: &'b Cell<'_>, buffer: &'b mut Vec<u
     ToSqlOutput::Borrowed(value)
 }
 
-/// Returns the declared type of a column. SQLite would round Currency values and large integers. Currency columns are
-/// therefore text, and the integer columns have type BLOB, which does not convert values.
+/// Returns the declared type of a column. SQLite would round Currency values and large integers, so Currency columns
+/// are declared as text and integer columns as BLOB, which does not convert values.
 fn affinity(column: &Column) -> &'static str {
     if column.flags.contains(ese_format::record::ColumnFlags::MULTI_VALUED) {
         return "TEXT";

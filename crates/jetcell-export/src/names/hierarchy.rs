@@ -1,14 +1,15 @@
-//! Names in a tree, such as directory objects or folders. Each entry has a number, the number of its parent, and a
-//! name.
+//! Names that form a tree, such as those of directory objects or folders. Each entry has a number, its parent's
+//! number, and a name.
 
 use std::collections::HashMap;
 
-/// Maximum length of the path to the root. A damaged file may contain cycles.
+/// Maximum length of the path to the root. The limit is needed because a damaged file may contain cycles.
 const DEEPEST: usize = 256;
-/// Maximum total length of all names on the path to the root, in bytes. A damaged file may contain long names.
+/// Maximum total length in bytes of all names on the path to the root. The limit is needed because a damaged file may
+/// contain long names.
 const MAX_PATH_BYTES: usize = 64 << 10;
 
-/// A tree of names. It needs about 100 bytes of memory per name.
+/// A tree of names. Uses about 100 bytes of memory per name.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Hierarchy(HashMap<i64, (i64, Box<str>)>);
 
@@ -18,8 +19,8 @@ impl Hierarchy {
         self.0.insert(number, (parent, name.into()));
     }
 
-    /// Returns the name with this number and the names of its ancestors, up to the one whose parent is not in the
-    /// tree. Returns `None` if the number is not in the tree, if the names form a cycle, or if there are too many
+    /// Returns the name with this number, followed by the names of its ancestors up to the one whose parent is not in
+    /// the tree. Returns `None` if the number is not in the tree, if the names form a cycle, or if there are too many
     /// names.
     pub(super) fn names_to_root(&self, number: i64) -> Option<Vec<&str>> {
         let (mut names, mut bytes) = (Vec::new(), 0);

@@ -1,7 +1,7 @@
-//! User Access Logging of Windows Server (`Current.mdb`, `SystemIdentity.mdb`): names of roles, addresses of clients.
+//! User Access Logging in Windows Server (`Current.mdb`, `SystemIdentity.mdb`): role names and client addresses.
 //!
-//! `SystemIdentity.mdb` maps the GUIDs of roles to names. The other files contain only the GUIDs, so this module also
-//! lists the roles of Windows Server.
+//! `SystemIdentity.mdb` maps role GUIDs to names. The other files contain only the GUIDs, so this module also
+//! contains a list of the Windows Server roles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::source::Source;
 use crate::table::{Meaning, Table};
 use crate::value::Value;
 
-/// Table with the names of the roles.
+/// Table that contains the role names.
 const ROLES: &str = "ROLE_IDS";
 const ROLE: &str = "RoleGuid";
 const ADDRESS: &str = "Address";
@@ -46,7 +46,7 @@ pub(super) fn fits(source: &Source) -> bool {
     there("CLIENTS") && there("ROLE_ACCESS") || there(ROLES) && there("SYSTEM_IDENTITY")
 }
 
-/// Returns the names of roles in the database, and the names of the roles of Windows Server.
+/// Returns the role names from the database, together with those of the Windows Server roles.
 pub(super) fn read(source: &Source) -> Names {
     let mut roles: BTreeMap<[u8; 16], String> =
         KNOWN.iter().map(|(guid, name)| (stored(*guid), (*name).to_owned())).collect();
@@ -58,14 +58,14 @@ pub(super) fn read(source: &Source) -> Names {
     Names::Guids(Arc::new(roles))
 }
 
-/// Returns the stored bytes of a GUID, whose first three numbers are little-endian.
+/// Returns a GUID's stored bytes. Its first three groups are little-endian.
 fn stored(guid: u128) -> [u8; 16] {
     let [a0, a1, a2, a3, b0, b1, c0, c1, rest @ ..] = guid.to_be_bytes();
     let [d0, d1, d2, d3, d4, d5, d6, d7] = rest;
     [a3, a2, a1, a0, b1, b0, c1, c0, d0, d1, d2, d3, d4, d5, d6, d7]
 }
 
-/// Replaces role GUIDs by names, except in the table of names, and formats addresses as text.
+/// Replaces role GUIDs by names, except in the table that defines the names, and formats addresses as text.
 pub(super) fn apply(table: &mut Table, roles: &Names) {
     if table.name.eq_ignore_ascii_case(ROLES) {
         return;

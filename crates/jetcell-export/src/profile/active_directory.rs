@@ -1,13 +1,13 @@
-//! Names of Active Directory (`ntds.dit`, `adamntds.dit`). Its columns are named after attribute numbers, such as
-//! `ATTm590045`. The rows of its schema map these numbers to attributes.
+//! Active Directory names (`ntds.dit`, `adamntds.dit`). Columns are named after attribute numbers, such as
+//! `ATTm590045`. The schema rows map these numbers to attributes.
 //!
-//! A schema row contains the name in `ATTm131532` (lDAPDisplayName) and the number in `ATTc131102` (attributeID).
-//! Attributes that were added later have another number in `ATTj591540` (msDS-IntId). `ATTi131105` (isSingleValued)
-//! is true if an object has at most one value.
+//! A schema row contains the attribute's name in `ATTm131532` (lDAPDisplayName) and its number in `ATTc131102`
+//! (attributeID). Attributes that were added later have another number, in `ATTj591540` (msDS-IntId). `ATTi131105`
+//! (isSingleValued) is true if an object has at most one value for the attribute.
 //!
-//! Each object has a number, `DNT_col`, and the number of its parent, `PDNT_col`. `ATTm589825` (name) contains its
-//! name below the parent, and `RDNtyp_col` the number of the attribute of this name. Columns with syntax `b` refer to
-//! objects by number.
+//! Each object has a number, `DNT_col`, and its parent's number, `PDNT_col`. `ATTm589825` (name) contains the
+//! object's name below its parent, and `RDNtyp_col` the number of the attribute that the name belongs to. Columns
+//! with syntax `b` refer to objects by number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const OBJECTS: &str = "datatable";
 const LINKS: &str = "link_table";
 /// Columns of the link table that contain object numbers.
 const LINK_ENDS: [&str; 2] = ["link_DNT", "backlink_DNT"];
-/// Prefix of the columns with security identifiers. The attribute number follows.
+/// Prefix of columns that contain security identifiers. It is followed by the attribute number.
 const SECURITY_IDENTIFIER: &str = "ATTr";
 
 /// Returns true if the tables belong to Active Directory (`ntds.dit`).
@@ -33,7 +33,7 @@ pub(super) fn fits(source: &Source) -> bool {
     source.table(OBJECTS).is_some() && source.table(LINKS).is_some()
 }
 
-/// Marks the columns with security identifiers, whose last part is big-endian.
+/// Marks the columns that contain security identifiers, whose last part is big-endian.
 pub(super) fn mark_security_identifiers(table: &mut Table) {
     if !table.name.eq_ignore_ascii_case(OBJECTS) {
         return;
@@ -57,7 +57,7 @@ const NAME_BELOW_PARENT: &str = "ATTm589825";
 /// Number of the root object, which has no name.
 const ROOT: i64 = 2;
 const PREFIX: &str = "ATT";
-/// Names of attributes whose large integers are times in 100-nanosecond steps since 1601.
+/// Names of attributes whose large integers are times in units of 100 nanoseconds since 1601.
 const TIMES: [&str; 14] = [
     "accountExpires",
     "badPasswordTime",
@@ -74,19 +74,19 @@ const TIMES: [&str; 14] = [
     "priorSetTime",
     "pwdLastSet",
 ];
-/// Syntax letter of times in seconds since 1601.
+/// Syntax letter for times in seconds since 1601.
 const SECONDS_SYNTAX: char = 'l';
-/// Syntax letter of object names, which are stored as object numbers.
+/// Syntax letter for object names, which are stored as object numbers.
 const OBJECT_SYNTAX: char = 'b';
 
-/// An attribute of the schema.
+/// An attribute in the schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Attribute {
     name: String,
     single: bool,
 }
 
-/// Knowledge about the columns of a directory: the attributes of its schema by number, and the names of its objects.
+/// What is known about a directory's columns: the schema attributes by number, and the object names.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     attributes: BTreeMap<u32, Attribute>,
@@ -129,7 +129,7 @@ impl Directory {
                 ',' | '+' | '"' | '\\' | '<' | '>' | ';' | '=' => part.extend(['\\', character]),
                 '#' if at == 0 => part.push_str("\\#"),
                 ' ' if outer_space => part.push_str("\\ "),
-                // Names of deleted objects contain a line feed.
+                // The names of deleted objects contain a line feed.
                 control if control.is_ascii_control() => part.push_str(&format!("\\{:02X}", control as u32)),
                 other => part.push(other),
             }
@@ -137,7 +137,7 @@ impl Directory {
         part
     }
 
-    /// Applies the names and formats of the directory to a table.
+    /// Applies the directory's names and formats to a table.
     pub(super) fn apply(&self, table: &mut Table) {
         if table.name.eq_ignore_ascii_case(OBJECTS) {
             self.apply_attributes(table);
@@ -150,7 +150,7 @@ impl Directory {
         }
     }
 
-    /// Names the columns of the main table after their attributes, and applies the formats of the schema.
+    /// Names the main table's columns after their attributes, and applies the formats given by the schema.
     fn apply_attributes(&self, table: &mut Table) {
         for column in &mut table.columns {
             if let Some((syntax, attribute)) = self.of(&column.column.name) {
@@ -172,25 +172,25 @@ impl Directory {
         unique_columns(table);
     }
 
-    /// Returns the syntax letter and the attribute of a column such as `ATTm590045`.
+    /// Returns the syntax letter and the attribute for a column name such as `ATTm590045`.
     fn of(&self, column: &str) -> Option<(char, &Attribute)> {
         let mut rest = column.strip_prefix(PREFIX)?.chars();
         let syntax = rest.next().filter(char::is_ascii_lowercase)?;
         let digits = rest.as_str();
-        // Numbers of attributes that were added later are stored with a sign.
+        // The numbers of attributes that were added later are stored as signed integers.
         let number = digits.parse::<u32>().ok().or_else(|| Some(digits.parse::<i32>().ok()? as u32))?;
         Some((syntax, self.attributes.get(&number)?))
     }
 }
 
-/// Reads the schema. A row without a name or a number is ignored.
+/// Reads the schema, ignoring rows without a name or a number.
 fn attributes(source: &Source) -> BTreeMap<u32, Attribute> {
     let mut found = BTreeMap::new();
     visit_fields(source, OBJECTS, [NAME, NUMBER, LATER_NUMBER, SINGLE], |[name, number, later, single]| {
         if let (Some(name), Some(number)) = (text(name), integer(&number)) {
             let attribute = Attribute { name, single: integer(&single).unwrap_or(0) != 0 };
             for number in [Some(number), integer(&later)].into_iter().flatten() {
-                // The 32 bits of the stored number are the same with and without a sign.
+                // The stored number has the same 32 bits whether it is signed or unsigned.
                 found.entry(number as u32).or_insert_with(|| attribute.clone());
             }
         }

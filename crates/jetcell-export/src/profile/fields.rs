@@ -1,4 +1,4 @@
-//! Reads some columns of all rows of a table, for profiles that need these values before the export.
+//! Reads selected columns from all rows of a table, for profiles that need these values before the export.
 
 use crate::cell::Item;
 use crate::issue::Issues;
@@ -6,9 +6,9 @@ use crate::rows::{ReadOptions, read_rows};
 use crate::source::Source;
 use crate::value::Value;
 
-/// Calls `visit` for every row with the first value of each of these columns. A value is `None` if it is null or
-/// unreadable, or if the table does not have the column. Issues are not reported here, because the export of the
-/// table reports them.
+/// Calls `visit` for every row with the first value in each of these columns. A value is `None` if it is null or
+/// unreadable, or if the table does not have the column. Issues are not reported here, because they are reported when
+/// the table is exported.
 pub(super) fn visit_fields<const N: usize>(
     source: &Source,
     table: &str,
@@ -19,7 +19,7 @@ pub(super) fn visit_fields<const N: usize>(
     let positions = columns
         .map(|name| table.columns.iter().position(|column| column.column.name.eq_ignore_ascii_case(name)));
     let mut unreported = Issues::default();
-    // No error is possible: the closure returns none, and nothing is written.
+    // This cannot fail: the closure returns no errors, and nothing is written.
     let _ = read_rows(source, table, ReadOptions::default(), &mut unreported, |row| {
         visit(positions.map(|position| {
             let position = position?;

@@ -1,7 +1,7 @@
-//! The index of Windows Search (`Windows.edb`): names of properties, paths of folders, times, sizes.
+//! The Windows Search index (`Windows.edb`): property names, folder paths, times and sizes.
 //!
-//! Columns of the property store are named after a number and a property, such as `15F-System_DateModified`, because
-//! column names cannot contain dots. Times and large integers are eight bytes of binary data.
+//! Columns in the property store are named after a number and a property, such as `15F-System_DateModified`, because
+//! column names cannot contain dots. Times and large integers are stored as eight bytes of binary data.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::source::Source;
 use crate::table::{Meaning, Table, TableColumn, unique_columns};
 
 const PROPERTY_STORE: &str = "SystemIndex_PropertyStore";
-/// Table of folders with their numbers, the numbers of their parents, and their names.
+/// Table with each folder's number, its parent's number, and its name.
 const FOLDERS: &str = "SystemIndex_GthrPth";
-/// Table of the indexed files, with the numbers of their folders.
+/// Table of the indexed files, with each file's folder number.
 const FILES: &str = "SystemIndex_Gthr";
-/// Table with a UTF-16 name in a column that declares another code page.
+/// Table with a UTF-16 name in a column that declares a different code page.
 const CATALOGS: &str = "CatalogStorageManager";
-/// Property with text in a binary column.
+/// Property that stores text in a binary column.
 const KIND: &str = "System.Kind";
-/// Properties with unsigned 64-bit integers.
+/// Properties that store unsigned 64-bit integers.
 const INTEGERS: [&str; 8] = [
     "System.ActivityHistory.ActiveDuration",
     "System.Capacity",
@@ -36,7 +36,7 @@ pub(super) fn fits(source: &Source) -> bool {
     source.table(PROPERTY_STORE).is_some() || source.table(FILES).is_some()
 }
 
-/// Reads the paths of the folders.
+/// Reads the folder paths.
 pub(super) fn read(source: &Source) -> Names {
     let mut folders = Hierarchy::default();
     visit_fields(source, FOLDERS, ["Scope", "Parent", "Name"], |[scope, parent, name]| {
@@ -47,7 +47,7 @@ pub(super) fn read(source: &Source) -> Names {
     Names::Folders(Arc::new(folders))
 }
 
-/// Names the properties and applies the formats of the columns.
+/// Gives the columns their property names and formats.
 pub(super) fn apply(table: &mut Table, folders: &Names) {
     let is = |name: &str| table.name.eq_ignore_ascii_case(name);
     let (properties, files, catalogs) = (is(PROPERTY_STORE), is(FILES), is(CATALOGS));
@@ -68,7 +68,7 @@ fn property(column: &mut TableColumn) {
     if !number.trim_end_matches('F').bytes().all(|byte| byte.is_ascii_digit()) {
         return;
     }
-    // Only names of properties contain dots.
+    // Only property names contain dots.
     let name = if name.contains('_') { name.replace('_', ".") } else { name.to_owned() };
     // Matches names such as System.DateModified, System.ItemDate and System.Search.GatherTime.
     let last = name.rsplit('.').next().unwrap_or_default();

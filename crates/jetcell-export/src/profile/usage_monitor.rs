@@ -1,6 +1,6 @@
-//! The System Resource Usage Monitor of Windows (`SRUDB.dat`): names of its providers, applications and users.
+//! The Windows System Resource Usage Monitor (`SRUDB.dat`): provider, application and user names.
 //!
-//! Tables are named after the GUID of a provider. Rows refer to applications and users by numbers. The table
+//! Tables are named after a provider's GUID. Rows refer to applications and users by number. The table
 //! `SruDbIdMapTable` maps these numbers to text (UTF-16) or to security identifiers.
 
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use crate::source::Source;
 use crate::table::{Meaning, Table, TableColumn};
 use crate::value::{Value, sid_or_text};
 
-/// Table that maps the numbers to names.
+/// Table that maps numbers to names.
 const ID_TABLE: &str = "SruDbIdMapTable";
 /// Columns that contain these numbers.
 const ID_COLUMNS: [&str; 2] = ["AppId", "UserId"];
-/// Columns with times in 100-nanosecond steps since 1601.
+/// Columns that contain times in units of 100 nanoseconds since 1601.
 const TIME_COLUMNS: [&str; 5] = ["ConnectStartTime", "EndTime", "EventTimestamp", "LocaleTime", "StartTime"];
-/// Providers of Windows 8 to 11, by GUID.
+/// Providers in Windows 8 to 11, by GUID.
 const PROVIDERS: [(&str, &str); 14] = [
     ("{17F4D97B-F26A-5E79-3A82-90040A47D13D}", "SdpVolume"),
     ("{5C8CF1C7-7257-4F13-B223-970EF5939312}", "AppTimeline"),
@@ -56,7 +56,7 @@ pub(super) fn read(source: &Source) -> Names {
     Names::Numbers(Arc::new(found))
 }
 
-/// Names the table after its provider and applies the formats of its columns.
+/// Names the table after its provider and applies the formats to its columns.
 pub(super) fn apply(table: &mut Table, ids: &Names) {
     let provider = PROVIDERS.iter().find(|(guid, _)| table.name.eq_ignore_ascii_case(guid));
     let Some((_, provider)) = provider else {

@@ -1,6 +1,7 @@
-//! The cache of Internet Explorer and Edge (`WebCacheV01.dat`): names of containers, times, headers.
+//! The web cache of Internet Explorer and Edge (`WebCacheV01.dat`): container names, times and headers.
 //!
-//! The table `Containers` lists the containers. The entries of container 3 are in the table `Container_3`.
+//! The table `Containers` lists the containers. The entries in container 3, for example, are in the table
+//! `Container_3`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::table::{Meaning, Table};
 const CONTAINERS: &str = "Containers";
 const CONTAINER: &str = "Container_";
 const ID: &str = "ContainerId";
-/// Columns with times in 100-nanosecond steps since 1601.
+/// Columns that contain times in units of 100 nanoseconds since 1601.
 const TIMES: [&str; 9] = [
     "AccessedTime",
     "CreationTime",
@@ -25,7 +26,7 @@ const TIMES: [&str; 9] = [
     "PostCheckTime",
     "SyncTime",
 ];
-/// Columns with HTTP headers in ASCII.
+/// Columns that contain HTTP headers in ASCII.
 const HEADERS: [&str; 2] = ["RequestHeaders", "ResponseHeaders"];
 
 /// Returns true if the database is a web cache.
@@ -46,7 +47,7 @@ pub(super) fn read(source: &Source) -> Names {
     Names::Numbers(Arc::new(names))
 }
 
-/// Replaces container numbers by names and applies the formats of the columns.
+/// Replaces container numbers by names and applies the formats to the columns.
 pub(super) fn apply(table: &mut Table, containers: &Names) {
     let list = table.name.eq_ignore_ascii_case(CONTAINERS);
     for column in &mut table.columns {

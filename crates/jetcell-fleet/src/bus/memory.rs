@@ -1,4 +1,4 @@
-//! A broker within the process, for tests.
+//! An in-process broker for tests.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::Bus;
 
-/// A broker within the process. Clones share the same broker.
+/// An in-process broker. Clones share the same broker.
 #[derive(Clone, Debug, Default)]
 pub struct Hub(Arc<Mutex<Vec<Subscription>>>);
 
@@ -23,7 +23,7 @@ pub struct MemoryBus {
 }
 
 impl Hub {
-    /// Connects and subscribes to these subjects. `*` at the end of a subject is a wildcard.
+    /// Connects and subscribes to these subjects. A `*` at the end of a subject is a wildcard.
     pub fn connect(&self, subjects: &[String]) -> MemoryBus {
         let (sender, receiver) = channel();
         let own = subjects.iter().map(|subject| (subject.clone(), sender.clone()));

@@ -1,7 +1,8 @@
-//! Connection to a NATS server. Only core NATS is used, because JetStream of this client does not work with servers
-//! of version 2.9.
+//! Connection to a NATS server. Only core NATS is used, because this client's JetStream support does not work with
+//! servers of version 2.9.
 //!
-//! The client is asynchronous. It runs on a separate thread, and queues connect it with the other threads.
+//! The client is asynchronous. It runs on its own thread and exchanges messages with the other threads through
+//! queues.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -19,42 +20,41 @@ use tokio::sync::oneshot;
 
 use super::{Bus, BusError, MAX_PEM, MAX_SECRET};
 
-/// Maximum number of received messages in the queue. Further messages are dropped.
+/// Maximum number of received messages in the queue. Any more are dropped.
 const WAITING_IN: usize = 8192;
 
-/// Maximum number of messages in the send queue. Further messages are dropped.
+/// Maximum number of messages in the send queue. Any more are dropped.
 const WAITING_OUT: usize = 1024;
 
-/// Time-out for a connection, including its subscriptions.
+/// Time-out for connecting and subscribing.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Maximum delay before a lost connection is reopened.
+/// Maximum delay before reconnecting after a connection is lost.
 const RECONNECT: Duration = Duration::from_secs(1);
 
 /// Interval between checks whether the server still responds.
 const PING: Duration = Duration::from_secs(5);
 
-/// Time-out for adding a message to the queue of the connection. The queue is full if the network is interrupted.
+/// Time-out for adding a message to the connection's queue. The queue fills up while the network is interrupted.
 const PUBLISH: Duration = Duration::from_secs(1);
 
 /// Time-out for sending the queued messages at shutdown.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// Address of the server and credentials for it. Secrets are only read from files.
+/// Address of the server and the credentials for it. Secrets are read only from files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Addresses of the server, such as `nats://127.0.0.1:4222` or `tls://nats.example.org:4222`, separated by
-    /// commas.
+    /// Server addresses, such as `nats://127.0.0.1:4222` or `tls://nats.example.org:4222`, separated by commas.
     pub url: String,
     /// File with a token.
     pub token_file: Option<PathBuf>,
-    /// File with credentials: a JWT and the seed of its nkey.
+    /// Credentials file, which contains a JWT and its nkey seed.
     pub credentials: Option<PathBuf>,
-    /// File with the seed of an nkey.
+    /// File with an nkey seed.
     pub nkey_file: Option<PathBuf>,
-    /// Certificates of the authorities that signed the server's certificate.
+    /// Certificates of the authorities that may have signed the server's certificate.
     pub tls_ca: Option<PathBuf>,
-    /// Certificate and key of the client.
+    /// The client's certificate and key.
     pub tls_client: Option<(PathBuf, PathBuf)>,
 }
 
@@ -113,7 +113,7 @@ enum Job {
     Flush(SyncSender<()>),
 }
 
-/// A connection to a NATS server. It is reopened whenever it is lost.
+/// A connection to a NATS server, which is reopened whenever it is lost.
 pub struct NatsBus {
     jobs: Option<mpsc::Sender<Job>>,
     received: Mutex<Receiver<Vec<u8>>>,
@@ -148,7 +148,7 @@ impl NatsBus {
 impl Bus for NatsBus {
     fn publish(&self, subject: &str, payload: Vec<u8>) {
         if let Some(jobs) = &self.jobs {
-            // The next heartbeat repeats the content of a dropped message.
+            // A dropped message does no harm, because the next heartbeat repeats its content.
             let _ = jobs.try_send(Job::Publish(subject.into(), payload));
         }
     }
@@ -198,7 +198,7 @@ async fn connected(access: &Access, addresses: Vec<String>) -> Result<Client, Bu
     }
 }
 
-/// Formats an error with its causes, without repetitions.
+/// Formats an error with its causes, omitting repeated text.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -212,7 +212,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Connects and reports the result. Then passes messages on until the sender is dropped.
+/// Connects and reports the result, then forwards messages until the sender is dropped.
 async fn serve(
     access: Access,
     addresses: Vec<String>,
@@ -232,20 +232,21 @@ async fn serve(
             Err(error) => return drop(ready.send(Err(BusError::Refused(chain(&error))))),
         }
     }
-    // The server has processed the subscriptions when the flush completes.
+    // When the flush completes, the server has processed the subscriptions.
     let _ = tokio::time::timeout(CONNECT, client.flush()).await;
     let _ = ready.send(Ok(()));
     let mut messages = select_all(subscriptions);
     loop {
         tokio::select! {
-            // Biased polling passes received messages on even while many messages are sent.
+            // Biased polling forwards received messages even while many messages are being sent.
             biased;
             Some(message) = messages.next() => {
                 let _ = received.try_send(message.payload.to_vec());
             }
             job = jobs.recv() => match job {
                 Some(Job::Publish(subject, payload)) => {
-                    // Messages for a disconnected server would be outdated on arrival, so they are dropped.
+                    // Messages are dropped while the server is disconnected, because they would be outdated on
+                    // arrival.
                     if client.connection_state() == State::Connected {
                         let _ = tokio::time::timeout(PUBLISH, client.publish(subject, payload.into())).await;
                     }

@@ -1,4 +1,4 @@
-//! Messages from hosts: their states and the chunks of their results.
+//! Messages from hosts: state updates and result chunks.
 
 use super::{ASK_AGAIN_NS, Coordinator, Effect, FETCHES, Member, News, PIECES};
 use crate::message::{Condition, FromCoordinator, Gate, HostBeat};
@@ -25,7 +25,7 @@ impl Coordinator {
         let silent = self.members.get(&rank).map(|member| self.is_silent(member));
         match self.members.get_mut(&rank) {
             Some(member) if member.beat().token == beat.token => member.update(beat, now),
-            // The host was restarted before all others had joined.
+            // A host was restarted before all hosts had joined.
             None | Some(_) if self.open.is_none() && silent != Some(false) => {
                 self.members.insert(rank, Member::new(beat, now));
                 self.changed = true;
@@ -72,13 +72,13 @@ impl Coordinator {
         self.send_to(beat.rank, &message);
     }
 
-    /// Responds to the newest state of a host.
+    /// Responds to a host's newest state.
     fn answer(&mut self, rank: u32) {
         let everybody = self.members.len() as u64 == u64::from(self.config.size());
         let Some(member) = self.members.get_mut(&rank) else { return };
         let (token, shown) = (member.beat().token.clone(), member.shown());
         match member.beat().condition.clone() {
-            // No host accesses its disks before all hosts have joined.
+            // No host accesses its disks until all hosts have joined.
             Condition::Joining if everybody && self.stop.is_none() => {
                 let order = self.config.order(rank);
                 self.send_to(rank, &FromCoordinator::Order { token, order });
@@ -90,7 +90,7 @@ impl Coordinator {
                 self.dismiss(rank);
             }
             Condition::Ended { failure } => {
-                // If one test cannot start, the other hosts need not wait.
+                // If one host's test cannot start, there is no point in keeping the others waiting.
                 if let Some(reason) = failure.filter(|_| self.open < Some(Gate::WarmUp)) {
                     self.refuse(format!("{shown}: {reason}"));
                 }
@@ -114,7 +114,7 @@ impl Coordinator {
         }
     }
 
-    /// Requests results, from a few hosts at a time.
+    /// Requests results, from only a few hosts at a time.
     pub(super) fn fetch(&mut self, now: u64) {
         let mut running = self.members.values().filter(|member| member.intake.is_some()).count();
         let ready: Vec<u32> = self
@@ -169,7 +169,7 @@ impl Coordinator {
         }
         match intake.take() {
             Some(result) => self.effects.push(Effect::Keep(rank, result)),
-            // The result was damaged in transit.
+            // The result was damaged in transit, so it is requested again.
             None => member.asked_ns = 0,
         }
     }

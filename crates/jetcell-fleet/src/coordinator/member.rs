@@ -1,4 +1,4 @@
-//! The coordinator's state of one host.
+//! The coordinator's record of a single host.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use crate::parcel::Intake;
 pub struct Lost {
     /// Time of the last message from the host, in nanoseconds since 1970 on the coordinator's clock.
     pub heard_ns: u64,
-    /// Activity of the host at this time.
+    /// What the host was doing at that time.
     pub did: String,
-    /// Situation in which the coordinator gave up the host, as text.
+    /// Description of the situation in which the coordinator gave up on the host.
     pub given_up: String,
 }
 
@@ -21,21 +21,21 @@ pub struct Lost {
 pub struct Member {
     beat: HostBeat,
     heard_ns: u64,
-    /// True if the silence of the host was reported.
+    /// True if the host's silence has been reported.
     pub(super) silent: bool,
     lost: Option<Lost>,
     pub(super) intake: Option<Intake>,
     /// Time of the last request for chunks.
     pub(super) asked_ns: u64,
-    /// Number of the first chunk after the requested ones.
+    /// Number of the chunk after the last requested one.
     pub(super) asked_until: u64,
-    /// Result of storing the host's result, or `None` if it was not stored yet.
+    /// Whether the host's result was stored successfully; `None` if it has not been stored yet.
     stored: Option<Result<(), String>>,
     pub(super) ended_told: bool,
 }
 
 impl Member {
-    /// Creates the state of a host that joins.
+    /// Creates the record of a host that joins.
     pub(super) fn new(beat: HostBeat, heard_ns: u64) -> Member {
         Member {
             beat: cleaned(beat),
@@ -50,7 +50,7 @@ impl Member {
         }
     }
 
-    /// Restores the state of a host from a saved state.
+    /// Restores the record of a host from a saved state.
     pub(super) fn restored(
         beat: HostBeat,
         heard_ns: u64,
@@ -105,7 +105,7 @@ impl Member {
         self.lost.as_ref()
     }
 
-    /// Returns whether the result was stored or failed to be stored, or `None` if neither has happened yet.
+    /// Returns whether storing the host's result succeeded or failed, or `None` if it has not been attempted yet.
     pub fn stored(&self) -> Option<&Result<(), String>> {
         self.stored.as_ref()
     }
@@ -128,7 +128,7 @@ impl Member {
         self.lost.is_some() || self.stored.is_some() || (self.has_ended() && self.beat.offer.is_none())
     }
 
-    /// Returns true if other hosts do not have to wait for this host at a barrier.
+    /// Returns true if other hosts do not need to wait for this host at the barrier.
     pub(super) fn is_at(&self, gate: Gate) -> bool {
         self.lost.is_some() || self.has_ended() || self.beat.reached >= Some(gate)
     }

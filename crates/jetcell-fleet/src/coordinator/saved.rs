@@ -1,4 +1,4 @@
-//! The saved state of a coordinator, from which another process can continue.
+//! The saved state of a coordinator, from which another process can continue the run.
 
 use jetcell_workload::units::TimeSpan;
 use serde::{Deserialize, Serialize};
@@ -7,18 +7,18 @@ use super::{Coordinator, Lost, Member, Stop};
 use crate::config::FleetConfig;
 use crate::message::{Gate, HostBeat};
 
-/// Version of the format.
+/// Format version.
 const VERSION: u32 = 1;
 
 /// A host in a saved state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedMember {
-    /// Last heartbeat of the host.
+    /// The host's last heartbeat.
     pub beat: HostBeat,
     /// Information about the loss, if the host was declared lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
-    /// Result of storing the host's result, or `None` if it was not stored yet.
+    /// Whether the host's result was stored successfully; `None` if it has not been stored yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<Result<(), String>>,
 }
@@ -27,11 +27,11 @@ pub struct SavedMember {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
     version: u32,
-    /// Random identifier of the run.
+    /// The run's random identifier.
     pub run: String,
-    /// Digest of the configuration.
+    /// Configuration digest.
     pub configuration: String,
-    /// Start of the run.
+    /// Start time of the run.
     pub began_ns: u64,
     open: Option<Gate>,
     start_ns: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Saved {
 }
 
 impl Coordinator {
-    /// Returns the state to store, if it has changed since the last call.
+    /// Returns the state to save, if it has changed since the last call.
     pub fn take_changed(&mut self) -> Option<Saved> {
         if !std::mem::take(&mut self.changed) {
             return None;
@@ -66,7 +66,8 @@ impl Coordinator {
         })
     }
 
-    /// Resumes a run that another process coordinated. The hosts have the usual time to send a message.
+    /// Resumes a run that was coordinated by another process. The hosts have the usual time to send a message before
+    /// they are considered silent.
     pub fn resume(
         config: FleetConfig,
         program: &str,
@@ -77,7 +78,7 @@ impl Coordinator {
         if saved.version != VERSION || saved.configuration != config.digest {
             return Err("the configuration has changed since the run began; put it back, or give --new to forget the run".into());
         }
-        // The option may have been given on the command line instead of the file.
+        // The option may have been given on the command line instead of in the file.
         let mut config = config;
         config.alone_first = saved.alone_first;
         let mut coordinator = Coordinator::new(config, program, saved.run, epoch, now);

@@ -1,4 +1,4 @@
-//! Coordinator and hosts in simulated time, with message loss.
+//! Tests of the coordinator and hosts in simulated time, with message loss.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -18,14 +18,14 @@ fn config(text: &str) -> FleetConfig {
     FleetConfig::parse(&format!("name='f'\noptions.dirs=['/d']\n{text}")).unwrap()
 }
 
-/// A host whose test is simulated by the time that it takes to reach each barrier.
+/// A host with a simulated test, which takes a given time to reach each barrier.
 struct Host {
     session: HostSession,
     progress: Progress,
     began: bool,
     measures_alone: bool,
     is_alone: bool,
-    /// The last barrier that the host has passed. `due` is the time at which it reaches the next one.
+    /// The last barrier that the host has passed. It reaches the next one at time `due`.
     behind: Option<Gate>,
     due: Option<u64>,
     frozen: bool,
@@ -36,7 +36,7 @@ struct Host {
     ended: bool,
 }
 
-/// A coordinator and its hosts. The delivery of every message takes a millisecond.
+/// A coordinator and its hosts. Each message takes one millisecond to be delivered.
 struct Fleet {
     now: u64,
     coordinator: Coordinator,
@@ -103,7 +103,8 @@ impl Fleet {
 
     fn publish(&mut self, subject: String, bytes: Vec<u8>) {
         self.counted += 1;
-        // A pseudo-random choice avoids a pattern that could always affect the same host.
+        // The messages to lose are chosen pseudo-randomly, because a regular pattern might always affect the same
+        // host.
         let random = self.counted.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         if !self.broker_is_lost && random % 100 >= self.lost_percent {
             self.wire.push_back((self.now + MS, subject, bytes));
@@ -137,13 +138,13 @@ impl Fleet {
         }
     }
 
-    /// Returns the hosts that are measuring alone now.
+    /// Returns the hosts that are currently measuring alone.
     fn alone_now(&self) -> Vec<usize> {
         let alone = |host: &Host| host.is_alone && !host.killed;
         (0..self.hosts.len()).filter(|rank| alone(&self.hosts[*rank])).collect()
     }
 
-    /// Advances the test of a host. The time from each barrier to the next depends on the speed of the host.
+    /// Advances the host's test. The time between barriers depends on the host's speed.
     fn test(&mut self, rank: usize) {
         let (now, monotonic) = (self.now, self.moment(rank).monotonic_ns);
         let host = &mut self.hosts[rank];
@@ -191,7 +192,7 @@ impl Fleet {
     }
 
     fn moment(&self, rank: usize) -> Moment {
-        // Every host started at a different time, and its wall clock is wrong by its rank in seconds.
+        // Every host started at a different time. Its wall clock is wrong by as many seconds as its rank.
         let monotonic_ns = self.now + (rank as u64 + 1) * 1_000 * SECOND;
         Moment { monotonic_ns, wall_ns: ERA + self.now + rank as u64 * SECOND }
     }
@@ -285,7 +286,7 @@ fn all_gates_open_in_order_and_all_begin_together() {
     let start = fleet.coordinator.start_ns().unwrap();
     for member in fleet.coordinator.members() {
         let Window { began_ns, ended_ns } = member.beat().window.unwrap();
-        // A step takes 5 ms, and a message 1 ms in each direction.
+        // A step takes 5 ms, and a message takes 1 ms in each direction.
         assert!(began_ns.abs_diff(start) <= 10 * MS, "{} {}", began_ns, start);
         assert!(ended_ns.is_some());
         let clock = member.beat().clock.unwrap();
@@ -342,7 +343,7 @@ fn another_coordinator_goes_on_with_the_same_turn() {
     fleet.run_until("the turn of the second host", |fleet| fleet.alone_now() == [1]);
     fleet.hosts[1].speed = 60 * SECOND;
     let saved = fleet.coordinator.take_changed().unwrap();
-    // The file does not contain the option, because it was given on the command line.
+    // The file does not contain the option because it was given on the command line.
     let config = config("hosts=3\n");
     fleet.coordinator = Coordinator::resume(config, "1", saved, "second".into(), ERA + fleet.now).unwrap();
     fleet.run_until("the turn of the third host", |fleet| {
@@ -466,7 +467,7 @@ fn a_stop_ends_every_host_and_each_reports() {
     fleet.run_to_end();
     fleet.has_all_results_of(&[0, 1, 2]);
     assert!(fleet.lost().is_empty());
-    // Hosts that wait for other hosts leave, too.
+    // Hosts that are waiting for other hosts leave, too.
     let mut joining = Fleet::new(3, "");
     joining.hosts[2].killed = true;
     joining.run_for(3);
@@ -568,7 +569,7 @@ fn foreign_and_garbled_messages_are_counted_and_ignored() {
     fleet.has_all_results_of(&[0, 1]);
 }
 
-/// A heartbeat of a process that does not take part.
+/// Creates a heartbeat from a process that is not part of the fleet.
 struct HostBeatOf<'a>(&'a Fleet, &'a str);
 
 impl HostBeatOf<'_> {

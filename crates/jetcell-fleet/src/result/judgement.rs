@@ -1,4 +1,4 @@
-//! The verdict on a fleet: checks that all hosts measured during the same time, and that each host meets its own
+//! The verdict on a fleet, which checks that all hosts measured at the same time and that each host meets its own
 //! rules.
 
 use jetcell_workload::{Rule, Verdict};
@@ -7,16 +7,16 @@ use super::rows::HostOutcome;
 use super::{FleetVerdict, HostRow};
 use crate::coordinator::Coordinator;
 
-/// Maximum skew of a start, and maximum movement of a clock, in percent of the shortest measurement.
+/// Maximum start skew and maximum clock movement, as a percentage of the shortest measurement.
 const MAX_SKEW_PERCENT: f64 = 1.0;
 
-/// Minimum part of the shortest measurement that all hosts have in common, in percent.
+/// Minimum time during which all hosts measured, as a percentage of the shortest measurement.
 const MIN_OVERLAP_PERCENT: f64 = 99.0;
 
-/// The time during which all hosts with a result were measuring.
+/// The period during which all hosts with a result were measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct CommonWindow {
-    /// Length of this time in seconds.
+    /// Length of this period in seconds.
     pub(super) overlap_seconds: f64,
     /// Length of the shortest measurement in seconds.
     shortest_seconds: f64,
@@ -47,13 +47,14 @@ fn named(host: &HostRow) -> String {
     }
 }
 
-/// Returns the highest value of all hosts, and the host that has it.
+/// Returns the highest value among all hosts, and the host that has it.
 fn worst(hosts: &[HostRow], value: impl Fn(&HostRow) -> Option<f64>) -> Option<(f64, String)> {
     let all = hosts.iter().filter_map(|host| Some((value(host)?, format!("worst: {}", named(host)))));
     all.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Creates a rule that no host meets the condition. The rule contains the names of the hosts that do.
+/// Creates a rule that is met if the condition is true for no host. It names the hosts for which the condition is
+/// true.
 fn count(name: &str, hosts: &[HostRow], is: impl Fn(&HostRow) -> bool) -> Rule {
     let names: Vec<String> = hosts.iter().filter(|host| is(host)).map(named).collect();
     Rule::at_most(name, 0.0, names.len() as f64, names.join(", "))
@@ -69,7 +70,7 @@ pub(super) fn judge(
     let failed = count("Hosts without a result", hosts, |host| {
         host.lost.is_none() && host.outcome != HostOutcome::Completed
     });
-    // The clock offset of a host is accurate to half of the round-trip time.
+    // A host's clock offset is accurate to within half of the round-trip time.
     let skew_seconds = |host: &HostRow| {
         let unknown = host.clock.map_or(0.0, |clock| clock.round_trip_ms / 2.0);
         Some((host.start_skew_ms?.abs() + unknown) / 1e3)

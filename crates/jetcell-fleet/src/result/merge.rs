@@ -18,8 +18,8 @@ pub(super) fn histograms<'a>(results: impl Iterator<Item = &'a HostResult>) -> B
     all
 }
 
-/// Merges all hosts into one run: lists all databases, adds up rates, and merges distributions. Data of a single
-/// host, such as its steady state, is left out. Returns `None` if no host has a result.
+/// Merges all hosts into one run: lists all databases, adds up the rates, and merges the distributions. Data that
+/// makes sense only for a single host, such as its steady state, is omitted. Returns `None` if no host has a result.
 pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Option<HostResult> {
     let (_, first) = results.first_key_value()?;
     let name = |rank: u32| match fleet.hosts.iter().find(|host| host.rank == rank) {
@@ -43,7 +43,7 @@ pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Optio
         achieved_transactional_iops: fleet.totals.achieved_transactional_iops,
         started: fleet.started.clone(),
         ended: fleet.ended.clone(),
-        // Rates are relative to the measurement of each host.
+        // Each host's rates are relative to the length of its own measurement.
         measured_seconds: each().map(|(_, run)| run.measured_seconds).fold(0.0, f64::max),
         initial_database_bytes: sum(|run| run.initial_database_bytes),
         final_database_bytes: sum(|run| run.final_database_bytes),
@@ -69,7 +69,7 @@ pub fn merged(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Optio
         copies: each().flat_map(|(_, run)| run.copies.clone()).collect(),
         parts: Vec::new(),
         trends: Vec::new(),
-        // These fields compare parts of one run. The results of the hosts contain them.
+        // These fields compare parts of one run, so they are only in the individual hosts' results.
         backup: None,
         recovery: None,
         replication: None,
@@ -108,7 +108,7 @@ fn operations(results: &BTreeMap<u32, HostResult>) -> Operations {
     all
 }
 
-/// Returns the files of all hosts, if every host has verified its own files.
+/// Returns the verified files of all hosts, if every host has verified its own files.
 fn verification(results: &BTreeMap<u32, HostResult>) -> Option<Verification> {
     let all: Option<Vec<&Verification>> =
         results.values().map(|one| one.result.verification.as_ref()).collect();
@@ -123,8 +123,8 @@ fn instances(results: &BTreeMap<u32, HostResult>) -> Vec<InstancePlan> {
     results.values().flat_map(|one| one.result.plan.instances.clone()).collect()
 }
 
-/// Merges the intervals of all hosts, as long as every host has one. Percentiles cannot be added up, so the
-/// percentiles of the slowest host are used.
+/// Merges the hosts' sample intervals for as long as every host has one. Percentiles cannot be added up, so those of
+/// the slowest host are used.
 fn samples(results: &BTreeMap<u32, HostResult>) -> Vec<Sample> {
     let together = |at: usize| -> Option<Sample> {
         let all: Vec<&Sample> = results.values().map(|one| one.samples.get(at)).collect::<Option<_>>()?;

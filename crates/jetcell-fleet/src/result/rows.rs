@@ -10,16 +10,16 @@ use super::{FleetTotals, HostClock, HostRow, WorstDatabase};
 use crate::coordinator::{Coordinator, Member};
 use crate::parcel::HostResult;
 
-/// Share of the median host's I/O below which a host is a straggler.
+/// A host is a straggler if its I/O rate is below this fraction of the median.
 const SLOW_SHARE: f64 = 0.8;
 
-/// Factor relative to the median host's read latency above which a host is a straggler.
+/// A host is a straggler if its read latency is more than this multiple of the median.
 const SLOW_READS: f64 = 2.0;
 
 /// Minimum number of hosts for which the median is meaningful.
 const ENOUGH_HOSTS: usize = 3;
 
-/// Outcome of a host.
+/// How the test ended on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostOutcome {
@@ -27,7 +27,7 @@ pub enum HostOutcome {
     Completed,
     /// The host was declared lost.
     Lost,
-    /// The test of the host ended without a result.
+    /// The host's test ended without a result.
     Failed,
     /// The host never joined.
     Absent,
@@ -78,7 +78,7 @@ pub(super) fn sum(hosts: &[HostRow]) -> FleetTotals {
     all
 }
 
-/// Returns the rows of all hosts of the fleet, by rank.
+/// Returns one row for each host in the fleet, by rank.
 pub(super) fn rows(fleet: &Coordinator, results: &BTreeMap<u32, HostResult>) -> Vec<HostRow> {
     let row = |rank| match fleet.member(rank) {
         Some(member) => of_member(member, fleet.start_ns(), results.get(&rank)),
@@ -155,7 +155,7 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     (all.len() >= ENOUGH_HOSTS).then(|| all[(all.len() - 1) / 2])
 }
 
-/// Marks the hosts that are much slower than the median. Only hosts with equal options can be compared.
+/// Marks the hosts that are much slower than the median. Hosts can be compared only if they have equal options.
 pub(super) fn name_stragglers(hosts: &mut [HostRow]) {
     let measured = |host: &&HostRow| host.totals.achieved_transactional_iops > 0.0;
     let of = |value: fn(&HostRow) -> f64| median(hosts.iter().filter(measured).map(value));

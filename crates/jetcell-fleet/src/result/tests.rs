@@ -1,4 +1,4 @@
-//! Tests of the verdict and of stragglers, on rows without results.
+//! Tests for the verdict and for stragglers, using rows without results.
 
 use jetcell_workload::Verdict;
 

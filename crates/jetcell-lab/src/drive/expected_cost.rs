@@ -1,29 +1,29 @@
-//! Estimates what fragmentation of a file costs on a drive whose seek times were measured.
+//! Estimates how much a file's fragmentation costs on a drive whose seek times were measured.
 
 use jetcell_workload::fragmentation::{Extent, FileMap};
 use serde::Serialize;
 
 use super::seek_curve::SeekCurve;
 
-/// Expected cost of the fragmentation of a file. Caches and drives that work in the background may reduce it.
+/// Expected cost of a file's fragmentation. Caching and background work in the drive may reduce the actual cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExpectedCost {
     /// Name of the drive in its test.
     pub drive: String,
-    /// Seconds to read the whole file sequentially, if it were contiguous.
+    /// Seconds to read the whole file sequentially if it were contiguous.
     pub contiguous_scan_seconds: f64,
-    /// Seconds to read the whole file sequentially as it is stored, including a seek between every two fragments.
+    /// Seconds to read the whole file sequentially as it is stored, including a seek between fragments.
     pub scan_seconds: f64,
     /// Size of a single read in bytes.
     pub read_bytes: u64,
     /// Milliseconds that fragmentation adds to a single read, averaged over all reads. Only reads that cross a
-    /// fragment boundary are slower.
+    /// fragment boundary are slowed down.
     pub read_ms: f64,
 }
 
 impl ExpectedCost {
-    /// Estimates the cost for a file on a drive, for aligned reads of `read_bytes`. Distances that the file system
-    /// does not report are taken as zero.
+    /// Estimates the cost for a file on a drive if it is read in aligned units of `read_bytes`. A distance between
+    /// fragments counts as zero if the file system does not report it.
     pub fn of(map: &FileMap, curve: &SeekCurve, read_bytes: u64) -> ExpectedCost {
         let read_bytes = read_bytes.max(1);
         let cost = |(one, next): (&Extent, &Extent)| {
@@ -59,8 +59,8 @@ mod tests {
             bytes: bytes << 10,
             ..Extent::default()
         };
-        // Breaks at 48 KiB, inside a read, and at 128 KiB, between two reads; the last extent continues the previous
-        // one.
+        // The file has breaks at 48 KiB, inside a read, and at 128 KiB, between two reads. The last extent directly
+        // follows the previous one.
         let extents =
             vec![extent(0, 0, 48), extent(48, 100_048, 80), extent(128, 0, 64), extent(192, 64, 64)];
         let map = FileMap { path: "a".into(), bytes: 256 << 10, extents };

@@ -1,5 +1,4 @@
-//! A closed-loop load: it keeps a fixed number of transfers in flight and replaces each transfer as soon as it
-//! completes.
+//! Closed-loop load: keeps a fixed number of transfers in flight and replaces each transfer as soon as it completes.
 
 use std::io;
 use std::ops::Range;
@@ -19,20 +18,20 @@ const STAMPED: usize = 4096;
 /// Maximum number of transfers whose offset and latency are retained for a chart.
 const MAX_POINTS: usize = 1000;
 
-/// Order of the offsets that a load accesses.
+/// Order in which a load accesses offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Sequential from start to end, once.
+    /// Sequential from start to end, one pass.
     OnePass,
-    /// Sequential from start to end, repeated until the time is over.
+    /// Sequential from start to end, repeated until the time is up.
     Sequential,
-    /// Random multiples of the transfer size.
+    /// Random offsets that are multiples of the transfer size.
     Random,
-    /// Always the start of the region.
+    /// Always the first transfer of the region.
     OnePlace,
 }
 
-/// Parameters of a load on one file.
+/// Parameters for a load on one file.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     /// Byte range of the file that the load accesses.
@@ -45,9 +44,9 @@ pub(super) struct Load {
     /// Percentage of the transfers that are reads.
     pub(super) reads_percent: u32,
     pub(super) time: Duration,
-    /// Seed for random offsets, kinds, and data.
+    /// Seed for random offsets, transfer kinds, and data.
     pub(super) seed: u64,
-    /// Counter that each completed transfer increases.
+    /// Counter to which each completed transfer is added.
     pub(super) moved: Moved,
 }
 
@@ -58,7 +57,7 @@ pub(super) struct Measured {
     pub(super) writes: Latencies,
     pub(super) operations: u64,
     pub(super) bytes: u64,
-    /// Time from the start of the load to the completion of the last transfer.
+    /// Time from the start of the load until the last transfer completed.
     pub(super) elapsed: Duration,
     /// Offset and latency of the first [`MAX_POINTS`] transfers.
     pub(super) points: Vec<(u64, Duration)>,
@@ -69,10 +68,10 @@ pub(super) fn microseconds(latency: Duration) -> u64 {
     u64::try_from((latency.as_nanos() + 500) / 1000).unwrap_or(u64::MAX)
 }
 
-/// Runs a load until its time is over, its single pass is complete, or it is cancelled.
+/// Runs a load until its time is up, its single pass is complete, or it is cancelled.
 ///
 /// # Errors
-/// Returns the first error of a transfer. No transfer is started after an error.
+/// Returns the error of the first transfer that fails. No transfer is started after that.
 pub(super) fn run(
     file: &Arc<dyn File>,
     clock: &Arc<dyn Clock>,
@@ -135,7 +134,7 @@ struct Running {
 
 struct State {
     rng: ChaCha8Rng,
-    /// Next slot of a sequential load.
+    /// Next slot for a sequential load.
     next: u64,
     /// Number of blocks written so far.
     stamps: u64,
@@ -172,7 +171,7 @@ impl Running {
             percent => state.rng.random_range(0..100) < percent,
         };
         if !reads {
-            // An array may keep the buffer of a write and return a newly allocated, zeroed buffer instead.
+            // An array may keep a write buffer and return a newly allocated, zeroed buffer instead.
             if buffer.ends_with(&[0; 8]) {
                 state.rng.fill_bytes(&mut buffer);
             }
@@ -255,7 +254,8 @@ mod tests {
 
     #[test]
     fn throughput_and_latency_of_a_known_drive_come_out() {
-        // Four transfers in parallel, 100 µs each: 10,000 per second at depth 1, and at most 40,000.
+        // Each transfer takes 100 µs and the drive serves four in parallel: 10,000 transfers per second at depth 1,
+        // and at most 40,000.
         for (depth, iops, us) in [(1, 10_000.0, 100), (4, 40_000.0, 100), (16, 40_000.0, 400)] {
             let drive = SimulatedDrive::new(16 * MIB, Duration::from_micros(100), 4);
             let found = measured(drive, &load(Access::Random, depth, 100));
@@ -289,7 +289,7 @@ mod tests {
         let mut content = vec![0; 16 << 20];
         file.read_at(0, &mut content, IoReason::Other).unwrap();
         let halves: std::collections::BTreeSet<&[u8]> = content.chunks(2048).skip(1).step_by(2).collect();
-        // Blocks that come from the same buffer have the same random bytes after their stamps.
+        // Blocks written from the same buffer contain the same random bytes after their stamps.
         assert!(halves.len() > 4000, "{} of 4096 are different", halves.len());
     }
 

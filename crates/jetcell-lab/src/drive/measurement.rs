@@ -1,4 +1,4 @@
-//! Measures one step on one target, once.
+//! Measures one step on one target once.
 
 use std::io;
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use super::step::{Group, SEEK_CURVE, Step, Unit};
 /// Result of one repetition of a step on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Seconds from the start to the completion of the last transfer, or of the final sync if there is one.
+    /// Seconds from the start until the last transfer, or the final sync if there is one, has completed.
     pub seconds: f64,
     /// Number of completed transfers.
     pub operations: u64,
     /// Total size of the completed transfers in bytes.
     pub bytes: u64,
-    /// Latencies of reads in microseconds. In the read-after-write step, only the reads that follow a write.
+    /// Read latencies in microseconds. In the read-after-write step, only reads that follow a write are included.
     pub reads: LatencySummary,
-    /// Latencies of writes in microseconds.
+    /// Write latencies in microseconds.
     pub writes: LatencySummary,
-    /// Latencies of syncs in microseconds.
+    /// Sync latencies in microseconds.
     pub syncs: LatencySummary,
-    /// Histogram of the read latencies.
+    /// Histogram of read latencies.
     pub read_latencies: Latencies,
-    /// Histogram of the write latencies.
+    /// Histogram of write latencies.
     pub write_latencies: Latencies,
-    /// Histogram of the sync latencies.
+    /// Histogram of sync latencies.
     pub sync_latencies: Latencies,
-    /// Zones of the target, in steps that measure the transfer curve.
+    /// Zones of the target, in steps that measure a transfer curve.
     pub zones: Vec<Zone>,
-    /// First transfers, in the access time step.
+    /// The first transfers, in the access time step.
     pub points: Vec<Point>,
     /// Seeks by distance, in the seek curve step.
     #[serde(default)]
     pub seeks: Vec<Seek>,
-    /// Number of reads that did not return the written data.
+    /// Number of reads that did not return the data that had been written.
     pub mismatches: u64,
 }
 
@@ -57,14 +57,14 @@ pub struct Seek {
     pub ms: f64,
 }
 
-/// A zone of the target in the transfer curve.
+/// A zone of a target in its transfer curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Zone {
     /// Start offset in bytes.
     pub offset: u64,
-    /// Bytes that were transferred, from `offset` on.
+    /// Number of bytes transferred, starting at `offset`.
     pub bytes: u64,
-    /// Duration of the transfers in seconds.
+    /// Time that the transfers took, in seconds.
     pub seconds: f64,
 }
 
@@ -86,18 +86,18 @@ pub struct Point {
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// The target, the clock, and the options with which a step runs.
+/// Target, clock, and options with which a step runs.
 pub(super) struct Bench<'t> {
     pub(super) file: &'t Arc<dyn File>,
     pub(super) clock: &'t Arc<dyn Clock>,
     pub(super) bytes: u64,
     pub(super) cancel: &'t Cancel,
-    /// Counter that each completed transfer increases.
+    /// Counter to which each completed transfer is added.
     pub(super) moved: &'t Moved,
-    /// Number of zones of the transfer curve.
+    /// Number of zones in the transfer curve.
     pub(super) zones: u64,
     pub(super) time: Duration,
-    /// If true, steps that write end with a sync, and the duration of the sync is part of their time.
+    /// If true, steps that write end with a sync, whose duration counts as part of the step.
     pub(super) end_sync: bool,
     pub(super) seed: u64,
 }
@@ -106,7 +106,7 @@ impl Measurement {
     /// Runs a step once.
     ///
     /// # Errors
-    /// Returns the first error of a transfer.
+    /// Returns the error of the first transfer that fails.
     pub(super) fn of(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
         let mut one = match step.group {
             Group::Transfer => curve(step, bench)?,
@@ -127,7 +127,7 @@ impl Measurement {
         Ok(one)
     }
 
-    /// Returns the figure of the step, or `None` if nothing was transferred.
+    /// Returns the step's figure, or `None` if nothing was transferred.
     pub fn figure(&self, step: &Step) -> Option<f64> {
         if self.operations == 0 || self.seconds <= 0.0 {
             return None;
@@ -174,7 +174,7 @@ fn closed_loop(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     Ok(one)
 }
 
-/// Reads or writes from the start of each zone. The zones share the time equally.
+/// Reads or writes sequentially from the start of each zone. The time is divided equally among the zones.
 fn curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     let blocks = bench.bytes / step.size;
     let zones = bench.zones.clamp(1, blocks.max(1));
@@ -201,11 +201,11 @@ fn curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     Ok(one)
 }
 
-/// Shortest distance of a seek. Each further distance is [`SEEK_FACTOR`] times the previous one.
+/// Shortest seek distance. Each further distance is [`SEEK_FACTOR`] times the previous one.
 const MIN_SEEK: u64 = 64 << 10;
 const SEEK_FACTOR: u64 = 4;
 
-/// Reads at a random offset, and then at a known distance from it. Only the second read is measured.
+/// Reads at a random offset, then at a known distance from it. Only the second read is measured.
 fn seek_curve(step: &Step, bench: &Bench<'_>) -> io::Result<Measurement> {
     let (clock, mut rng) = (bench.clock, ChaCha8Rng::seed_from_u64(bench.seed));
     let size = usize::try_from(step.size).unwrap_or(usize::MAX);
@@ -309,7 +309,8 @@ mod tests {
 
     #[test]
     fn the_curve_follows_the_rate_of_the_drive_over_its_surface() {
-        // From 100 MiB/s at the start to 50 MiB/s at the end, with enough time for the whole drive.
+        // The rate falls from 100 MiB/s at the start to 50 MiB/s at the end. There is enough time for the whole
+        // drive.
         let fast = SimulatedDrive::new(SIZE, Duration::ZERO, 1).with_rates(100.0 * MIB, 50.0 * MIB);
         let (step, one) = measured("transfer_read", fast);
         assert_eq!((one.zones.len(), one.bytes), (8, SIZE));
@@ -372,13 +373,13 @@ mod tests {
 
     #[test]
     fn seeks_take_the_time_of_their_distance() {
-        // From 64 KiB to 16 MiB: 1 ms, plus 0.5 ms per MiB.
+        // Distances from 64 KiB to 16 MiB. A seek takes 1 ms, plus 0.5 ms per MiB.
         let moving = drive().with_seeks(Duration::from_millis(1), Duration::from_micros(500));
         let (step, one) = measured("seek_curve", moving);
         let distances: Vec<u64> = one.seeks.iter().map(|seek| seek.distance >> 10).collect();
         assert_eq!(distances, [64, 256, 1024, 4096, 16384]);
         for seek in &one.seeks {
-            // The head is positioned after the previous read.
+            // The head is at the end of the previous read.
             let moved = seek.distance as f64 / MIB;
             let expected = 0.2 + 1.0 + 0.5 * moved;
             assert!((seek.ms - expected).abs() < 0.01, "{seek:?} beside {expected}");

@@ -1,7 +1,7 @@
-//! Tests of drives: transfer curve, access time, sizes, queue depths, syncs, mixed loads.
+//! Drive tests: transfer curve, access time, transfer sizes, queue depths, syncs, and mixed loads.
 //!
-//! All transfers bypass the page cache. The repetitions of several targets are interleaved (A B, B A, …), and targets
-//! are compared by pairs of the same repetition. A drift of the machine therefore affects all targets alike.
+//! All transfers bypass the page cache. The repetitions on several targets are interleaved (A B, B A, …), and targets
+//! are compared repetition by repetition. A drift in the machine's speed therefore affects all targets alike.
 
 mod error;
 mod expected_cost;

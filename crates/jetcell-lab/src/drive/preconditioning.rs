@@ -1,5 +1,5 @@
-//! Preconditioning of flash, after SNIA's performance test specification: the whole target is written twice, and then
-//! random blocks until their write rate is steady.
+//! Preconditioning for flash, following SNIA's performance test specification: the whole target is written twice,
+//! then random blocks are written until the write rate is steady.
 
 use std::io;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::load::{self, Access, Load};
 use super::measurement::Bench;
 
-/// Number of complete writes of the target before the rounds.
+/// Number of times the target is completely written before the first round.
 pub(super) const PASSES: usize = 2;
-/// Maximum number of rounds of random writes.
+/// Maximum number of rounds with random writes.
 pub(super) const MAX_ROUNDS: usize = 25;
 const DEPTH: usize = 32;
 /// Number of most recent rounds whose rates must be steady.
@@ -23,8 +23,8 @@ const WINDOWS: usize = 5;
 pub struct Preconditioning {
     /// Random 4 KiB writes per second in each round.
     pub rounds: Vec<f64>,
-    /// Steady state of the last five rounds: spread at most 20 %, slope at most 10 %. `None` if there were fewer than
-    /// five rounds.
+    /// Steady state over the last five rounds: spread at most 20 %, slope at most 10 %. `None` if there were fewer
+    /// than five rounds.
     pub steady_state: Option<SteadyState>,
 }
 
@@ -34,12 +34,12 @@ impl Preconditioning {
         self.steady_state.as_ref().is_some_and(|state| state.steady)
     }
 
-    /// Writes random blocks of a target that was completely written before, in rounds, until five rounds are steady
-    /// or 25 rounds have run. `round_time` receives the number of completed rounds and returns the duration of the
-    /// next round; `None` stops the preconditioning.
+    /// Writes random blocks in rounds until five rounds are steady or 25 rounds have run. The whole target must have
+    /// been written before. `round_time` receives the number of completed rounds and returns the duration of the next
+    /// round, or `None` to stop.
     ///
     /// # Errors
-    /// Returns the first error of a write.
+    /// Returns the error of the first write that fails.
     pub(super) fn run(
         bench: &Bench<'_>,
         mut round_time: impl FnMut(usize) -> Option<Duration>,
@@ -65,7 +65,7 @@ impl Preconditioning {
     }
 }
 
-/// Returns the steady state of the last five rounds, each of which is one window.
+/// Returns the steady state over the last five rounds, treating each round as one window.
 fn steady_state(rounds: &[f64]) -> Option<SteadyState> {
     let sample = |per_second: &f64| {
         let database_write = IoRates { per_second: *per_second, ..IoRates::default() };
@@ -89,9 +89,9 @@ mod tests {
         let steady = |rounds: &[f64]| steady_state(rounds).is_some_and(|state| state.steady);
         assert!(steady(&[900.0, 95.0, 105.0, 100.0, 105.0, 95.0]));
         assert!(!steady(&[100.0; 4]), "too few");
-        // A spread of 20 % and a slope of 20 %.
+        // Spread and slope are both 20 %.
         assert!(!steady(&[110.0, 105.0, 100.0, 95.0, 90.0]));
-        // A spread of 80 % without a slope.
+        // The spread is 80 %, without a slope.
         assert!(!steady(&[100.0, 60.0, 140.0, 60.0, 100.0]));
     }
 

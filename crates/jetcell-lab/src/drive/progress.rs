@@ -1,10 +1,10 @@
-//! Progress of a test, and an upper bound for its remaining time.
+//! Progress of a test, with an upper bound for the remaining time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Number of bytes transferred so far. The measuring thread increases it; the watching thread reads it to detect a
+/// Number of bytes transferred so far. The measuring thread increases it; the watchdog thread reads it to detect a
 /// drive that no longer responds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moved(Arc<AtomicU64>);
@@ -28,24 +28,25 @@ pub struct Progress {
     pub done: usize,
     /// Total number of measurements.
     pub total: usize,
-    /// Fraction of the current preparation that is written, from 0 to 1; `None` during a measurement.
+    /// Fraction of the current preparation that has been written, from 0 to 1. `None` during a measurement.
     pub written: Option<f64>,
     /// Time since the start of the test.
     pub elapsed: Duration,
-    /// Upper bound for the remaining time. Preparations are extrapolated from their rate so far, and each step is
-    /// assumed to need its maximum time. `None` while the rate is unknown.
+    /// Upper bound for the remaining time. Preparations are extrapolated from their rate so far, and each measurement
+    /// is assumed to need its maximum time. `None` while the rate is unknown.
     pub at_most: Option<Duration>,
 }
 
 impl Progress {
-    /// Returns the fraction of the whole test's time that has passed, or `None` if the remaining time is unknown.
+    /// Returns how much of the whole test's time has passed, as a fraction, or `None` if the remaining time is
+    /// unknown.
     pub fn share(&self) -> Option<f64> {
         let whole = self.elapsed.checked_add(self.at_most?)?.as_secs_f64();
         Some(if whole > 0.0 { self.elapsed.as_secs_f64() / whole } else { 0.0 })
     }
 }
 
-/// A stage of a test: a measurement, a round of preconditioning, or a complete write of the target.
+/// A stage of a test: a measurement, a preconditioning round, or one complete write of the target.
 #[derive(Clone, Debug)]
 pub(super) struct Stage {
     pub(super) title: String,
@@ -53,23 +54,23 @@ pub(super) struct Stage {
     pub(super) total: usize,
     /// Time at which the stage began.
     pub(super) began: Duration,
-    /// Bytes that had been transferred when the stage began.
+    /// Number of bytes transferred before the stage began.
     pub(super) moved: u64,
-    /// Bytes that the stage writes, if it ends after a number of bytes rather than after a time.
+    /// Number of bytes that the stage writes, if it ends after a number of bytes rather than after a time.
     pub(super) writes: Option<u64>,
-    /// Bytes that this stage and all later preparations write.
+    /// Number of bytes that this stage and all later preparations have to write.
     pub(super) unwritten: u64,
-    /// Bytes per second that the previous preparation wrote.
+    /// Write rate of the previous preparation, in bytes per second.
     pub(super) rate: Option<f64>,
     /// Maximum duration of the stage, if it ends after a time.
     pub(super) longest: Duration,
-    /// Maximum total duration of this stage and all later stages that end after a time.
+    /// Maximum total duration of this and all later stages that end after a time.
     pub(super) bounded: Duration,
 }
 
 impl Stage {
     /// Returns the progress at time `now`, when `moved` bytes have been transferred in total. The test started at
-    /// `began` and ends at `deadline` at the latest.
+    /// `began` and ends no later than `deadline`.
     pub(super) fn progress(
         &self,
         now: Duration,
@@ -130,13 +131,13 @@ mod tests {
         };
         let at = |now, moved| fill.progress(seconds(now), moved, seconds(4), None);
         assert_eq!((at(5, 100).at_most, at(5, 100).written, at(5, 100).share()), (None, Some(0.0), None));
-        // A quarter of the fill took 5 s, so the remaining 2750 bytes take 55 s.
+        // The first quarter of the fill took 5 s, so the remaining 2750 bytes take 55 s.
         let quarter = at(10, 350);
         assert_eq!((quarter.at_most, quarter.written), (Some(seconds(85)), Some(0.25)));
         assert_eq!((quarter.elapsed, quarter.share()), (seconds(6), Some(6.0 / 91.0)));
         let late = fill.progress(seconds(10), 350, seconds(4), Some(seconds(20)));
         assert_eq!(late.at_most, Some(seconds(10)), "the test ends earlier");
-        // The rate of the fill is used for the passes after it.
+        // The passes after the fill are estimated with the fill's rate.
         let step = Stage { writes: None, unwritten: 0, longest: seconds(3), ..fill.clone() };
         assert_eq!(step.progress(seconds(7), 900, seconds(4), None).at_most, Some(seconds(28)));
         assert_eq!(step.progress(seconds(9), 900, seconds(4), None).at_most, Some(seconds(27)));

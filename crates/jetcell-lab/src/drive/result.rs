@@ -1,4 +1,4 @@
-//! The stored result of a test.
+//! Stored result of a drive test.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::step::Step;
 use super::target::{Target, TargetKind};
 use crate::difference::{Difference, winner};
 
-/// Version of the stored format. It is incremented when the meaning of a field changes or a field is removed.
+/// Version of the stored format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
 /// Options of a test.
@@ -22,21 +22,21 @@ pub const SCHEMA: u32 = 1;
 pub struct Options {
     /// Maximum duration of a step in seconds.
     pub seconds: f64,
-    /// Number of times that each step runs on each target.
+    /// Number of times each step runs on each target.
     pub repetitions: usize,
-    /// Number of zones of the transfer curve.
+    /// Number of zones in the transfer curve.
     pub zones: u64,
-    /// If true, targets that the test may write are preconditioned until their write rate is steady.
+    /// If true, targets that the test may write to are preconditioned until their write rate is steady.
     pub precondition: bool,
-    /// If true, steps that write end with a sync, and the duration of the sync is part of their time.
+    /// If true, steps that write end with a sync, whose duration counts as part of the step.
     #[serde(default)]
     pub end_sync: bool,
     /// Seed for the random offsets.
     pub seed: u64,
-    /// Names of the steps to run; all steps if empty.
+    /// Names of the steps to run, or empty to run all steps.
     #[serde(default)]
     pub only: Vec<String>,
-    /// Maximum duration of the whole test in seconds; `None` for no limit.
+    /// Maximum duration of the whole test in seconds. `None` if there is no limit.
     #[serde(default)]
     pub longest_seconds: Option<f64>,
     /// Prices and power of the targets.
@@ -51,14 +51,14 @@ impl Options {
     }
 }
 
-/// Cost of the targets to a buyer, as given by the user. None of these values is measured.
+/// Costs of the targets to a buyer, as given by the user. None of these values is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// Price of each target; empty if unknown.
+    /// Price of each target. Empty if the prices are unknown.
     pub prices: Vec<f64>,
-    /// Mean power of each target in watts; empty if unknown.
+    /// Mean power of each target in watts. Empty if the power is unknown.
     pub watts: Vec<f64>,
-    /// Part of the system whose power was given. Results of earlier versions lack this field.
+    /// Part of the system to which the given power refers. Results from earlier versions lack this field.
     #[serde(default)]
     pub power_scope: Option<Scope>,
     /// Price of a kilowatt-hour.
@@ -68,15 +68,15 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Returns the energy that target number `target` uses in a year of 365 days, if its power and the scope of the
-    /// power are known.
+    /// Returns the energy that target number `target` uses in a year of 365 days, if its power and the power scope
+    /// are known.
     pub fn energy(&self, target: usize) -> Option<Energy> {
         let tariff = Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: None };
         Some(Energy::of(*self.watts.get(target)?, self.power_scope?, &tariff))
     }
 }
 
-/// Result of a test of one or more targets.
+/// Result of testing one or more targets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DriveTest {
     /// Version of the format, [`SCHEMA`].
@@ -87,27 +87,27 @@ pub struct DriveTest {
     pub began_unix_ms: i64,
     /// Duration of the test in seconds.
     pub seconds: f64,
-    /// The machine and the storage of each target.
+    /// The machine, and the storage of each target.
     pub machine: Machine,
-    /// I/O backend that ran the transfers: `io_uring` or `threads`.
+    /// I/O backend that performed the transfers: `io_uring` or `threads`.
     pub backend: String,
-    /// Smallest transfer size in bytes over all targets.
+    /// Smallest transfer size used on any target, in bytes.
     pub smallest_transfer: u64,
-    /// Options of the test.
+    /// Options with which the test ran.
     pub options: Options,
-    /// The tested targets. The other targets are compared with the first.
+    /// The tested targets. Each further target is compared with the first.
     pub targets: Vec<TestedTarget>,
-    /// Results of the steps, in order.
+    /// Results of the steps, in the order in which they ran.
     pub steps: Vec<StepResult>,
-    /// Titles of steps that did not run because the time limit of the whole test was reached.
+    /// Titles of steps that did not run because the time limit for the whole test was reached.
     #[serde(default)]
     pub left_out: Vec<String>,
 }
 
-/// A target of a test.
+/// A target that was tested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestedTarget {
-    /// Name, unique in the test.
+    /// Name, unique within the test.
     pub name: String,
     /// Path as the user gave it.
     pub path: PathBuf,
@@ -115,13 +115,13 @@ pub struct TestedTarget {
     pub kind: TargetKind,
     /// Number of bytes tested.
     pub bytes: u64,
-    /// Smallest direct transfer that the target supports, in bytes, but at least 512.
+    /// Smallest direct transfer that the target supports, in bytes. At least 512.
     pub smallest_transfer: u64,
     /// True if the test also wrote to the target.
     pub written: bool,
-    /// Remarks for a reader of the results.
+    /// Remarks for readers of the results.
     pub notes: Vec<String>,
-    /// Result of the preconditioning, if it was done.
+    /// Result of preconditioning, if the target was preconditioned.
     pub preconditioning: Option<Preconditioning>,
 }
 
@@ -146,20 +146,20 @@ pub struct StepResult {
     /// The step.
     #[serde(flatten)]
     pub step: Step,
-    /// One figure per target; `None` if the step does not apply to the target.
+    /// One figure per target. `None` for a target to which the step does not apply.
     pub figures: Vec<Option<Figure>>,
-    /// Index of the target that is significantly better than every other one.
+    /// Index of the target that is significantly better than every other target.
     pub winner: Option<usize>,
 }
 
 /// Result of a step on one target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// Mean of the repetitions, in the unit of the step.
+    /// Mean over the repetitions, in the step's unit.
     pub mean: f64,
     /// 95 % confidence interval of the mean, if there are at least two repetitions.
     pub interval: Option<Interval>,
-    /// Difference to the first target.
+    /// Difference from the first target.
     pub difference: Option<Difference>,
     /// Results of the repetitions, in order.
     pub repetitions: Vec<Measurement>,

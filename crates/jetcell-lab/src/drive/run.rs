@@ -1,4 +1,4 @@
-//! Runs all steps on all targets, interleaved, in the measuring thread.
+//! Runs all steps on all targets, interleaved. Executed by the measuring thread.
 
 use std::io;
 use std::sync::Arc;
@@ -16,38 +16,38 @@ use super::result::{DriveTest, Options, SCHEMA, StepResult, TestedTarget};
 use super::step::{Step, steps};
 use super::target::{Target, TargetKind};
 
-/// Note for devices that are not completely written before the test.
+/// Note for devices, which are not completely written before the test.
 const UNFILLED: &str = "not written before the test; flash answers reads of what was never written without reading it, unless it is \
      preconditioned";
-/// Smallest transfer size that is tried, in bytes.
+/// Smallest transfer size to try, in bytes.
 const SECTOR: u64 = 512;
 
 /// A test in progress.
 pub(super) struct Run<'r> {
     targets: &'r [Target],
-    /// Smallest transfer size of each target in bytes.
+    /// Smallest transfer size for each target, in bytes.
     smallest: Vec<u64>,
     options: &'r Options,
     cancel: &'r Cancel,
     clock: &'r Arc<dyn Clock>,
-    /// Latest time at which the whole test ends.
+    /// Time by which the whole test must end.
     deadline: Option<Duration>,
     moved: Moved,
     tell: &'r mut dyn FnMut(Stage),
     done: usize,
     total: usize,
-    /// Bytes that preparations still have to write.
+    /// Number of bytes that preparations still have to write.
     unwritten: u64,
-    /// Maximum number of preconditioning rounds that may still follow.
+    /// Maximum number of preconditioning rounds that remain.
     rounds: usize,
-    /// Bytes per second that the previous preparation wrote.
+    /// Write rate of the previous preparation, in bytes per second.
     rate: Option<f64>,
     /// Titles of steps that were skipped because no time was left.
     left_out: Vec<String>,
 }
 
 impl<'r> Run<'r> {
-    /// Creates a test. `deadline` is the latest end of the whole test, measured on `clock`.
+    /// Creates a test. `deadline` is the time on `clock` by which the whole test must end.
     pub(super) fn new(
         targets: &'r [Target],
         options: &'r Options,
@@ -82,8 +82,7 @@ impl<'r> Run<'r> {
     pub(super) fn test(mut self, backend: &str) -> Result<DriveTest, TestError> {
         let machine = Machine::examine(self.targets.iter().map(|target| target.path.as_path()));
         let (began_unix_ms, began) = (self.clock.unix_ms(), self.clock.monotonic());
-        // The smallest transfer of a target is only known after its file is filled, so the first count assumes
-        // [`SECTOR`].
+        // A target's smallest transfer is not known until its file is filled, so the first count assumes [`SECTOR`].
         let only = self.options.only.clone();
         let chosen = |step: &Step| only.is_empty() || only.contains(&step.name);
         self.count(&steps(SECTOR).into_iter().filter(chosen).collect::<Vec<_>>());
@@ -108,7 +107,7 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// Returns the remaining time of the whole test; `None` if it has no limit.
+    /// Returns the time that remains for the whole test, or `None` if it has no limit.
     fn left(&self) -> Option<Duration> {
         self.deadline.map(|end| end.saturating_sub(self.clock.monotonic()))
     }
@@ -117,8 +116,8 @@ impl<'r> Run<'r> {
         self.left().is_some_and(|left| left.is_zero())
     }
 
-    /// Returns the maximum duration of the next measurement or round: the duration in the options, or an equal share
-    /// of the remaining time if that is less.
+    /// Returns the maximum duration of the next measurement or round: the duration from the options, or an equal
+    /// share of the remaining time if that is less.
     fn time(&self) -> Duration {
         let wanted = Duration::try_from_secs_f64(self.options.seconds).unwrap_or(Duration::from_secs(1));
         self.left().map_or(wanted, |left| wanted.min(left / self.parts().max(1)))
@@ -139,8 +138,8 @@ impl<'r> Run<'r> {
         (written || !step.writes()) && self.smallest.get(at).is_some_and(|smallest| step.size >= *smallest)
     }
 
-    /// Reports the start of a stage. `writes` is the number of bytes that the stage writes; `None` if the stage ends
-    /// after a time.
+    /// Reports the start of a stage. `writes` is the number of bytes that the stage writes, or `None` if the stage
+    /// ends after a time.
     fn tell(&mut self, title: String, writes: Option<u64>) {
         let (time, parts) = (self.time(), self.parts());
         (self.tell)(Stage {
@@ -157,8 +156,8 @@ impl<'r> Run<'r> {
         });
     }
 
-    /// Returns true if the target is completely written before the test. Reads then never hit a hole or compressible
-    /// data. Devices are not filled: they have no holes, and filling a large disk takes a day.
+    /// Returns true if the whole target is written before the test, which ensures that reads never hit a hole or
+    /// compressible data. Devices are not filled: they have no holes, and filling a large disk takes a day.
     fn is_filled(target: &Target) -> bool {
         matches!(target.kind, TargetKind::Directory | TargetKind::NewFile | TargetKind::OverwrittenFile)
     }
@@ -195,8 +194,8 @@ impl<'r> Run<'r> {
         Ok(tested)
     }
 
-    /// Writes the whole target. Fails if the time limit of the test is reached before that, because the remainder
-    /// would consist of holes.
+    /// Writes the whole target. Fails if the test's time limit is reached first, because the remainder would consist
+    /// of holes.
     fn write_all(&mut self, target: &Target, step: &str, number: usize) -> Result<(), TestError> {
         self.tell(format!("{}: {step}", target.name), Some(target.bytes));
         let load = Load {
@@ -271,7 +270,7 @@ impl<'r> Run<'r> {
     }
 }
 
-/// Returns the order of the targets in a repetition: A B, then B A, then A B, …
+/// Returns the order in which a repetition visits the targets: A B, then B A, then A B, …
 fn turn(targets: usize, repetition: usize) -> Vec<usize> {
     let forward = 0..targets;
     if repetition.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }

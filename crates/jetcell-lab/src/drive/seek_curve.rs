@@ -1,4 +1,4 @@
-//! Seek time of a drive by distance, computed from a test of the drive.
+//! Computes a drive's seek time by distance from a drive test.
 
 use super::measurement::Seek;
 use super::result::DriveTest;
@@ -13,15 +13,15 @@ pub struct SeekCurve {
     pub drive: String,
     /// Sequential transfer rate in bytes per second.
     pub bytes_per_second: f64,
-    /// Seconds per read for sequential reads, which need no seek.
+    /// Seconds per sequential read, which needs no seek.
     base: f64,
     /// Pairs of distance in bytes and read latency in seconds, sorted by distance.
     points: Vec<(f64, f64)>,
 }
 
 impl SeekCurve {
-    /// Computes the curve of one target of a test. Returns `None` if the test lacks the read transfer, the sequential
-    /// reads, or the seek curve.
+    /// Computes the curve for one target of a test. Returns `None` if the test lacks the read transfer, sequential
+    /// read, or seek curve step.
     pub fn of(test: &DriveTest, target: usize) -> Option<SeekCurve> {
         let figure = |name: &str| {
             let step = test.steps.iter().find(|step| step.step.name == name)?;
@@ -46,8 +46,8 @@ impl SeekCurve {
             .then_some(SeekCurve { drive, bytes_per_second, base, points })
     }
 
-    /// Returns the additional seconds that a read takes at this distance from the previous read, compared with a
-    /// sequential read. The value is interpolated over the logarithm of the distance. Outside the measured range, the
+    /// Returns how many seconds longer a read takes at this distance from the previous read than a sequential read.
+    /// The value is interpolated over the logarithm of the distance. Outside the measured range, the value at the
     /// nearest measured distance is used.
     pub fn cost(&self, distance: u64) -> f64 {
         if distance == 0 {

@@ -1,4 +1,4 @@
-//! The steps of a test, in order.
+//! The steps of a drive test, in order.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use super::load::Access;
 /// Transfer size in bytes for steps that read or write the whole target.
 const LARGE: u64 = 1 << 20;
 const SMALL: u64 = 4096;
-/// Queue depth for steps with large transfers. It keeps the device busy all the time.
+/// Queue depth for steps with large transfers, enough to keep the device busy all the time.
 const LARGE_DEPTH: usize = 4;
 /// Queue depth for mixed steps.
 const MIXED_DEPTH: usize = 8;
-/// Percentage of reads in mixed steps, as in a mailbox database.
+/// Percentage of reads in mixed steps, as for a mailbox database.
 const MIXED_READS: u32 = 65;
 /// Size in bytes of the region that a burst reads repeatedly.
 const BURST: u64 = 64 << 10;
@@ -20,19 +20,19 @@ const BURST: u64 = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// Sequential transfer of the whole target.
+    /// Sequential transfers over the whole target.
     Transfer,
-    /// Time to access a random offset.
+    /// Access time at random offsets.
     AccessTime,
-    /// Time to access an offset at a known distance.
+    /// Access time at a known distance from the previous access.
     Seek,
-    /// Transfers of 4 KiB.
+    /// 4 KiB transfers.
     FourKib,
-    /// Random transfers by size.
+    /// Random transfers, by transfer size.
     BySize,
-    /// Random transfers by the number in flight.
+    /// Random transfers, by number in flight.
     QueueDepth,
-    /// Repeated access to the same region.
+    /// Repeated transfers in the same region.
     Burst,
     /// Reads of data that was just written.
     ReadAfterWrite,
@@ -57,7 +57,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the name of the unit, as in the stored result.
+    /// Returns the unit's name in the stored result.
     pub fn name(self) -> &'static str {
         match self {
             Unit::MibPerSecond => "MiB/s",
@@ -138,7 +138,7 @@ pub fn is_step(name: &str) -> bool {
     steps(512).iter().any(|step| step.name == name)
 }
 
-/// Returns all steps, with random transfers of at least `smallest` bytes.
+/// Returns all steps, with random transfers no smaller than `smallest` bytes.
 pub(super) fn steps(smallest: u64) -> Vec<Step> {
     let kinds = [("read", 100), ("write", 0)];
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Targets of a test: directories, files, and block devices.
+//! Test targets: directories, files, and block devices.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::erasable::ErasableDevice;
 
-/// Name prefix of files that a test creates in a directory. These files are unlinked before the test runs, so a file
+/// Name prefix for the files that a test creates in a directory. They are unlinked before the test runs, so a file
 /// with such a name is a leftover.
 const OWN: &str = ".jetcell-disk-test-";
-/// File sizes are multiples of this number of bytes.
+/// File sizes are rounded to multiples of this many bytes.
 const GRAIN: u64 = 1 << 20;
-/// Minimum size of a target in bytes. A smaller target fits into the cache of its drive.
+/// Minimum size of a target in bytes. A smaller target would fit into the drive's cache.
 pub const MIN_TARGET: u64 = 16 << 20;
 
 /// Kind of a target.
@@ -28,13 +28,13 @@ pub const MIN_TARGET: u64 = 16 << 20;
 pub enum TargetKind {
     /// An unnamed file that the test creates in a directory.
     Directory,
-    /// An existing file, which is only read.
+    /// An existing file that is only read.
     File,
     /// An existing file whose content is overwritten.
     OverwrittenFile,
-    /// A file that the test creates at the given path and unlinks.
+    /// A new file that the test creates at the given path and unlinks.
     NewFile,
-    /// A block device, which is only read.
+    /// A block device that is only read.
     Device,
     /// A block device whose content is overwritten.
     ErasedDevice,
@@ -42,7 +42,7 @@ pub enum TargetKind {
 
 /// An open target.
 pub struct Target {
-    /// Name in results, unique within the test.
+    /// Name in the results, unique within the test.
     pub name: String,
     /// Path as the user gave it.
     pub path: PathBuf,
@@ -50,49 +50,49 @@ pub struct Target {
     pub kind: TargetKind,
     /// Size in bytes.
     pub bytes: u64,
-    /// Remarks for a reader of the results.
+    /// Remarks for readers of the results.
     pub notes: Vec<String>,
     pub(super) file: Arc<dyn File>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Keeps other programs away from an erased device while the test runs.
+    /// Keeps other programs from using an erased device while the test runs.
     pub(super) _claim: Option<ErasableDevice>,
 }
 
-/// Reason why a path cannot be tested.
+/// Reason why a path cannot be used as a target.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// The path does not exist.
+    /// No file or device exists at the path.
     #[error("{} does not exist; give a directory, a file or a block device, or --write to make a file", .0.display())]
     Missing(PathBuf),
-    /// Writing was requested, but the target was not created by the test.
+    /// Writing was requested, but to a target that the test did not create.
     #[error("{} exists; give --force, too, to overwrite all of it, or a path that does not exist", .0.display())]
     NotOwn(PathBuf),
     /// Writing to a device was requested.
     #[error("{} is a device, and --write is for files; give --erase to overwrite it", .0.display())]
     WrittenDevice(PathBuf),
-    /// The path is on tmpfs or ramfs.
+    /// The path is on tmpfs or ramfs, that is, in memory.
     #[error("{} is on {kind}, which is memory and not storage; give a target on a disk", .path.display())]
     Memory {
         /// The target.
         path: PathBuf,
-        /// Type of the file system.
+        /// Type of its file system.
         kind: String,
     },
     /// The path is a pipe, a socket, or a character device.
     #[error("{} is a pipe, a socket or a character device; give a directory, a file or a block device", .0.display())]
     NoTarget(PathBuf),
-    /// The page cache cannot be bypassed.
+    /// The file system cannot bypass the page cache.
     #[error("{}: the file system has no direct I/O (O_DIRECT), so memory would be measured; give a target on another one", .0.display())]
     NoDirectIo(PathBuf),
     /// The target is too small for a measurement.
     #[error("{}: {} is too little for a test; give {} or more", .path.display(), human_bytes(*bytes), human_bytes(MIN_TARGET))]
     TooSmall {
-        /// The target.
+        /// The target that is too small.
         path: PathBuf,
         /// Size of the target in bytes.
         bytes: u64,
     },
-    /// The test file does not fit.
+    /// There is not enough free space for the test file.
     #[error(
         "{}: {} are wanted and {} are free; give a smaller --size",
         .path.display(), human_bytes(*wanted), human_bytes(*free)
@@ -123,13 +123,13 @@ pub enum TargetError {
     },
 }
 
-/// Files outside directories that the test may write.
+/// Which files, other than those in directories, a test may write to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writing {
-    /// No files: existing files are only read.
+    /// None: existing files are only read.
     #[default]
     Nothing,
-    /// New files, which the test creates at paths that do not exist.
+    /// New files, created by the test at paths that do not exist.
     NewFiles,
     /// New files and existing files. The content of existing files is lost.
     AllFiles,
@@ -137,10 +137,11 @@ pub enum Writing {
 
 impl Target {
     /// Opens a target. In a directory, creates a file of `size` bytes and unlinks it immediately, so it disappears
-    /// even if the test is killed. A path that does not exist is created in the same way if `writing` permits it.
+    /// even if the test is killed. If the path does not exist and `writing` permits it, a file is created there in
+    /// the same way.
     ///
     /// # Errors
-    /// Returns an error if the target cannot be tested. A failed attempt leaves no files.
+    /// Returns an error if the target cannot be tested. A failed attempt leaves no files behind.
     pub fn open(vfs: &dyn Vfs, path: &Path, size: u64, writing: Writing) -> Result<Target, TargetError> {
         let unusable = |error| TargetError::Unusable { path: path.into(), error };
         let metadata = match std::fs::metadata(path) {
@@ -168,18 +169,17 @@ impl Target {
         Target::existing(vfs, path, kind, mode)
     }
 
-    /// Opens a device whose content is overwritten.
+    /// Opens a device whose content will be overwritten.
     ///
     /// # Errors
-    /// Returns an error if the device cannot be tested. Nothing is written in this case.
+    /// Returns an error if the device cannot be tested. In this case, nothing is written.
     pub fn erase(vfs: &dyn Vfs, device: ErasableDevice) -> Result<Target, TargetError> {
         let target = Target::existing(vfs, &device.path, TargetKind::ErasedDevice, OpenMode::Write)?;
         Ok(Target { _claim: Some(device), ..target })
     }
 
     fn existing(vfs: &dyn Vfs, path: &Path, kind: TargetKind, mode: OpenMode) -> Result<Target, TargetError> {
-        // On a file system without direct I/O, either the open or a later operation on the file fails with this
-        // error.
+        // Without direct I/O support in the file system, either the open or a later operation fails with this error.
         let unusable = |error: io::Error| match error.raw_os_error() {
             Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => {
                 TargetError::NoDirectIo(path.into())
@@ -204,7 +204,7 @@ impl Target {
             return Err(TargetError::NoDirectIo(path.into()));
         }
         let notes = if kind == TargetKind::File { doubts_of_file(path) } else { Vec::new() };
-        // Filling writes whole MiB.
+        // The file is filled in whole MiB.
         let grain = if kind == TargetKind::OverwrittenFile { GRAIN } else { IoBuffer::ALIGNMENT as u64 };
         let bytes = bytes / grain * grain;
         Ok(Target {
@@ -242,7 +242,8 @@ impl Target {
         }
         let file = vfs.open(own, OpenMode::CreateNew).map_err(unusable)?;
         match vfs.remove(own) {
-            // A test that starts at the same moment may already have removed the file as a leftover.
+            // Another test that starts at the same moment may have removed the file already, because it looks like a
+            // leftover.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(unusable(error)),
             _ => {}
         }
@@ -262,14 +263,15 @@ impl Target {
         })
     }
 
-    /// Returns true if the test may write to the target: the test created the content, or the user allowed it to be
-    /// lost.
+    /// Returns true if the test may write to the target, either because the test created its content or because the
+    /// user allowed the content to be lost.
     pub fn is_written(&self) -> bool {
         !matches!(self.kind, TargetKind::File | TargetKind::Device)
     }
 }
 
-/// Rejects tmpfs and ramfs. `there` is the target, or the parent directory of a file to be created.
+/// Rejects targets on tmpfs and ramfs. `there` is the target itself, or the parent directory of a file that does not
+/// exist yet.
 fn refuse_memory(path: &Path, there: &Path) -> Result<(), TargetError> {
     match Mount::of(there).filter(Mount::is_memory) {
         Some(mount) => Err(TargetError::Memory { path: path.into(), kind: mount.file_system }),
@@ -277,7 +279,7 @@ fn refuse_memory(path: &Path, there: &Path) -> Result<(), TargetError> {
     }
 }
 
-/// Removes files of tests that were killed before they unlinked the file.
+/// Removes files left behind by tests that were killed before they could unlink them.
 fn remove_leftovers(vfs: &dyn Vfs, directory: &Path) -> io::Result<()> {
     for path in vfs.list(directory)? {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -1,4 +1,4 @@
-//! Runs a whole test under a watchdog: a drive that stops responding ends the test.
+//! Runs a whole test under a watchdog, which ends the test if a drive stops responding.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -14,14 +14,15 @@ use super::target::Target;
 
 /// Interval at which the watchdog checks the current stage.
 const WATCHDOG_INTERVAL: Duration = Duration::from_millis(250);
-/// The kernel retries a transfer for minutes before it reports an error.
+/// Transfers are allowed minutes without a completion, because that is how long the kernel retries before it reports
+/// an error.
 const PATIENCE: Patience = Patience { usual: Duration::from_secs(300), at_the_end: Duration::from_secs(5) };
 
-/// Maximum time without a completed transfer, after which the test is abandoned.
+/// Maximum time without a completed transfer before the test is abandoned.
 #[derive(Clone, Copy)]
 struct Patience {
     usual: Duration,
-    /// Limit that applies after the test was cancelled or reached its deadline.
+    /// Limit after the test was cancelled or reached its deadline.
     at_the_end: Duration,
 }
 
@@ -31,7 +32,7 @@ enum Event {
     Ended(Box<Result<DriveTest, TestError>>),
 }
 
-/// Tests targets. Targets with equal names are numbered. `tell` receives the progress of each stage.
+/// Tests the given targets. Targets with the same name are numbered. `tell` receives the progress at each stage.
 ///
 /// # Errors
 /// Returns an error if a transfer fails or stalls, if `cancel` is set, or if the time limit is reached before the
@@ -46,7 +47,7 @@ pub fn test(
     watched(targets, backend, options, cancel, PATIENCE, tell)
 }
 
-/// Measures the targets in a separate thread, so a transfer that never completes does not block the caller.
+/// Runs the measurements in a separate thread, so a transfer that never completes does not block the caller.
 fn watched(
     mut targets: Vec<Target>,
     backend: &str,
@@ -105,7 +106,7 @@ fn watched(
     }
 }
 
-/// Numbers targets that were given more than once. Testing a target twice shows how much two tests of the same target
+/// Numbers targets that were given more than once. Testing a target twice shows how far two tests of the same target
 /// differ.
 fn name_apart(targets: &mut [Target]) {
     for at in 1..targets.len() {
@@ -156,14 +157,14 @@ mod tests {
         let mut told: Vec<Progress> = Vec::new();
         let found =
             test(targets, "simulated", &options(), &Cancel::default(), &mut |at| told.push(at)).unwrap();
-        // A running stage is reported repeatedly.
+        // The same stage is reported repeatedly while it runs.
         told.dedup_by_key(|at| (at.title.clone(), at.done));
         assert_eq!(found.steps.len(), steps(4096).len());
         for step in &found.steps {
             let Some(b) = step.figures[1].as_ref() else { panic!("{} is missing", step.step.name) };
             let difference = b.difference.unwrap();
             let expected = match (step.step.unit.lower_is_better(), step.step.name.as_str()) {
-                // A sync on this drive takes no time.
+                // Syncs take no time on this drive.
                 (_, "sync") => continue,
                 (true, _) => -20.0,
                 (false, _) => 25.0,
@@ -178,7 +179,7 @@ mod tests {
         );
         assert!(of_steps.windows(2).all(|pair| pair[0].at_most >= pair[1].at_most));
         assert!(of_steps.iter().all(|at| at.at_most.is_some() && at.written.is_none()));
-        // The order of the repetitions: A B, B A.
+        // Order within the repetitions: A B, then B A.
         let names: Vec<&str> = of_steps.iter().take(4).map(|at| &at.title[..1]).collect();
         assert_eq!(names, ["a", "b", "b", "a"]);
     }
@@ -235,7 +236,7 @@ mod tests {
         assert!(found.targets[0].preconditioning.as_ref().unwrap().is_steady());
         let text = serde_json::to_string(&found).unwrap();
         assert_eq!(serde_json::from_str::<DriveTest>(&text).unwrap(), found);
-        // Two equal drives, so no step has a winner.
+        // Both drives are equal, so no step has a winner.
         assert!(found.steps.iter().all(|step| step.winner.is_none()));
     }
 
@@ -268,7 +269,7 @@ mod tests {
         let targets = vec![target("other", TargetKind::Device, 100), disk];
         let found = test(targets, "simulated", &options, &Cancel::default(), &mut |_| ()).unwrap();
         let curve = SeekCurve::of(&found, 1).unwrap();
-        // A sequential read takes 1.2 ms, and each MiB of distance adds 0.5 ms.
+        // A sequential read takes 1.2 ms, and a seek adds 0.5 ms per MiB of distance.
         let close = |distance: u64, ms: f64| {
             let cost = curve.cost(distance) * 1e3;
             assert!((cost - ms).abs() < 0.1, "{distance}: {cost} beside {ms}");
@@ -276,7 +277,7 @@ mod tests {
         close(16 << 20, 8.0);
         close(1 << 20, 0.5);
         close(0, 0.0);
-        // 1 MiB takes 1.7 ms, plus seeks back to the start.
+        // Reading 1 MiB takes 1.7 ms, plus the seeks back to the start.
         let share = curve.bytes_per_second * 1.7e-3 / 1_048_576.0;
         assert!((0.85..1.0).contains(&share), "{curve:?}");
         assert_eq!(curve.drive, "disk");
@@ -299,7 +300,7 @@ mod tests {
             assert!(last.unwrap() <= Duration::from_secs_f64(longest), "{last:?}");
             found
         };
-        // All steps get an equal share of 20 s instead of one second each.
+        // Each step gets an equal share of the 20 s, which is less than one second.
         let found = run(1000, 20.0).unwrap();
         assert!((15.0..=20.5).contains(&found.seconds), "{}", found.seconds);
         assert_eq!((found.steps.len(), found.left_out.len()), (steps(4096).len(), 0));
@@ -323,7 +324,7 @@ mod tests {
             let targets = vec![Target { file, clock, ..target("a", TargetKind::Directory, 1) }];
             watched(targets, "simulated", &options(), cancel, patience, tell).unwrap_err()
         };
-        // Longer than a thread waits for a CPU on a busy machine.
+        // `soon` is longer than a thread may wait for a CPU on a busy machine.
         let (soon, never) = (Duration::from_millis(1500), Duration::MAX);
         let cancel = Cancel::default();
         let error = hanging(&cancel, Patience { usual: soon, at_the_end: never }, &mut |_| ());
@@ -331,7 +332,8 @@ mod tests {
             matches!(&error, TestError::Stalled { stage, .. } if stage == "a: Transfer, read"),
             "{error}"
         );
-        // Ctrl-C ends the test sooner. When the stage is reported a second time, its transfers are in flight.
+        // Ctrl-C ends the test before that. When the stage is reported for the second time, its transfers are in
+        // flight.
         let mut told = 0;
         let cancels = &mut |at: Progress| {
             told += usize::from(at.title == "a: Transfer, read");

@@ -1,4 +1,4 @@
-//! Compares percentages that a source prints with percentages computed from its figures.
+//! Checks percentages printed by a source against percentages computed from its figures.
 
 use jetcell_power::Scope;
 use serde::Serialize;
@@ -7,43 +7,43 @@ use super::drive::Drive;
 use super::drive_list::{DriveList, PrintedClaim};
 use super::rows::Row;
 
-/// Relation between a printed percentage and the computed percentage.
+/// How a printed percentage relates to the computed one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// Both are equal, to the printed number of digits.
+    /// Both are equal when rounded to the printed number of digits.
     Holds,
-    /// The printed percentage uses the wrong base: it is relative to the drive that has more or less, not to the
-    /// drive it is compared with.
+    /// The printed percentage uses the wrong base: it is relative to the drive named as having more (or less), not to
+    /// the drive it is compared with.
     OtherBase,
-    /// The printed mean includes another printed percentage that is wrong.
+    /// The printed mean includes another printed percentage, which is wrong.
     ContainsAnError,
     /// The printed percentage does not follow from the figures.
     Differs,
-    /// There are no figures from which the percentage could be computed.
+    /// The figures needed to compute the percentage are missing.
     NoFigures,
 }
 
-/// A printed percentage and the result of checking it.
+/// A printed percentage, with the result of checking it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
     /// The claim as it was printed.
     pub text: String,
     /// Name of the drive that has more or less.
     pub drive: String,
-    /// Name of the drive that it is compared with.
+    /// Name of the drive with which it is compared.
     pub than: String,
     /// The printed percentage.
     pub printed: f64,
     /// The computed percentage, relative to `than`.
     pub computed: Option<f64>,
-    /// Relation between the printed and the computed percentage.
+    /// How the printed percentage relates to the computed one.
     pub finding: Finding,
-    /// Scope that the meter measured, if it differs from the scope that the source states.
+    /// Scope that the meter actually measured, if it differs from the scope that the source states.
     pub measured_scope: Option<Scope>,
 }
 
-/// Checks the claims of a list, in order. A claim about the mean must follow the claims about rows, because the
+/// Checks the claims in a list, in order. A claim about the mean must come after the claims about rows, because the
 /// printed mean may include them.
 pub(super) fn claims(list: &DriveList, drives: &[Drive], rows: &[Row]) -> Vec<Claim> {
     let named = |name: &Option<String>, default: usize| {
@@ -94,19 +94,19 @@ pub(super) fn claims(list: &DriveList, drives: &[Drive], rows: &[Row]) -> Vec<Cl
     checked
 }
 
-/// Subjects of claims other than the titles of rows.
+/// Subjects of claims that are not row titles.
 pub(super) const PRICE: &str = "price";
 pub(super) const POWER: &str = "power";
 pub(super) const MEAN: &str = "mean advantage";
 
-/// Returns true if `number`, rounded to the digits of `printed`, equals `printed`.
+/// Returns true if `number`, rounded to as many digits as `printed`, equals `printed`.
 fn is_printed(number: f64, printed: f64) -> bool {
     let text = printed.to_string();
     let digits = text.split_once('.').map_or(0, |(_, digits)| digits.len());
     format!("{number:.digits$}").parse() == Ok(printed)
 }
 
-/// Returns the mean advantage of a drive, computed with the printed percentages of the rows where there are any.
+/// Returns a drive's mean advantage, computed from the printed row percentages where the source has them.
 fn mean_as_printed(rows: &[Row], at: usize, list: &DriveList, checked: &[Claim]) -> Option<f64> {
     let printed = |row: &Row| {
         let about = |(claim, _): &(&PrintedClaim, &Claim)| claim.of == row.title;
@@ -142,7 +142,8 @@ mod tests {
             claim("price", 98.0, ""),
             claim("power", -20.0, "drive = \"a\"\nthan = \"b\"\nscope = \"drive\""),
             claim("power", 25.0, "scope = \"server\""),
-            // The mail load was printed as 37.5, so the printed mean is (37.5 + 20) / 2 instead of (60 + 20) / 2.
+            // The mail load's advantage was printed as 37.5 instead of 60, so the printed mean is (37.5 + 20) / 2
+            // instead of (60 + 20) / 2.
             claim("mean advantage", 28.75, ""),
             claim("mean advantage", 40.0, ""),
             claim("Transfer", 20.0, ""),

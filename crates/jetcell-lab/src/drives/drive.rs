@@ -1,15 +1,15 @@
-//! A drive of the comparison, and its relation to the first drive.
+//! A drive in the comparison, and how it relates to the first drive.
 
 use jetcell_power::Energy;
 use serde::Serialize;
 
-/// Relation of a quantity to that of the first drive. Both percentages describe the same two quantities, with
-/// different bases.
+/// How a quantity relates to that of the first drive. Both percentages describe the same difference, on different
+/// bases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Relation {
-    /// Increase over the first drive, in percent of the first drive.
+    /// How much more than the first drive, in percent of the first drive.
     pub more_percent: f64,
-    /// Decrease from this drive to the first drive, in percent of this drive.
+    /// How much less the first drive has, in percent of this drive.
     pub first_is_less_percent: f64,
 }
 
@@ -27,19 +27,19 @@ impl Relation {
 pub struct Drive {
     /// Name of the drive.
     pub name: String,
-    /// Mean advantage over the first drive in percent, over the rows that are included in the mean; `None` for the
-    /// first drive.
+    /// Mean advantage over the first drive in percent, over the rows included in the mean. `None` for the first
+    /// drive.
     pub mean_advantage: Option<f64>,
-    /// Number of rows in the mean.
+    /// Number of rows included in the mean.
     pub rows_in_mean: usize,
     /// Price of the drive.
     pub price: Option<f64>,
-    /// Relation of its price to that of the first drive.
+    /// Price compared with that of the first drive.
     pub premium: Option<Relation>,
     /// Energy that the drive uses.
     pub energy: Option<Energy>,
-    /// Relation of its power to that of the first drive, if both have the same scope.
+    /// Power compared with that of the first drive, if both have the same scope.
     pub power: Option<Relation>,
-    /// Joules per transactional I/O of its run.
+    /// Joules per transactional I/O in its run.
     pub joules_per_io: Option<f64>,
 }

@@ -1,4 +1,5 @@
-//! The TOML list of the drives to compare. An error is one line: the position, the mistake, and the correction.
+//! TOML list of the drives to compare. An error is reported on one line, with its position, the mistake, and the
+//! correction.
 
 use std::path::{Path, PathBuf};
 
@@ -37,19 +38,19 @@ pub struct DriveList {
     /// Carbon dioxide in kilograms per kilowatt-hour.
     #[serde(default)]
     pub co2_kg_per_kwh: Option<f64>,
-    /// The drives. The others are compared with the first.
+    /// The drives. Each further drive is compared with the first.
     #[serde(rename = "drive")]
     pub drives: Vec<DriveEntry>,
-    /// Figures that other programs measured.
+    /// Figures measured by other programs.
     #[serde(default)]
     pub measured: Vec<Measured>,
     /// Advantages whose underlying figures are unknown.
     #[serde(default)]
     pub advantage: Vec<Advantage>,
-    /// Percentages that a source prints, to be checked.
+    /// Percentages printed by a source, which are to be checked.
     #[serde(default, rename = "claim")]
     pub claims: Vec<PrintedClaim>,
-    /// Remarks about the source for a reader of the comparison.
+    /// Remarks about the source, for readers of the comparison.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
@@ -60,49 +61,48 @@ pub struct DriveList {
 pub struct DriveEntry {
     /// Name of the drive.
     pub name: String,
-    /// Directory with the result of `jetcell disk test`.
+    /// Directory that contains the result of `jetcell disk test`.
     #[serde(default)]
     pub disk_test: Option<PathBuf>,
-    /// Name of the target in that test, if the test has more than one.
+    /// Name of the drive's target in that test, if the test has more than one.
     #[serde(default)]
     pub target: Option<String>,
-    /// Directory of a performance test that ran on the drive.
+    /// Directory of a performance test that ran on this drive.
     #[serde(default)]
     pub run: Option<PathBuf>,
-    /// Figures of a mail load that another program measured, instead of `run`.
+    /// Mail load figures measured by another program, as an alternative to `run`.
     #[serde(default)]
     pub mail_load: Option<MailLoad>,
     /// Price of the drive.
     #[serde(default)]
     pub price: Option<f64>,
-    /// Source of the drive's power.
+    /// Where the drive's power figure comes from.
     #[serde(default)]
     pub power: Option<PowerSource>,
 }
 
-/// Source from which the power of a drive is known.
+/// Where a drive's power figure comes from.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PowerSource {
-    /// Part of the system that the meter measured. A meter log may contain the scope itself.
+    /// Part of the system that the meter measured. A meter log may itself contain the scope.
     #[serde(default)]
     pub scope: Option<Scope>,
     /// Power in watts.
     #[serde(default)]
     pub watts: Option<f64>,
-    /// Kilowatt-hours that the meter counted in `hours`.
+    /// Kilowatt-hours that the meter counted in `hours` hours.
     #[serde(default)]
     pub kwh: Option<f64>,
-    /// Duration in hours in which the meter counted `kwh`.
+    /// Number of hours in which the meter counted `kwh`.
     #[serde(default)]
     pub hours: Option<f64>,
-    /// Log file of a meter. The energy during the run is computed from it, or the energy over the whole log if there
-    /// is no run.
+    /// Log file of a meter. The energy is computed over the run, or over the whole log if there is no run.
     #[serde(default)]
     pub log: Option<PathBuf>,
 }
 
-/// A quantity with one figure per drive.
+/// A measured quantity with one figure per drive.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
@@ -111,7 +111,7 @@ pub struct Measured {
     /// Unit of the figures.
     #[serde(default)]
     pub unit: String,
-    /// Direction in which a figure is better.
+    /// Whether higher or lower figures are better.
     pub better: Better,
     /// Figures, one per drive.
     pub values: Vec<f64>,
@@ -126,11 +126,11 @@ pub struct Measured {
 pub struct Advantage {
     /// Name of the measured quantity.
     pub title: String,
-    /// Advantage over the first drive in percent, one value for each other drive. A positive value is better.
+    /// Advantage over the first drive in percent, one value for each further drive. Positive values are better.
     pub percent: Vec<f64>,
 }
 
-/// Figures of a mail load that another program measured.
+/// Mail load figures measured by another program.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MailLoad {
@@ -156,23 +156,23 @@ impl MailLoad {
     }
 }
 
-/// A percentage that a source prints.
+/// A percentage printed by a source.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrintedClaim {
     /// Sentence that contains the percentage.
     pub text: String,
-    /// Subject of the claim: the title of a row, `price`, `power`, or `mean advantage`.
+    /// Subject of the claim: a row title, `price`, `power`, or `mean advantage`.
     pub of: String,
-    /// Drive that has more, or less if `percent` is negative. Defaults to the second drive.
+    /// Drive that is said to have more, or less if `percent` is negative. Defaults to the second drive.
     #[serde(default)]
     pub drive: Option<String>,
-    /// Drive that it is compared with. Defaults to the first drive.
+    /// Drive with which it is compared. Defaults to the first drive.
     #[serde(default)]
     pub than: Option<String>,
-    /// Increase in percent of `than`.
+    /// Claimed increase, in percent of `than`.
     pub percent: f64,
-    /// Part of the system whose power the source claims to state.
+    /// Part of the system whose power the source claims to report.
     #[serde(default)]
     pub scope: Option<Scope>,
 }
@@ -182,7 +182,7 @@ fn yes() -> bool {
 }
 
 impl DriveList {
-    /// Reads a list. Relative paths in the list refer to its directory.
+    /// Reads a list from a file. Relative paths in the list are resolved against the file's directory.
     pub fn read(path: &Path) -> Result<DriveList, DriveListError> {
         let failed = |what: String| DriveListError { path: path.into(), what };
         let text = read_input(path, MAX_LIST_BYTES).map_err(|error| failed(error.to_string()))?;
@@ -207,12 +207,12 @@ impl DriveList {
         Ok(list)
     }
 
-    /// Returns the price and the carbon dioxide of a kilowatt-hour.
+    /// Returns the price and the carbon dioxide per kilowatt-hour.
     pub fn tariff(&self) -> Tariff {
         Tariff { price_per_kwh: self.price_per_kwh, co2_kg_per_kwh: self.co2_kg_per_kwh }
     }
 
-    /// Returns the energy that a drive uses, if the list itself contains its power.
+    /// Returns the energy that a drive uses, if the list itself states its power.
     pub fn typed_energy(&self, drive: &DriveEntry) -> Option<Energy> {
         let power = drive.power.as_ref()?;
         Some(Energy::of(power.typed_watts()?, power.scope?, &self.tariff()))

@@ -1,8 +1,7 @@
-//! Comparison of drives for a buyer: tests of each drive, the mail load on it, its price, and its energy, in one
-//! summary.
+//! Compares drives for a buyer: drive tests, the mail load on each drive, prices, and energy, in one summary.
 //!
-//! A [`DriveList`] contains the paths of the results and the costs of the drives. [`Summary`] has the advantage of
-//! each drive over the first.
+//! A [`DriveList`] contains the paths of the results and the drives' costs. A [`Summary`] contains each drive's
+//! advantage over the first.
 
 mod claims;
 mod drive;

@@ -1,34 +1,34 @@
-//! Rows of the summary: the quantities that were measured on each drive.
+//! Summary rows: the quantities measured on each drive.
 
 use jetcell_workload::measurement::{Better, Interval};
 use serde::Serialize;
 
 use crate::drive::{DriveTest, Group, StepResult};
 
-/// A row of the summary: one figure per drive, or the mean advantage over similar steps.
+/// A row in the summary: one figure per drive, or the mean advantage over similar steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Name of the measured quantity.
     pub title: String,
-    /// Unit of the figures; empty for a percentage without figures.
+    /// Unit of the figures. Empty if the row has only percentages.
     pub unit: String,
-    /// Direction in which a figure is better.
+    /// Whether higher or lower figures are better.
     pub better: Better,
-    /// Figure of each drive; `None` if it was not measured or the row combines several steps.
+    /// Figure for each drive. `None` if it was not measured or the row combines several steps.
     pub figures: Vec<Option<f64>>,
-    /// Advantage of each drive over the first in percent. A positive value is better. `None` for the first drive.
+    /// Advantage of each drive over the first in percent. Positive values are better. `None` for the first drive.
     pub advantages: Vec<Option<f64>>,
     /// Number of steps that the row combines.
     pub steps: usize,
-    /// Number of undecided steps, summed over the drives: steps whose 95 % confidence intervals overlap, or that ran
-    /// only once. Noise could explain their differences.
+    /// Number of undecided steps, summed over the drives. A step is undecided if the 95 % confidence intervals
+    /// overlap or it ran only once, so noise could explain the difference.
     pub undecided_steps: usize,
     /// True if the row is included in the mean advantage.
     pub in_mean: bool,
 }
 
 impl Row {
-    /// Creates a row from one figure per drive, with its confidence interval if it was measured more than once.
+    /// Creates a row from one figure per drive, each with a confidence interval if it was measured more than once.
     pub(super) fn of(
         title: &str,
         unit: &str,
@@ -60,7 +60,7 @@ impl Row {
         })
     }
 
-    /// Combines several rows into one row with their mean.
+    /// Combines several rows into a row with their mean advantage.
     fn mean(title: String, rows: &[Row]) -> Option<Row> {
         let drives = rows.first()?.advantages.len();
         let advantage = |at: usize| {
@@ -80,7 +80,7 @@ impl Row {
     }
 }
 
-/// Figures of a performance test, each with its confidence interval if known.
+/// Figures of a performance test, with confidence intervals where known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RunFigures {
     /// Database reads and writes per second.
@@ -91,10 +91,10 @@ pub struct RunFigures {
     pub log_write_ms: Option<(f64, Option<Interval>)>,
 }
 
-/// Function that selects a figure of a run.
+/// Function that selects one figure from a run's figures.
 type OfRun = fn(&RunFigures) -> Option<(f64, Option<Interval>)>;
 
-/// Returns the rows for the performance tests of the drives. Latencies are not included in the mean: with a fixed
+/// Returns the rows for the drives' performance tests. Latencies are not included in the mean, because with a fixed
 /// number of threads they follow from the rate.
 pub fn rows_of_runs(runs: &[Option<RunFigures>]) -> Vec<Row> {
     let figures: [(&str, &str, Better, OfRun, bool); 3] = [
@@ -109,8 +109,8 @@ pub fn rows_of_runs(runs: &[Option<RunFigures>]) -> Vec<Row> {
     figures.into_iter().filter_map(row).collect()
 }
 
-/// Returns the rows for the tests of the drives. Each entry is a test and the index of the target in it. Similar
-/// steps are combined into one row; otherwise a group with many steps would outweigh the others.
+/// Returns the rows for the drives' tests. Each entry consists of a test and the index of the drive's target in it.
+/// Similar steps are combined into one row; otherwise, groups with many steps would outweigh the others.
 pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
     let Some(steps) = tests.iter().flatten().map(|(test, _)| &test.steps).max_by_key(|steps| steps.len())
     else {
@@ -142,7 +142,7 @@ pub fn rows_of_tests(tests: &[Option<(&DriveTest, usize)>]) -> Vec<Row> {
     groups.into_iter().filter_map(row).collect()
 }
 
-/// Returns the title of the row that a step belongs to.
+/// Returns the title of the row in which a step is combined with similar steps.
 fn group(step: &StepResult) -> String {
     let kind = if step.step.reads_percent == 0 { "writes" } else { "reads" };
     match step.step.group {

@@ -1,4 +1,4 @@
-//! Summary of a comparison: advantages, prices, and energy of the drives.
+//! Summary of a comparison: the drives' advantages, prices, and energy.
 
 use jetcell_power::Energy;
 use serde::Serialize;
@@ -9,10 +9,10 @@ use super::drive_list::DriveList;
 use super::rows::{Row, RunFigures, rows_of_runs, rows_of_tests};
 use crate::drive::DriveTest;
 
-/// Version of the JSON format. It is incremented when the meaning of a field changes or a field is removed.
+/// Version of the JSON format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Summary of a comparison of drives.
+/// Summary of a drive comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Version of the format, [`SCHEMA`].
@@ -23,15 +23,15 @@ pub struct Summary {
     pub drives: Vec<Drive>,
     /// The measured quantities.
     pub rows: Vec<Row>,
-    /// Checked percentages that the source of the figures prints.
+    /// Printed percentages from the source of the figures, with the results of checking them.
     pub claims: Vec<Claim>,
-    /// Remarks about that source for the reader.
+    /// Remarks about that source, for readers of the summary.
     pub remarks: Vec<String>,
 }
 
 impl Summary {
-    /// Compares the drives of a list. `tests` has the test of each drive and the index of its target. `runs` has the
-    /// figures of each drive under load, and `energy` its energy.
+    /// Compares the drives in a list. For each drive, `tests` contains its test and the index of its target, `runs`
+    /// its figures under load, and `energy` its energy.
     pub fn of(
         list: &DriveList,
         tests: &[Option<(&DriveTest, usize)>],
@@ -101,8 +101,8 @@ mod tests {
         serde_json::from_str(include_str!("drive-comparison.json")).unwrap()
     }
 
-    /// Summarizes the published list: six differences that another program printed, prices, energy at the outlet, and
-    /// a mail load on both drives.
+    /// Summarizes the published list: six differences printed by another program, prices, energy at the outlet, and a
+    /// mail load on both drives.
     fn summary(published: &Value) -> Summary {
         let number = |pointer: &str| published.pointer(pointer).unwrap().as_f64().unwrap();
         let drive = |name: &str| DriveEntry {
@@ -148,7 +148,7 @@ mod tests {
         Summary::of(&list, &[None, None], &[run("green"), run("black")], &energy)
     }
 
-    /// Asserts that a value equals the published value to the number of digits that were printed or recomputed.
+    /// Asserts that a value equals the published one to as many digits as were printed or recomputed.
     #[track_caller]
     fn close(found: f64, published: &Value, pointer: &str) {
         let wanted = published.pointer(pointer).unwrap_or_else(|| panic!("{pointer}"));
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(green.mean_advantage, None);
     }
 
-    /// Checks the known errors of the source. Each assertion repeats the wrong calculation of the source.
+    /// Checks the known errors in the source. Each assertion repeats the source's wrong calculation.
     #[test]
     fn the_errors_of_the_source_are_known() {
         let published = published();
@@ -205,12 +205,12 @@ mod tests {
             "44",
             "so is a premium of 44 %"
         );
-        // The printed mean of 24 % includes the wrong 26.6 %.
+        // The printed mean of 24 % includes the wrong value 26.6 %.
         let right: f64 = black.mean_advantage.unwrap();
         let six = right * 7.0 - Relation::of(iops("green"), iops("black")).more_percent;
         close((six + 26.6) / 7.0, &published, "/claims/2/recomputed_mean_of_7");
         assert_eq!(format!("{right:.1}"), "25.5");
-        // The printed 18.8 % less energy comes from rounded figures, and from the power of the whole server.
+        // The printed saving of 18.8 % energy was computed from rounded figures and from the whole server's power.
         let rounded = Relation::of(350.0, 431.0).first_is_less_percent;
         assert_eq!(format!("{rounded:.1}"), "18.8");
         assert!(!black.energy.unwrap().scope.is_storage());

@@ -1,4 +1,4 @@
-//! Compares one file after the cut with its allowed states.
+//! Compares a file after the cut with its allowed states.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::model::{FileModel, Origin};
 use super::operation::{BLOCK, OperationNumber};
 use super::sector::{Content, FileId, SECTOR};
 
-/// Violation of a durability promise.
+/// A violated durability promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fault {
     pub(super) damage: Damage,
@@ -27,23 +27,23 @@ impl Fault {
 /// Result of comparing a file with its model.
 #[derive(Default, Debug)]
 pub(super) struct Compared {
-    /// Violations, by the operation that was durable.
+    /// Violations, keyed by the durable operation.
     pub(super) faults: BTreeMap<Origin, Fault>,
-    /// Newest operation whose data is in the file.
+    /// Newest operation with data in the file.
     pub(super) newest: OperationNumber,
 }
 
-/// Counts of the sectors of one durable operation.
+/// Sector counts for one durable operation.
 #[derive(Default)]
 struct Sectors {
     there: u64,
-    /// Sectors with an older state.
+    /// Sectors that are in an older state.
     old: u64,
     /// Sectors with data that does not belong there.
     foreign: u64,
 }
 
-/// Returns the file that the first readable sector belongs to.
+/// Returns the file to which the first readable sector belongs.
 pub(super) fn writer_of(bytes: &[u8]) -> Option<FileId> {
     bytes.chunks(SECTOR).find_map(|sector| match Content::of(sector) {
         Content::Written(stamp) => Some(stamp.file),
@@ -51,7 +51,7 @@ pub(super) fn writer_of(bytes: &[u8]) -> Option<FileId> {
     })
 }
 
-/// Compares the bytes of a file with the content that its model allows.
+/// Compares a file's bytes with the content that its model allows.
 pub(super) fn compare(id: FileId, file: &FileModel, bytes: &[u8]) -> Compared {
     let mut compared = Compared::default();
     let mut sectors: BTreeMap<Origin, Sectors> = BTreeMap::new();

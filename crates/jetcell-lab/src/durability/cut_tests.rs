@@ -1,4 +1,4 @@
-//! Runs hundreds of power cuts on simulated disks, both honest and lying disks. The verdict must be correct for each
+//! Runs hundreds of power cuts on simulated disks, some honest and some lying. The verdict must be correct for each
 //! cut.
 
 use std::io;
@@ -14,11 +14,11 @@ const DIRECTORY: &str = "/tested";
 /// Operation that a disk acknowledges but does not perform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Lie {
-    /// Syncs of files.
+    /// File syncs.
     FileSyncs,
-    /// Syncs of directories.
+    /// Directory syncs.
     DirectorySyncs,
-    /// Syncs of files whose path contains this text.
+    /// Syncs for files whose path contains this text.
     SyncsOf(&'static str),
 }
 
@@ -32,7 +32,7 @@ impl Lie {
         }
     }
 
-    /// Wraps a disk with a layer that tells this lie.
+    /// Wraps a disk in a layer that tells this lie.
     fn on(self, disk: &SimVfs) -> Arc<dyn Vfs> {
         let liar = FaultVfs::new(Arc::new(disk.clone()));
         liar.inject(self.fault());
@@ -53,7 +53,7 @@ fn verdict(disk: &SimVfs, witness: &MemoryWitness) -> Verification {
     verify(disk, Path::new(DIRECTORY), &witness.journal().unwrap()).unwrap()
 }
 
-/// Returns the number of disk operations that preparing a test needs. Cuts must come after them.
+/// Returns the number of disk operations needed to prepare a test. Cuts must come later.
 fn prepared(transactions: bool) -> u64 {
     let disk = SimVfs::new();
     work(Arc::new(disk.clone()), Level::Power, 0, transactions, 0);
@@ -102,7 +102,7 @@ fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
             [seed as usize % 4];
         let disk = SimVfs::new();
         let witness = work(lie.on(&disk), Level::Power, seed, false, 400 + seed * 5);
-        // High loss probabilities, so no lying disk retains everything by chance.
+        // Use high loss probabilities, so that no lying disk retains everything by chance.
         let lose_length = if lie == Lie::SyncsOf("log/") { 1.0 } else { 0.3 };
         let unlucky = CrashOptions { all_or_nothing: 0.0, lose_length, ..CrashOptions::default() };
         let found = verdict(&disk.crash(seed, unlucky), &witness);
@@ -111,7 +111,7 @@ fn a_disk_that_lies_is_convicted_after_each_of_200_cuts() {
         match lie {
             Lie::SyncsOf(part) => assert!(only_in(part), "{lie:?}: {:?}", found.findings),
             Lie::DirectorySyncs => {
-                // Where a name exists, its content is complete, so all findings are about names.
+                // Any file that has a name has its complete content, so all findings are about names.
                 let of_names = |kind| {
                     matches!(
                         kind,
@@ -177,7 +177,7 @@ fn one_lost_write_that_was_acknowledged_is_named() {
         let begin = Begin::new(seed, Level::Power, false, DIRECTORY.into());
         let storage = TestedStorage::with_one_way(Arc::new(disk.clone()));
         let mut witness = MemoryWitness::default();
-        // Each log block is written only once, so no later write hides the loss until the log file is replaced.
+        // Each log block is written only once, so the loss stays visible until the log file is replaced.
         let lose = &mut |at: OperationNumber| {
             if at.0 == 200 {
                 disk.lose_writes("log/", 1);
@@ -201,7 +201,7 @@ fn a_killed_writer_loses_nothing_that_was_complete_and_a_reset_may() {
         let witness = work(Arc::new(disk.clone()), Level::Process, seed, false, 300 + seed * 7);
         assert!(verdict(&disk.process_kill(), &witness).is_kept(), "seed {seed}");
     }
-    // At this level, losing unsynced data is also a violation.
+    // At this level, unsynced data must not be lost either.
     let convicted = (0..40).filter(|seed| {
         let disk = SimVfs::new();
         let witness = work(Arc::new(disk.clone()), Level::Process, *seed, false, 700);

@@ -1,17 +1,17 @@
-//! Kinds of damage to an operation.
+//! Ways in which an operation can be damaged.
 
 use serde::{Deserialize, Serialize};
 
-/// Damage to an operation that a completed sync had covered.
+/// Damage to an operation that a completed sync covered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Damage {
     /// The operation and all later operations are missing.
     Lost,
-    /// Only a part of the operation is present.
+    /// Only part of the operation is present.
     Torn,
     /// The operation is missing although a later operation is present.
     Reordered,
-    /// The location of the operation contains data that no operation wrote there, or cannot be read.
+    /// The place where the operation wrote contains data that no operation wrote there, or cannot be read.
     Unreadable,
 }

@@ -1,4 +1,4 @@
-//! The journal of a witness: JSON lines, one for each promise that the storage made.
+//! A witness's journal: JSON lines, one for each promise that the storage made.
 
 use std::io::{self, BufRead};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::operation::OperationNumber;
 
-/// Version of the journal format, and of the script that a seed generates.
+/// Version of both the journal format and the script that a seed generates.
 const SCHEMA: u32 = 2;
 
 /// Kind of failure that the storage must survive.
@@ -25,7 +25,7 @@ pub enum Level {
     Power,
 }
 
-/// First line of a journal: the planned operations and the tested directory.
+/// First line of a journal, with the tested directory and the parameters that determine the operations.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Begin {
     /// Version of the journal.
@@ -34,17 +34,17 @@ pub struct Begin {
     pub seed: u64,
     /// Kind of failure that the storage must survive.
     pub level: Level,
-    /// True if the script includes commits of the engine.
+    /// True if the script includes engine commits.
     pub transactions: bool,
     /// True if the file system supports hard links. The writer sets this field.
     pub links: bool,
-    /// Directory of the test.
+    /// Directory in which the test runs.
     pub directory: PathBuf,
-    /// Boot ID of the kernel (`boot_id`).
+    /// The kernel's boot ID (`boot_id`).
     pub boot: Option<String>,
-    /// Start time of the writer, in milliseconds since 1970 UTC.
+    /// Time at which the writer started, in milliseconds since 1970 UTC.
     pub unix_ms: i64,
-    /// File system and device of the directory.
+    /// File system and device that store the directory.
     pub storage: Option<Storage>,
 }
 
@@ -63,7 +63,7 @@ impl Begin {
 pub enum Line {
     /// First line of the journal.
     Begin(Box<Begin>),
-    /// All operations up to and including this operation are complete.
+    /// All operations up to and including this one are complete.
     Complete {
         /// Last completed operation.
         operation: OperationNumber,
@@ -72,9 +72,9 @@ pub enum Line {
         /// Completion time, in milliseconds since 1970 UTC.
         unix_ms: i64,
     },
-    /// The operation failed, and no operation was started after it.
+    /// An operation failed, and none was started after it.
     Failed {
-        /// Failed operation.
+        /// Operation that failed.
         operation: OperationNumber,
         /// Error that the system returned.
         error: String,
@@ -95,7 +95,7 @@ impl Line {
     }
 }
 
-/// Field that the first lines of all versions have.
+/// Field common to the first lines of all versions.
 #[derive(Deserialize)]
 struct Version {
     begin: VersionOfBegin,
@@ -118,27 +118,27 @@ const MAX_LINE_BYTES: usize = 1 << 20;
 /// Reason why a journal cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum JournalError {
-    /// The first line is missing.
+    /// The first line is missing or invalid.
     #[error(
         "this is no journal of a durability test, or its first line is missing; give the file that the witness wrote"
     )]
     NoBegin,
-    /// The journal has a different version.
+    /// The journal's version is not supported.
     #[error(
         "the journal has version {0}; this program verifies version {SCHEMA}: use the jetcell that wrote it"
     )]
     Version(u32),
-    /// The system cannot read the file.
+    /// The system could not read the file.
     #[error("the journal cannot be read: {0}; copy it to another device")]
     Read(io::ErrorKind),
-    /// A line in the middle cannot be parsed.
+    /// A line other than the last cannot be parsed.
     #[error(
         "line {0} of the journal is damaged, so the witness itself has lost something; repeat the test with another witness"
     )]
     Damaged(usize),
 }
 
-/// Contents of a journal.
+/// Content of a journal.
 #[derive(Clone, Debug)]
 pub struct Journal {
     /// The first line.
@@ -147,7 +147,7 @@ pub struct Journal {
     pub last: OperationNumber,
     /// Completion time of that operation, in milliseconds since 1970 UTC.
     pub last_unix_ms: i64,
-    /// Latencies of the operations that promise durability.
+    /// Latencies of operations that promise durability.
     pub(super) latencies: Latencies,
     /// Operation that failed and stopped the writer, with its error.
     pub failed: Option<(OperationNumber, String)>,
@@ -156,7 +156,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Reads a journal line by line. Its last line may be incomplete.
+    /// Reads a journal line by line. The last line may be incomplete.
     ///
     /// # Errors
     /// See [`JournalError`].
@@ -185,7 +185,7 @@ impl Journal {
                 }
                 Some(Line::Failed { operation, error }) => journal.failed = Some((operation, error)),
                 Some(Line::Ended) => journal.ended = true,
-                // The cut may also have interrupted the witness. Only the last line may lack a line end.
+                // The witness may also have been interrupted by the cut. Only the last line may lack its line end.
                 None if !line.ends_with(b"\n") && line.len() < MAX_LINE_BYTES => {}
                 _ => return Err(JournalError::Damaged(number)),
             }

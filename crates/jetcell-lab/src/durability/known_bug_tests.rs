@@ -1,5 +1,5 @@
-//! Known bugs of file systems. Each test reproduces the state that a bug left after a cut, and the verifier must
-//! detect it.
+//! Known file system bugs. Each test reproduces the state that a bug left after a cut, and the verifier must detect
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::script::Script;
 use super::*;
 
 const DIRECTORY: &str = "/tested";
-/// Number of seeds in which the tests search for a pattern, with [`OPERATIONS`] operations per seed.
+/// Number of seeds that the tests search for a pattern, with [`OPERATIONS`] operations per seed.
 const SEEDS: u64 = 60;
 const OPERATIONS: usize = 2500;
 
-/// Returns a disk that performed everything, and the journal of a writer that stopped right after the first
+/// Returns a disk that performed everything, with the journal of a writer that stopped right after the first
 /// operations that match `follow`.
 fn worked_until(
     follow: impl Fn(&[Operation]) -> Option<PathBuf>,
@@ -41,7 +41,7 @@ fn worked_until(
     panic!("no seed has these operations");
 }
 
-/// Returns the only finding: kind, damage, file name, and description.
+/// Returns the only finding's operation kind, damage, file name, and description.
 fn finding(disk: &SimVfs, journal: &Journal) -> (OperationKind, Damage, String, String) {
     let found = verify(disk, Path::new(DIRECTORY), journal).unwrap();
     let [one] = &found.findings[..] else { panic!("{:?}", found.findings) };
@@ -69,7 +69,7 @@ fn a_file_that_vanishes_when_its_old_name_is_used_again_is_missed() {
     disk.remove(&new_name).unwrap();
     let (kind, _, name, found) = finding(&disk, &journal);
     assert_eq!((kind, &*name, &*found), (OperationKind::Create, "a", "the file has none of its names"));
-    // The other order of events is allowed: neither the rename nor the new file reached the disk.
+    // The opposite outcome is allowed: neither the rename nor the new file reached the disk.
     let (disk, journal, new_name) = worked_until(follow, 4);
     disk.rename(&new_name, &new_name.with_file_name("a")).unwrap();
     assert!(verify(&disk, Path::new(DIRECTORY), &journal).unwrap().is_kept());

@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::Level;
 
-/// Half a revolution in microseconds, for a drive with 15,000 revolutions per minute, the fastest ever sold. A
-/// revolution takes 4 ms, and a write waits for half a revolution on average.
+/// Time for half a revolution, in microseconds, at 15,000 revolutions per minute, the fastest drives ever sold. A
+/// revolution takes 4 ms, and a write waits half a revolution on average.
 const HALF_A_TURN_US: u64 = 2000;
-/// Minimum round trip of a command to a device, in microseconds.
+/// Minimum time for a command's round trip to a device, in microseconds.
 const ROUND_TRIP_US: u64 = 10;
-/// Minimum number of syncs for a conclusion.
+/// Minimum number of syncs needed for a conclusion.
 const ENOUGH: u64 = 20;
 
-/// Reason why the latencies of syncs are suspicious.
+/// Reason why sync latencies are suspicious.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SyncDoubt {
-    /// The file system is in memory.
+    /// The file system is stored in memory.
     Memory,
-    /// A spinning disk cannot write this fast, so a cache acknowledged the syncs.
+    /// A spinning disk cannot write this fast, so a cache must have acknowledged the syncs.
     FasterThanTheDisk,
     /// The syncs were acknowledged without a command to the device.
     NoRoundTrip,
@@ -42,16 +42,16 @@ impl SyncDoubt {
     }
 }
 
-/// Returns the reason why the latencies of syncs are suspicious, if they are.
+/// Returns the reason why the sync latencies are suspicious, or `None` if they are not.
 pub(super) fn doubt(sync: &LatencySummary, level: Level, storage: Option<&Storage>) -> Option<SyncDoubt> {
-    // At this level, the latencies include operations without a sync.
+    // At this level, the latencies include operations other than syncs.
     if sync.count < ENOUGH || level == Level::Process {
         return None;
     }
     let file_system = storage.and_then(|storage| storage.mount.as_ref()).map(|mount| &*mount.file_system);
     let device = storage.and_then(|storage| storage.device.as_ref());
     let spins = device.is_some_and(|device| device.rotational == Some(true));
-    // The kernel sends no flush to a write-through device: the completed write was already durable.
+    // The kernel sends no flush to a write-through device, because a completed write is already durable.
     let writes_through = device.is_some_and(|device| device.write_cache.as_deref() == Some("write through"));
     match file_system {
         Some("tmpfs" | "ramfs") => Some(SyncDoubt::Memory),
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a storage with this file system, kind of device, and write cache setting.
+    /// Returns storage with this file system, kind of device, and write cache setting.
     fn storage(file_system: &str, rotational: bool, write_cache: &str) -> Storage {
         let mount = Mount {
             point: "/mnt".into(),
@@ -96,14 +96,14 @@ mod tests {
         let through = storage("ext4", false, "write through");
         let memory = storage("tmpfs", false, "write back");
         let median = |us: u64, storage: &Storage| of(100, us, Level::Power, Some(storage));
-        // A spinning disk must rotate, flash only needs a command round trip, and memory is never durable.
+        // A spinning disk has to rotate, flash needs only a command round trip, and memory is never durable.
         assert_eq!(median(1999, &disk), Some(SyncDoubt::FasterThanTheDisk));
         assert_eq!(median(2000, &disk), None);
         assert_eq!(median(9, &flash), Some(SyncDoubt::NoRoundTrip));
         assert_eq!((median(10, &flash), median(9, &through)), (None, None));
         assert_eq!(median(50_000, &memory), Some(SyncDoubt::Memory));
         assert_eq!(of(100, 9, Level::Reset, None), Some(SyncDoubt::NoRoundTrip));
-        // A few syncs prove nothing, and at process level the latencies include other operations than syncs.
+        // A few syncs prove nothing, and at the process level the latencies include operations other than syncs.
         assert_eq!(of(19, 9, Level::Power, Some(&flash)), None);
         assert_eq!(of(20, 9, Level::Power, Some(&flash)), Some(SyncDoubt::NoRoundTrip));
         assert_eq!(of(100, 1, Level::Process, Some(&memory)), None);

@@ -1,4 +1,4 @@
-//! Server side of a witness connection: a process that keeps a journal for a writer.
+//! Server side of a witness connection: keeps the journal for a writer.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -66,7 +66,7 @@ fn keep_lines(stream: &mut TcpStream, journal: &mut FileWitness, cancel: &Cancel
         let count = match stream.read(&mut buffer) {
             Ok(count) => count,
             Err(error) if is_pause(&error) => continue,
-            // The writer's machine is unreachable. This is the event that the witness exists for, so it is not an
+            // The writer's machine became unreachable. This is exactly what the witness is for, so it is not an
             // error.
             Err(_) => return Ok(lines),
         };

@@ -1,8 +1,8 @@
 //! Tests whether storage retains the data that it acknowledged. A writer works until the power is cut, a witness on
-//! another machine records the promises, and a verifier compares them with the storage.
+//! another machine records what the storage promised, and a verifier compares the promises with what the storage
+//! contains.
 //!
-//! Only operations that a completed sync covered must be present. Later writes may be present, missing, or
-//! incomplete.
+//! Only operations covered by a completed sync must be present. Later writes may be present, missing, or incomplete.
 
 mod comparison;
 #[cfg(test)]

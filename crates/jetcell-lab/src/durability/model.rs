@@ -1,5 +1,5 @@
-//! Allowed states of the device after the cut. For each block and each name, the model has the durable state and the
-//! changes that no completed sync covered.
+//! States in which the device may be after the cut. For each block and each name, the model keeps the durable state
+//! and the changes that no completed sync has covered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(super) struct Origin {
     pub(super) kind: OperationKind,
 }
 
-/// A block of a file. Before its first durable write it may read as zeros.
+/// A block in a file. Before its first durable write, it may read as zeros.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Block {
     pub(super) durable: Option<Origin>,
@@ -22,7 +22,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Returns true if the block may contain the data of this operation.
+    /// Returns true if the block may contain data from this operation.
     pub(super) fn may_be_of(&self, operation: OperationNumber) -> bool {
         self.durable.iter().chain(&self.pending).any(|origin| origin.operation == operation)
     }
@@ -34,21 +34,21 @@ pub(super) struct FileModel {
     pub(super) blocks: Vec<Block>,
     /// Number of blocks that the file must have.
     pub(super) durable_blocks: usize,
-    /// Operation that gave the file its length.
+    /// Operation that set the file's length.
     pub(super) length: Origin,
-    /// True if a name of the file was removed or given to another file while other changes to its names were
+    /// True if a name of the file was removed or given to another file while other changes to its names were still
     /// undecided. The file may then have no name at all.
     pub(super) may_be_gone: bool,
 }
 
-/// A file, or no file, to which a name refers.
+/// The file to which a name refers, or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Binding {
     pub(super) origin: Origin,
     pub(super) file: Option<FileId>,
 }
 
-/// A name. Without a durable binding, the name may never have existed.
+/// A name. Without a durable binding, it may never have existed on the device.
 #[derive(Clone, Default, Debug)]
 pub(super) struct NameModel {
     pub(super) durable: Option<Binding>,
@@ -56,7 +56,7 @@ pub(super) struct NameModel {
 }
 
 impl NameModel {
-    /// Returns the file that a program would find under the name before the cut.
+    /// Returns the file that a program would have found under this name before the cut.
     fn current(&self) -> Option<FileId> {
         self.pending.last().or(self.durable.as_ref()).and_then(|binding| binding.file)
     }
@@ -73,7 +73,7 @@ impl NameModel {
     }
 }
 
-/// The files and names of a test.
+/// All files and names in a test.
 #[derive(Default, Debug)]
 pub(super) struct Model {
     pub(super) files: BTreeMap<FileId, FileModel>,
@@ -85,7 +85,7 @@ pub(super) struct Model {
     applied: u64,
 }
 
-/// Number of operations between two removals of files that no name refers to any more.
+/// Files to which no name refers any more are removed from the model after this many operations.
 const FORGET_EVERY: u64 = 4096;
 
 impl Model {
@@ -106,7 +106,7 @@ impl Model {
         }
     }
 
-    /// Applies an operation that may have happened completely, partly, or not at all.
+    /// Applies an operation that may have happened completely, partially, or not at all.
     pub(super) fn begin(&mut self, number: OperationNumber, operation: &Operation) {
         let Some(kind) = operation.kind() else { return };
         let origin = Origin { operation: number, kind };
@@ -174,7 +174,7 @@ impl Model {
         name.pending.push(Binding { origin, file });
     }
 
-    /// Marks the current file of a name, which is about to lose this name.
+    /// Marks the file currently under a name that is about to be taken away from it.
     fn leave(&mut self, path: &Path) {
         if let Some(file) = self.current_mut(path) {
             file.may_be_gone = true;
@@ -203,7 +203,7 @@ impl Model {
                 name.pending.clear();
             }
         }
-        // A file that lost a name must exist again once no change to its other names is undecided.
+        // A file that lost a name must exist again when no change to its other names is undecided.
         for id in named {
             let Some(file) = self.files.get_mut(&id).filter(|file| file.may_be_gone) else { continue };
             let its = |name: &&NameModel| name.files().any(|(_, file)| file == id);
@@ -228,7 +228,7 @@ impl FileModel {
 }
 
 impl Model {
-    /// Returns the operations with changes that are not durable yet.
+    /// Returns the operations that made changes which are not durable yet.
     pub(super) fn undecided(&self) -> BTreeSet<Origin> {
         let blocks = self.files.values().flat_map(|file| &file.blocks).flat_map(|block| &block.pending);
         let names = self.names.values().flat_map(|name| &name.pending).map(|binding| &binding.origin);

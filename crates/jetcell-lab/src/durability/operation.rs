@@ -1,10 +1,10 @@
-//! Operations of the writer, and their names in a verdict.
+//! The writer's operations, and their names in a verdict.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Size of a block in bytes, which is the smallest transfer.
+/// Block size in bytes, which is also the smallest transfer size.
 pub(super) const BLOCK: usize = 4096;
 
 /// Number of an operation in its script, starting at 1.
@@ -18,32 +18,32 @@ impl OperationNumber {
     }
 }
 
-/// The kinds of operations that a verdict counts.
+/// The operation kinds that a verdict counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {
-    /// A new file.
+    /// Creation of a file.
     Create,
-    /// Write of blocks after the end of a file.
+    /// Write of blocks at the end of a file.
     Append,
     /// Overwrite of existing blocks.
     Overwrite,
     /// Allocation of space for a file.
     Preallocate,
-    /// Write of blocks in preallocated space, as a database writes its log.
+    /// Write of blocks in preallocated space, as when a database writes its log.
     LogWrite,
-    /// Replacement of a name by a new name.
+    /// Change from one name to another.
     Rename,
     /// Additional name for a file.
     Link,
     /// Removal of a name.
     Unlink,
-    /// A durable commit of the ESE engine.
+    /// A durable ESE engine commit.
     Transaction,
 }
 
 impl OperationKind {
-    /// All kinds, in the order of the verdict.
+    /// All kinds, in the order in which a verdict lists them.
     pub const ALL: [OperationKind; 9] = [
         OperationKind::Create,
         OperationKind::Append,
@@ -56,7 +56,7 @@ impl OperationKind {
         OperationKind::Transaction,
     ];
 
-    /// Returns the human-readable name of the kind.
+    /// Returns the kind's human-readable name.
     pub fn name(self) -> &'static str {
         match self {
             OperationKind::Create => "create",
@@ -72,7 +72,7 @@ impl OperationKind {
     }
 }
 
-/// One operation. Paths are relative to the directory of the test. Buffered writes go through the page cache.
+/// One operation. Paths are relative to the test's directory. Buffered writes go through the page cache.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Create { path: PathBuf },
@@ -87,7 +87,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// Returns the kind under which the operation is counted; `None` for a sync.
+    /// Returns the kind under which the operation is counted, or `None` for a sync.
     pub(super) fn kind(&self) -> Option<OperationKind> {
         Some(match self {
             Operation::Create { .. } => OperationKind::Create,
@@ -101,7 +101,7 @@ impl Operation {
         })
     }
 
-    /// Returns true if completion of the operation promises durability.
+    /// Returns true if the operation promises durability when it completes.
     pub(super) fn promises(&self) -> bool {
         matches!(
             self,

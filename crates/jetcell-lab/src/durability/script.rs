@@ -1,8 +1,8 @@
 //! The infinite sequence of operations. It is determined by the first line of the journal alone, so the verifier can
 //! recompute it.
 //!
-//! A round contains all [sequences](super::sequence) of one and of two actions. Each sequence runs in a separate
-//! directory, and the order differs from round to round. Writes to a preallocated log and commits of the engine are
+//! A round contains all [sequences](super::sequence) with one or two actions. Each sequence runs in a directory of
+//! its own, and their order differs from round to round. Writes to a preallocated log and engine commits are
 //! interleaved with the sequences. Directories are reused after [`SLOTS`] trials, so the test needs little space.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -20,26 +20,26 @@ use super::sequence::Sequence;
 const SLOTS: usize = 256;
 /// Number of blocks in a log file.
 const LOG_BLOCKS: u64 = 32;
-/// Number of trials per commit.
+/// Number of trials between two commits.
 const TRIALS_PER_COMMIT: usize = 4;
 
 fn trial_directory(slot: usize) -> PathBuf {
     PathBuf::from(format!("trials/{slot:03}"))
 }
 
-/// Infinite sequence of operations for a seed.
+/// Infinite sequence of operations generated from a seed.
 pub(super) struct Script {
     seed: u64,
     transactions: bool,
     links: bool,
     round: u64,
-    /// Sequences that remain in the current round.
+    /// Sequences that remain to be run in the current round.
     sequences: Vec<Sequence>,
     trials: usize,
     queue: VecDeque<Operation>,
-    /// Names that the last trial in each directory left.
+    /// Names left behind by the last trial in each directory.
     left: Vec<BTreeSet<PathBuf>>,
-    /// Next block of the log; `None` before the first log file is created.
+    /// Next log block to write. `None` before the first log file is created.
     log_block: Option<u64>,
     row: i32,
 }

@@ -1,4 +1,4 @@
-//! Self-describing sectors: every 512 bytes contain the operation that wrote them, the file, and the sector number.
+//! Self-describing sectors: every 512 bytes contain the file, the sector number, and the operation that wrote them.
 
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -18,23 +18,23 @@ pub(super) struct FileId(pub(super) OperationNumber);
 pub(super) struct Stamp {
     pub(super) operation: OperationNumber,
     pub(super) file: FileId,
-    /// Number of the sector in its file.
+    /// Sector number in the file.
     pub(super) sector: u64,
 }
 
-/// Content of a sector on the device.
+/// What a sector on the device contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     Zeros,
     Written(Stamp),
-    /// Content that no operation wrote.
+    /// Data that no operation wrote.
     Unknown,
 }
 
 impl Stamp {
     fn bytes(self) -> [u8; SECTOR] {
         let mut bytes = [0; SECTOR];
-        // Random content, which a device cannot compress.
+        // Use random content, which a device cannot compress.
         let seed = self.operation.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ self.sector;
         ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
         let fields =
@@ -65,7 +65,7 @@ impl Content {
     }
 }
 
-/// Fills whole blocks of a file, starting at block number `block`.
+/// Fills whole blocks of a file, starting with block number `block`.
 pub(super) fn fill(bytes: &mut [u8], operation: OperationNumber, file: FileId, block: u64) {
     let first = block * (BLOCK / SECTOR) as u64;
     for (number, sector) in bytes.chunks_exact_mut(SECTOR).enumerate() {

@@ -1,8 +1,8 @@
-//! All sequences of one and of two actions on a few names, with and without syncs after each action.
+//! All sequences of one or two actions on a few names, with and without syncs after each action.
 //!
-//! A name may be given to another file, and a file may have more than one name. Most known bugs of file systems
-//! require this: a file is renamed and its old name is reused, a name is removed and created again, or a link
-//! outlives its source.
+//! A name may be given to another file, and a file may have more than one name. Most known file system bugs require
+//! this: a file is renamed and its old name is reused, a name is removed and created again, or a link outlives the
+//! name that it was made from.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,30 +13,30 @@ use super::operation::{Operation, OperationKind, directory_of};
 const BEGIN: [(Name, u64); 3] = [(Name::First, 2), (Name::Second, 1), (Name::Third, 1)];
 /// Number of blocks in a file that a sequence creates.
 const NEW_BLOCKS: u64 = 1;
-/// Number of blocks in one append or overwrite.
+/// Number of blocks written by an append or overwrite.
 const WRITTEN: u64 = 2;
-/// Number of blocks that are preallocated before one of them is written.
+/// Number of blocks preallocated before one of them is written.
 const PREALLOCATED: u64 = 4;
 
-/// A name in the directory of a sequence.
+/// A name used by a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Name {
     /// Exists at the start.
     First,
     /// Exists at the start.
     Second,
-    /// Exists at the start, and is only replaced by others or replaces others.
+    /// Exists at the start. It is only used to replace other names or to be replaced by them.
     Third,
-    /// Does not exist at the start.
+    /// Unused at the start.
     Fresh,
-    /// Does not exist at the start, and is in another directory.
+    /// Unused at the start, and located in a different directory from the other names.
     Elsewhere,
 }
 
 impl Name {
     const ALL: [Name; 5] = [Name::First, Name::Second, Name::Third, Name::Fresh, Name::Elsewhere];
 
-    /// Returns the path of the name, given the directory of the sequence.
+    /// Returns the path for this name, given the sequence's directory.
     pub(super) fn path(self, directory: &Path) -> PathBuf {
         directory.join(match self {
             Name::First => "a",
@@ -48,32 +48,32 @@ impl Name {
     }
 }
 
-/// Kind of a write, and whether it is buffered.
+/// How a write is performed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Manner {
     pub(super) kind: OperationKind,
-    /// True if the write goes through the page cache instead of bypassing it.
+    /// True if the write goes through the page cache, false if it bypasses the cache.
     pub(super) buffered: bool,
 }
 
-/// One action of a sequence.
+/// One action in a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     /// Creates a file with [`NEW_BLOCKS`] blocks.
     Create(Name),
     Write(Name, Manner),
-    /// Renames a file to an unused name, or replaces another file.
+    /// Renames a file. The second name is unused, or its file is replaced.
     Rename(Name, Name),
     Link(Name, Name),
     Unlink(Name),
 }
 
-/// Syncs after an action.
+/// Which syncs follow an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Syncs {
-    /// Syncs the file, under the name that it has after the action.
+    /// Sync the file, under the name that it has after the action.
     pub(super) file: bool,
-    /// Syncs the directories whose names changed.
+    /// Sync the directories in which names changed.
     pub(super) directory: bool,
 }
 
@@ -84,7 +84,7 @@ impl Syncs {
     pub(super) const BOTH: Syncs = Syncs { file: true, directory: true };
 }
 
-/// A sequence of one or two actions, with their syncs.
+/// A sequence of one or two actions, each followed by syncs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sequence {
     pub(super) first: (Action, Syncs),
@@ -95,8 +95,8 @@ impl Sequence {
     /// Returns all sequences. Sequences with hard links are included only if `links` is true.
     pub(super) fn all(links: bool) -> Vec<Sequence> {
         let begin = Files::of(&BEGIN);
-        // The files are interchangeable. It is sufficient that the first file is the first to change, and the second
-        // file the first to be replaced.
+        // The files that exist at the start are interchangeable, so it is sufficient that the first file is the first
+        // to change and the second file is the first to be replaced.
         let alike = |action: &Action| {
             matches!(action.subject(), Name::Second | Name::Third)
                 || matches!(action, Action::Rename(_, Name::Third))
@@ -123,7 +123,7 @@ impl Sequence {
         Files::of(if self.steps().any(|(action, _)| third(action)) { &BEGIN } else { without })
     }
 
-    /// Returns the actions with their syncs.
+    /// Returns the actions, each with its syncs.
     pub(super) fn steps(self) -> impl Iterator<Item = (Action, Syncs)> {
         std::iter::once(self.first).chain(self.second)
     }
@@ -138,7 +138,7 @@ impl Action {
         }
     }
 
-    /// Returns the combinations of syncs that affect the action, including no sync.
+    /// Returns the sync combinations that affect the action, including none.
     fn syncs(self) -> &'static [Syncs] {
         match self {
             Action::Create(_) | Action::Rename(..) | Action::Link(..) => {
@@ -149,14 +149,14 @@ impl Action {
         }
     }
 
-    /// Returns the operations for the syncs after the action.
+    /// Returns the operations that perform the syncs after the action.
     pub(super) fn synced(self, syncs: Syncs, directory: &Path) -> Vec<Operation> {
         let path = |name: Name| name.path(directory);
         let (file, changed) = match self {
             Action::Create(name) => (Some(name), vec![name]),
             Action::Write(name, _) => (Some(name), Vec::new()),
-            // The directory of the new name is synced first. Otherwise a crash between the two syncs could leave the
-            // file without a name.
+            // The new name's directory is synced first. Otherwise, a crash between the two syncs could leave the file
+            // without a name.
             Action::Rename(from, to) => (Some(to), vec![to, from]),
             Action::Link(_, to) => (Some(to), vec![to]),
             Action::Unlink(name) => (None, vec![name]),
@@ -170,7 +170,7 @@ impl Action {
     }
 }
 
-/// The file of each name, and the number of blocks in each file.
+/// The file under each name, and the number of blocks in each file.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     names: BTreeMap<Name, usize>,
@@ -188,7 +188,7 @@ impl Files {
         self.names.keys().copied()
     }
 
-    /// Returns the operations that create all files durably.
+    /// Returns operations that create all files durably.
     pub(super) fn prepare(&self, directory: &Path) -> Vec<Operation> {
         let mut all = Vec::new();
         for (name, file) in &self.names {
@@ -206,7 +206,7 @@ impl Files {
             || Name::ALL.into_iter().filter(|name| *name != Name::Third && !self.names.contains_key(name));
         let mut all: Vec<Action> = free().map(Action::Create).collect();
         for (&name, file) in &self.names {
-            // A rename between two names of the same file does nothing.
+            // A rename between two names for the same file does nothing.
             let targets = Name::ALL.into_iter().filter(|to| self.names.get(to) != Some(file));
             if name == Name::Third {
                 let replaced = targets.filter(|to| self.names.contains_key(to));
@@ -229,7 +229,7 @@ impl Files {
         self.names.get(&name).copied().unwrap_or_default()
     }
 
-    /// Updates the names and lengths for an action.
+    /// Updates names and lengths according to an action.
     fn apply(&mut self, action: Action) {
         match action {
             Action::Create(name) => {
@@ -257,7 +257,7 @@ impl Files {
         }
     }
 
-    /// Returns the blocks that a write covers, and the length of the file after it, in blocks.
+    /// Returns the blocks that a write covers and the file's length afterwards, in blocks.
     fn written(&self, name: Name, manner: Manner) -> (std::ops::Range<u64>, u64) {
         let len = self.blocks.get(self.file(name)).copied().unwrap_or_default();
         match manner.kind {
@@ -267,7 +267,7 @@ impl Files {
         }
     }
 
-    /// Performs an action: updates the state and returns the operations.
+    /// Performs an action: updates the state, and returns the operations to execute.
     pub(super) fn act(&mut self, action: Action, directory: &Path) -> Vec<Operation> {
         let path = |name: Name| name.path(directory);
         let operations = match action {
@@ -303,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns true if the set of all sequences contains this sequence.
+    /// Returns true if this sequence is one of all sequences.
     fn has(first: (Action, Syncs), second: (Action, Syncs)) -> bool {
         Sequence::all(true).contains(&Sequence { first, second: Some(second) })
     }

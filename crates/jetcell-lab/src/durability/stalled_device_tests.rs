@@ -1,4 +1,4 @@
-//! Tests with calls that never return. The effect of such a call is undecided, and all earlier promises must still be
+//! Tests with calls that never return. Such a call may or may not have taken effect, but all earlier promises must be
 //! kept.
 
 use std::io;
@@ -12,7 +12,7 @@ use super::*;
 
 const DIRECTORY: &str = "/tested";
 
-/// Kind of call that never returns.
+/// Kind of call that stalls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stalled {
     Write,
@@ -21,12 +21,12 @@ enum Stalled {
 
 struct Stall {
     call: Stalled,
-    /// Counts down the calls of this kind; the call that finds 1 stalls.
+    /// Counts down the calls of this kind. The call that finds 1 stalls.
     left: AtomicU64,
-    /// If true, the stalled call still reaches the disk.
+    /// If true, the stalled call still takes effect on the disk.
     done: bool,
     reached: mpsc::Sender<()>,
-    /// Receives when the test is over, which releases the stalled call.
+    /// Receives a message when the test is over, which releases the stalled call.
     end: Mutex<mpsc::Receiver<()>>,
 }
 

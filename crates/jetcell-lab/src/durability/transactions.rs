@@ -1,4 +1,4 @@
-//! Durable commits of the ESE engine on the storage.
+//! Durable ESE engine commits on the tested storage.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use jetcell_vfs::{IoBuffer, IoReason, OpenMode, SimVfs, Vfs};
 
 use super::operation::BLOCK;
 
-/// Directory of the engine, below the directory of the test.
+/// The engine's directory, below the test's directory.
 const DIRECTORY: &str = "engine";
 const DATABASE: &str = "durability.edb";
 const TABLE: &str = "Commits";
-/// Size of a row's body in bytes. It is large enough that commits fill pages and logs.
+/// Size of a row's body in bytes, large enough that commits fill pages and logs.
 const BODY: usize = 700;
 
-/// An instance of the engine that commits one row at a time.
+/// An engine instance that commits one row at a time.
 pub(super) struct Transactions {
     instance: Arc<Instance>,
     database: Arc<Database>,
@@ -68,7 +68,7 @@ impl Transactions {
         Ok(Transactions { instance, database })
     }
 
-    /// Inserts a row with a durable commit.
+    /// Inserts a row in a durable commit.
     pub(super) fn commit(&self, row: i32) -> Result<()> {
         let mut session = self.instance.session();
         session.begin()?;
@@ -84,7 +84,7 @@ impl Transactions {
     }
 }
 
-/// Recovers a copy of the instance in memory. Returns the rows from 1 to `last` that are missing.
+/// Recovers an in-memory copy of the instance. Returns the rows from 1 to `last` that are missing.
 pub(super) fn missing_rows(
     vfs: &dyn Vfs,
     directory: &Path,
@@ -116,7 +116,7 @@ pub(super) fn missing_rows(
     Ok(missing)
 }
 
-/// Reads all whole blocks of a file.
+/// Reads all complete blocks of a file.
 pub(super) fn whole(vfs: &dyn Vfs, path: &Path) -> std::io::Result<IoBuffer> {
     let file = vfs.open(path, OpenMode::Read)?;
     let blocks = usize::try_from(file.len()?).unwrap_or(usize::MAX) / BLOCK;

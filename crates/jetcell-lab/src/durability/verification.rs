@@ -1,4 +1,4 @@
-//! Verification after the cut: checks that every operation that a completed sync covered is present.
+//! Verification after the cut: checks that every operation covered by a completed sync is present.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,18 +18,18 @@ use super::script::Script;
 use super::sector::FileId;
 use super::transactions::{missing_rows, whole};
 
-/// A promise that was not kept.
+/// A broken promise.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// Number of the operation.
     pub operation: OperationNumber,
     /// Kind of the operation.
     pub kind: OperationKind,
-    /// Damage to the operation.
+    /// How the operation is damaged.
     pub damage: Damage,
-    /// Path of the damage, relative to the directory of the test.
+    /// Path where the damage was found, relative to the test's directory.
     pub path: PathBuf,
-    /// Description of the damage.
+    /// Description of what was found.
     pub found: String,
 }
 
@@ -38,9 +38,9 @@ pub struct Finding {
 pub struct KindTally {
     /// Kind of the operations.
     pub kind: OperationKind,
-    /// Number of operations that a completed sync covered.
+    /// Number of operations covered by a completed sync.
     pub acknowledged: u64,
-    /// Number of operations that no completed sync covered. They may be present or missing.
+    /// Number of operations not covered by a completed sync. They may be present or missing.
     pub undecided: u64,
     /// Number of lost operations.
     pub lost: u64,
@@ -55,7 +55,7 @@ pub struct KindTally {
 /// Result of a verification.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Verification {
-    /// Version of this layout.
+    /// Version of this format.
     pub schema: u32,
     /// Kind of failure that the storage had to survive.
     pub level: Level,
@@ -63,19 +63,19 @@ pub struct Verification {
     pub last_acknowledged: OperationNumber,
     /// Completion time of that operation, in milliseconds since 1970 UTC.
     pub last_unix_ms: i64,
-    /// First operation that violates its promise.
+    /// First operation whose promise was broken.
     pub first_missing: Option<OperationNumber>,
-    /// Counts for each kind of operation.
+    /// Counts for each operation kind.
     pub kinds: Vec<KindTally>,
-    /// Promises that were not kept, in the order of the operations. Each operation occurs once.
+    /// Broken promises, in operation order. Each operation occurs at most once.
     pub findings: Vec<Finding>,
-    /// Latency of syncs in microseconds.
+    /// Sync latency in microseconds.
     pub sync: LatencySummary,
     /// Reason why these latencies are suspicious.
     pub sync_doubt: Option<SyncDoubt>,
     /// Operation that failed and stopped the writer, with its error.
     pub failed: Option<(OperationNumber, String)>,
-    /// True if the writer finished normally, so the test did not interrupt any writes.
+    /// True if the writer finished normally, so that the test did not interrupt any writes.
     pub ended: bool,
 }
 
@@ -89,7 +89,7 @@ impl Verification {
 /// Compares the storage with the journal. Nothing is written to the storage.
 ///
 /// # Errors
-/// Returns an error if the directory cannot be read at all. Unreadable files inside it are findings.
+/// Returns an error if the directory itself cannot be read. Unreadable files inside it are reported as findings.
 pub fn verify(vfs: &dyn Vfs, directory: &Path, journal: &Journal) -> io::Result<Verification> {
     if !vfs.exists(directory)? {
         return Err(io::ErrorKind::NotFound.into());
@@ -140,7 +140,7 @@ impl KindTally {
 
 type Tallies = BTreeMap<OperationKind, KindTally>;
 
-/// Computes the allowed states after the cut, and the counts of operations.
+/// Computes the states allowed after the cut, and the operation counts.
 fn replay(journal: &Journal) -> (Model, Tallies) {
     let mut model = Model::default();
     let mut tallies: Tallies = OperationKind::ALL.map(|kind| (kind, KindTally::of(kind))).into();
@@ -178,14 +178,14 @@ fn has_failed(journal: &Journal, number: OperationNumber) -> bool {
     journal.failed.as_ref().is_some_and(|(failed, _)| *failed <= number)
 }
 
-/// Predicate: returns true if a name may refer to this file, given the result of comparing its content.
+/// Predicate that returns true if a name may refer to this file, given the result of comparing the file's content.
 type Fits<'f> = &'f dyn Fn(&FileModel, FileId, &Compared) -> bool;
 
 /// Result of verifying a name.
 enum Found {
     /// The name refers to this file. Any damage has already been recorded.
     File(FileId),
-    /// The name refers to a file without a readable sector, although this binding was promised.
+    /// The name refers to a file without a readable sector, although the given binding was promised.
     Blank(Binding, Compared),
     Nothing,
 }
@@ -200,7 +200,7 @@ struct Verifier<'v> {
     vfs: &'v dyn Vfs,
     directory: &'v Path,
     faults: BTreeMap<Origin, (PathBuf, Fault)>,
-    /// Newest operation of which any part is present.
+    /// Newest operation that is at least partially present.
     newest: OperationNumber,
 }
 
@@ -216,14 +216,14 @@ impl Verifier<'_> {
             }
         }
         for (path, binding, compared) in blank {
-            // If the promised file exists under another name, this is a different file.
+            // If the promised file was found under another name, this is a different file.
             match binding.file.is_some_and(|file| found.contains(&file)) {
                 true => self.fault(binding.origin, path, Fault::missing("another file has the name")),
                 false => self.faults_of(path, &compared),
             }
             found.extend(binding.file);
         }
-        // A rename may be undecided, but the file must exist under its old or its new name.
+        // A rename may be undecided, but the file must exist under either its old or its new name.
         for (path, name) in &model.names {
             let Some(Binding { origin, file: Some(file) }) = name.durable else { continue };
             let vanished =
@@ -333,7 +333,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Returns the operations of all committed rows, by row.
+/// Returns the operations that committed rows, keyed by row.
 fn commits(journal: &Journal) -> BTreeMap<i32, OperationNumber> {
     let script = (1..=journal.last.0).map(OperationNumber).zip(Script::of(&journal.begin));
     let row = |(number, operation)| match operation {

@@ -1,5 +1,5 @@
-//! The witness: it records which operations were acknowledged to the writer as durable, in a location that the cut
-//! does not affect.
+//! The witness: records which operations were acknowledged to the writer as durable, in a place that the cut does not
+//! affect.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,23 +11,23 @@ use super::journal::{Journal, JournalError, Line};
 
 /// Maximum time that the writer waits for a witness.
 const WITNESS_TIMEOUT: Duration = Duration::from_secs(20);
-/// Reply of the witness after it stored a line.
+/// The witness's reply when it has stored a line.
 pub(super) const KEPT: &[u8] = b"kept\n";
 
-/// Stores the lines of a journal. A stored line survives the cut.
+/// Stores a journal's lines. A stored line survives the cut.
 pub trait Witness {
-    /// Stores a line, and returns when it is stored.
+    /// Stores a line. Returns only after the line has been stored.
     ///
     /// # Errors
     /// Returns an error if the witness is unreachable or cannot store the line.
     fn take(&mut self, line: &Line) -> io::Result<()>;
 }
 
-/// A journal in a file, which must be on a different device than the tested storage.
+/// A journal in a file, which must be on a different device from the tested storage.
 pub struct FileWitness(File);
 
 impl FileWitness {
-    /// Creates a new journal.
+    /// Creates a new journal file.
     ///
     /// # Errors
     /// Returns an error if the file exists or cannot be created.
@@ -51,7 +51,7 @@ impl Witness for FileWitness {
     }
 }
 
-/// A journal in memory, for storage whose power cut is simulated in this process.
+/// A journal in memory, for storage whose power cut is simulated within this process.
 #[derive(Default)]
 pub struct MemoryWitness(pub(super) String);
 

@@ -1,4 +1,4 @@
-//! The writer: executes the script on the storage, and reports to the witness what the storage promised.
+//! The writer: executes the script on the storage and reports to the witness what the storage promised.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use super::sector::{FileId, fill};
 use super::transactions::Transactions;
 use super::witness::Witness;
 
-/// The tested storage: two access paths to the same files.
+/// The storage under test, with two access paths to the same files.
 pub struct TestedStorage {
-    /// Access that bypasses the page cache, if the file system supports this.
+    /// Access that bypasses the page cache, if the file system supports it.
     pub direct: Arc<dyn Vfs>,
     /// Access through the page cache.
     pub buffered: Arc<dyn Vfs>,
 }
 
 impl TestedStorage {
-    /// Creates storage with only one access path, such as an array in this process or a simulated disk.
+    /// Creates storage with a single access path, such as an in-process array or a simulated disk.
     pub fn with_one_way(vfs: Arc<dyn Vfs>) -> TestedStorage {
         TestedStorage { direct: vfs.clone(), buffered: vfs }
     }
 }
 
-/// Result of a writer.
+/// What a writer completed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Written {
     /// Last operation that was reported to the witness.
@@ -38,7 +38,7 @@ pub struct Written {
     pub failed: Option<(OperationNumber, String)>,
 }
 
-/// Reason why a writer could not work.
+/// Reason why a writer could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The directory could not be prepared. Nothing was promised.
@@ -60,8 +60,8 @@ pub enum WriteError {
 /// Executes operations in `directory` until `go_on` returns false or an operation fails.
 ///
 /// # Errors
-/// Returns an error if the work cannot begin or the witness becomes unreachable. A failure of the storage is not an
-/// error, because the cut may cause it.
+/// Returns an error if the work cannot begin or the witness becomes unreachable. Storage failures are not errors,
+/// because the cut may cause them.
 pub fn write(
     storage: &TestedStorage,
     directory: &Path,
@@ -90,7 +90,7 @@ pub fn write(
         number = number.next();
         let began = clock.monotonic();
         if let Err(error) = writer.execute(number, &operation) {
-            // If the machine is losing power, the witness may be unreachable, too.
+            // If the machine is losing power, the witness may be unreachable as well.
             let _ = witness.take(&Line::Failed { operation: number, error: error.clone() });
             return Ok(Written { last, failed: Some((number, error)) });
         }
@@ -110,7 +110,7 @@ fn complete(clock: &dyn Clock, operation: OperationNumber, began: Duration) -> L
     Line::Complete { operation, us, unix_ms: clock.unix_ms() }
 }
 
-/// Returns true if the file system supports hard links. Leaves no file.
+/// Returns true if the file system supports hard links. Leaves no files behind.
 fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
     let [one, other] = ["probe", "probe-link"].map(|name| directory.join(name));
     drop(vfs.open(&one, OpenMode::CreateNew)?);
@@ -123,7 +123,7 @@ fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
     }
 }
 
-/// The file of each name, as tracked by the writer.
+/// The file under each name, as tracked by the writer.
 #[derive(Default)]
 struct Files(std::collections::BTreeMap<PathBuf, FileId>);
 

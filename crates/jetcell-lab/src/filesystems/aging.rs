@@ -1,4 +1,4 @@
-//! Ages a file system with files that fill it and fragment its free space.
+//! Ages a file system: writes files that fill it and fragment its free space.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,19 +8,19 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Used space in percent up to which a round writes.
+/// Percentage of used space up to which a round writes files.
 const FULL: f64 = 90.0;
 /// Maximum file size in bytes. Sizes are distributed logarithmically between [`MIN_FILE_BYTES`] and this value.
 const MAX_FILE_BYTES: usize = 4 << 20;
 const MIN_FILE_BYTES: usize = 4 << 10;
-/// Number of files per directory.
+/// Number of files in each directory.
 const IN_DIRECTORY: usize = 1000;
-/// Number of removed files between two checks of the free space.
+/// Number of files removed between two checks of the free space.
 const SPACE_CHECK_INTERVAL: usize = 32;
 
-/// Writes files of 4 KiB to 4 MiB into the new directory `directory`, until `fill_percent` of the file system is in
-/// use. Before that, each round writes files until 90 % is in use, and then removes files in random order down to
-/// `fill_percent`. Returns early when `stops` returns true.
+/// Writes files of 4 KiB to 4 MiB into the new directory `directory` until `fill_percent` of the file system is in
+/// use. Before that, each round writes files until 90 % is in use, and then removes files in random order until
+/// `fill_percent` is in use. Returns early if `stops` returns true.
 ///
 /// # Errors
 /// Returns an error if a file cannot be written or removed. A full file system is not an error.
@@ -34,7 +34,7 @@ pub(super) fn age(
         return Ok(());
     }
     fs::create_dir(directory)?;
-    // The seed is fixed, so two tests write the same files.
+    // The seed is fixed, so that every test writes the same files.
     let mut filler = Filler {
         directory: directory.into(),
         rng: ChaCha8Rng::seed_from_u64(1),
@@ -62,7 +62,7 @@ struct Filler {
 
 impl Filler {
     fn write_until(&mut self, percent: f64, stops: &dyn Fn() -> bool) -> io::Result<()> {
-        // With delayed allocation, unsynced data is not included in the used space.
+        // With delayed allocation, the used space does not include unsynced data.
         let mut unsynced = 0;
         while !stops() && used_percent(&self.directory)? < percent {
             match self.write_one() {
@@ -111,11 +111,11 @@ fn synced(directory: &Path) -> io::Result<()> {
     rustix::fs::syncfs(File::open(directory)?).map_err(io::Error::from)
 }
 
-/// Returns the used space of a file system in percent.
+/// Returns a file system's used space in percent.
 fn used_percent(path: &Path) -> io::Result<f64> {
     let found = rustix::fs::statvfs(path)?;
     let used = found.f_blocks.saturating_sub(found.f_bfree) as f64;
-    // Space that is reserved for root is treated as used, as in `df`.
+    // Space reserved for root counts as used, as in `df`.
     let all = used + found.f_bavail as f64;
     Ok(if all > 0.0 { used / all * 100.0 } else { 100.0 })
 }
@@ -149,7 +149,7 @@ mod tests {
         let sizes: Vec<usize> = (0..12).map(|_| filler.write_one().unwrap()).collect();
         assert!(sizes.iter().all(|size| (MIN_FILE_BYTES..=MAX_FILE_BYTES).contains(size)));
         assert!(sizes.iter().min() < sizes.iter().max(), "{sizes:?}");
-        // All files are removed, but the used space does not reach zero.
+        // This removes all files, although the used space never reaches zero.
         filler.remove_until(0.0, &|| false).unwrap();
         assert_eq!((filler.files.len(), fs::read_dir(path.join("0")).unwrap().count()), (0, 0));
     }

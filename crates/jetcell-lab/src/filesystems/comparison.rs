@@ -1,4 +1,4 @@
-//! Repeats turns until the differences are precise enough, and computes the results.
+//! Repeats turns until the differences are precise enough, then computes the results.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use super::rows::Row;
 use super::specification::Specification;
 use crate::difference::{Difference, winner};
 
-/// Version of the stored format. It is incremented when the meaning of a field changes or a field is removed.
+/// Version of the stored format, incremented whenever a field is removed or changes its meaning.
 pub const SCHEMA: u32 = 1;
 
-/// Meaning of the sign of a difference.
+/// What the sign of a difference means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signs {
-    /// A positive difference is better. For a row where neither direction is better, it means a larger figure.
+    /// A positive difference is better. In rows where neither direction is better, it means a larger figure.
     #[default]
     Better,
     /// A positive difference means a larger figure.
     Change,
 }
 
-/// A file system that could not be made on this machine.
+/// A file system that this machine could not make.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SkippedFilesystem {
     /// Name of the file system.
@@ -34,77 +34,78 @@ pub struct SkippedFilesystem {
     pub reason: String,
 }
 
-/// Limits for the number of turns.
+/// Limits on the number of turns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Limits {
-    /// Minimum number of turns, if the time is sufficient.
+    /// Minimum number of turns, if there is enough time.
     pub fewest: usize,
     /// Maximum number of turns.
     pub most: usize,
-    /// Half width of a confidence interval that is precise enough, in percent of the transactional I/O of the first
-    /// directory.
+    /// A confidence interval is precise enough at this half width, in percent of the first directory's transactional
+    /// I/O.
     pub precision_percent: f64,
     /// Time after which no further turn starts. The first turn always runs.
     #[serde(skip)]
     pub longest: Duration,
 }
 
-/// A directory of a test.
+/// A directory that was tested.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TestedDirectory {
-    /// Name in the tables.
+    /// Name of the directory in tables.
     pub name: String,
     /// Path as the user gave it.
     pub directory: PathBuf,
-    /// File system and device.
+    /// File system and device that store the directory.
     pub storage: Storage,
-    /// Total size of the test's files in bytes, after the last turn.
+    /// Total size of the test's files after the last turn, in bytes.
     pub file_bytes: u64,
-    /// Space that these files use, in bytes. If the test made the file system, this is the increase of its used
-    /// space. Otherwise it is the number of allocated blocks; on btrfs, these do not reflect compression and copies.
+    /// Space used by these files, in bytes. If the test made the file system, this is how much its used space
+    /// increased. Otherwise it is the number of bytes in allocated blocks; on btrfs, these do not reflect compression
+    /// or additional copies.
     pub allocated_bytes: u64,
-    /// Specification from which the test made the file system, if it did.
+    /// Specification used to make the file system, if the test made it.
     pub made: Option<Specification>,
-    /// Checksums and encryption of the storage, to the extent that they are known.
+    /// Remarks about the storage's checksums and encryption, to the extent that they are known.
     pub remarks: Vec<String>,
 }
 
-/// Result of one row in all directories.
+/// Results for one row, in all directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RowResult {
     /// The row.
     #[serde(flatten)]
     pub row: Row,
-    /// Figures for each directory, by turn.
+    /// One figure per turn, for each directory.
     pub turns: Vec<Vec<f64>>,
     /// Mean over the turns, for each directory.
     pub means: Vec<f64>,
-    /// 95 % confidence interval of each mean; `None` if there was only one turn.
+    /// 95 % confidence interval of each mean. `None` if there was only one turn.
     pub intervals: Vec<Option<Interval>>,
-    /// Difference of each directory to the first directory, with the sign of [`FilesystemTest::signs`].
+    /// Difference between each directory and the first, with the sign defined by [`FilesystemTest::signs`].
     pub differences: Vec<Option<Difference>>,
     /// Index of the directory that is significantly better than every other directory.
     pub winner: Option<usize>,
 }
 
-/// Result of a test of several directories.
+/// Result of testing several directories.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FilesystemTest {
     /// Version of the format, [`SCHEMA`].
     pub schema: u32,
     /// Version of this program.
     pub program: String,
-    /// Heading that says how the directories differ.
+    /// Heading that describes how the directories differ.
     pub title: &'static str,
-    /// Meaning of the sign of the differences.
+    /// What the sign of the differences means.
     pub signs: Signs,
-    /// Limits for the number of turns.
+    /// Limits on the number of turns.
     pub limits: Limits,
-    /// True if the confidence intervals were narrow enough at the end.
+    /// True if the confidence intervals became narrow enough.
     pub precise: bool,
-    /// True if the time was over before the minimum number of turns.
+    /// True if the time was up before the minimum number of turns.
     pub too_few_turns: bool,
-    /// The tested directories. The others are compared with the first.
+    /// The tested directories. Each further directory is compared with the first.
     pub directories: Vec<TestedDirectory>,
     /// File systems that were requested but could not be made.
     pub skipped: Vec<SkippedFilesystem>,
@@ -112,12 +113,12 @@ pub struct FilesystemTest {
     pub rows: Vec<RowResult>,
 }
 
-/// Measures directories in interleaved turns, and compares them. `measure` runs one directory in one turn and returns
-/// a figure for each row. The first row determines whether the differences are precise. `elapsed` returns the time
-/// since the start.
+/// Measures directories in interleaved turns and compares them. `measure` runs one directory in one turn and returns
+/// a figure for each row. The first row determines whether the differences are precise enough. `elapsed` returns the
+/// time since the start.
 ///
 /// # Errors
-/// Returns the first error of a run.
+/// Returns the error of the first run that fails.
 pub fn compare<E>(
     (title, rows): (&'static str, &[Row]),
     directories: Vec<TestedDirectory>,
@@ -178,7 +179,7 @@ impl FilesystemTest {
     }
 }
 
-/// Returns the figures of a row: for each directory, one figure per turn.
+/// Returns the figures for a row, one per turn, for each directory.
 fn column(measured: &[Vec<Vec<f64>>], row: usize) -> Vec<Vec<f64>> {
     let of = |turns: &Vec<Vec<f64>>| turns.iter().filter_map(|figures| figures.get(row).copied()).collect();
     measured.iter().map(of).collect()
@@ -240,8 +241,8 @@ mod tests {
         Limits { fewest, most, precision_percent: 2.0, longest: Duration::from_secs(3600) }
     }
 
-    /// Figures of a directory in one turn, on a machine that slows down from turn to turn. The other rows have ten
-    /// times the IOPS.
+    /// Returns a directory's figures for one turn, on a machine that slows down from turn to turn. The other rows are
+    /// ten times the IOPS.
     fn run(iops: f64, turn: usize) -> Vec<f64> {
         let drift = 1.0 - 0.01 * turn as f64;
         let mut figures = vec![iops * drift * 10.0; 14];
@@ -266,7 +267,7 @@ mod tests {
             "{difference:?}"
         );
         assert_eq!((iops.winner, iops.differences[0]), (Some(1), None));
-        // Higher latency and higher CPU time are worse; for bytes, neither direction is better.
+        // Higher latency and CPU time are worse; for byte counts, neither direction is better.
         let signs: Vec<f64> =
             found.rows.iter().map(|row| row.differences[1].unwrap().percent.signum()).collect();
         assert_eq!(signs, [1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, -1.0]);
@@ -290,7 +291,7 @@ mod tests {
         };
         let found = compare(FILE_SYSTEMS, two(), limits(2, 100), &mut { noisy }, &elapsed).unwrap();
         assert_eq!((found.rows[0].turns[0].len(), found.too_few_turns), (3, false));
-        // The time limit applies even before the minimum number of turns, but at least one turn runs.
+        // The time limit applies even before the minimum number of turns is reached, but at least one turn runs.
         let over = |seconds| move || Duration::from_secs(seconds);
         let found = compare(FILE_SYSTEMS, two(), limits(5, 100), &mut { noisy }, &over(3600)).unwrap();
         assert_eq!((found.rows[0].turns[1].len(), found.too_few_turns), (1, true));

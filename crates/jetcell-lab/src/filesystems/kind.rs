@@ -1,4 +1,4 @@
-//! The kinds of file systems that a test can make, and the requirements of each kind.
+//! The file system kinds that a test can make, and what each of them requires.
 
 use std::fmt;
 use std::process::Command;
@@ -20,30 +20,30 @@ pub enum FilesystemKind {
     Ext4Fscrypt,
     /// XFS.
     Xfs,
-    /// Btrfs with copy-on-write and checksums of data.
+    /// Btrfs with copy-on-write and data checksums.
     Btrfs,
-    /// Btrfs that writes data in place, without checksums.
+    /// Btrfs without copy-on-write and data checksums.
     BtrfsNodatacow,
     /// F2FS.
     F2fs,
-    /// gocryptfs on ext4, encrypted by a user-space process.
+    /// ext4 with gocryptfs, a user-space process that encrypts the files.
     Gocryptfs,
     /// ext4 on a device that the kernel encrypts (LUKS 2, dm-crypt).
     Luks,
-    /// NTFS, by the kernel driver (ntfs3) or by a user-space process (ntfs-3g).
+    /// NTFS with the kernel driver (ntfs3) or a user-space driver (ntfs-3g).
     Ntfs,
-    /// ZFS, as a pool with one device.
+    /// ZFS, as a pool on one device.
     Zfs,
 }
 
 use FilesystemKind::{Btrfs, BtrfsNodatacow, Ext4, Ext4Fscrypt, F2fs, Gocryptfs, Luks, Ntfs, Xfs, Zfs};
 
 impl FilesystemKind {
-    /// All kinds, in the order of the documentation.
+    /// All kinds, in the order used in the documentation.
     pub const ALL: [FilesystemKind; 10] =
         [Ext4, Ext4Fscrypt, Xfs, Btrfs, BtrfsNodatacow, F2fs, Gocryptfs, Luks, Ntfs, Zfs];
 
-    /// Returns the name that is used in options and results.
+    /// Returns the name used in options and results.
     pub fn name(self) -> &'static str {
         match self {
             Ext4 => "ext4",
@@ -59,7 +59,7 @@ impl FilesystemKind {
         }
     }
 
-    /// Returns the type with which the kernel mounts the device; `None` for NTFS, which has two drivers.
+    /// Returns the type under which the kernel mounts the file system, or `None` for NTFS, which has two drivers.
     pub(super) fn mounted(self) -> Option<&'static str> {
         match self {
             Ext4 | Ext4Fscrypt | Gocryptfs | Luks => Some("ext4"),
@@ -74,7 +74,7 @@ impl FilesystemKind {
     fn programs(self) -> &'static [&'static str] {
         match self {
             Ext4 => &["mkfs.ext4"],
-            // `xfs_io` can add keys on every file system with fscrypt, and needs no configuration.
+            // `xfs_io` can add keys on every file system that supports fscrypt, and needs no configuration.
             Ext4Fscrypt => &["mkfs.ext4", "xfs_io"],
             Xfs => &["mkfs.xfs"],
             Btrfs | BtrfsNodatacow => &["mkfs.btrfs"],
@@ -112,31 +112,31 @@ impl FilesystemKind {
         }
     }
 
-    /// Returns remarks for a reader of the results that follow from the kind alone.
+    /// Returns remarks, for readers of the results, that follow from the kind alone.
     pub fn remarks(self, storage: &Storage, system: &dyn System) -> Vec<String> {
         let aes = if has_aes(system) { "with" } else { "without" };
         let aes = format!("{aes} the processor's instructions for AES");
         match self {
-            // In this case, the remarks on the storage describe the encryption.
+            // Here, the remarks about the storage describe the encryption.
             Ext4Fscrypt if inline_encryption(storage, system).is_some() => Vec::new(),
             Ext4Fscrypt => vec![
                 format!("encryption: in software, by the kernel (fscrypt), {aes}"),
                 "encrypted files are read and written through the kernel's cache, unless it is mounted with inlinecrypt".into(),
             ],
             Gocryptfs => vec![format!("encryption: in software, by a process (gocryptfs), {aes}; it checks data when it decrypts it")],
-            // The remarks on the storage describe this, too.
+            // The remarks about the storage describe the encryption as well.
             Luks => vec![format!("LUKS 2, {aes}")],
             _ => Vec::new(),
         }
     }
 }
 
-/// Returns true if the kernel has ntfs3.
+/// Returns true if the kernel supports ntfs3.
 pub(super) fn has_ntfs3(system: &dyn System) -> bool {
     has(system, "/proc/filesystems", "ntfs3", "ntfs3")
 }
 
-/// Returns true if a list of the kernel contains a name. Loads the kernel module first if necessary.
+/// Returns true if a kernel list contains a name, after loading the kernel module if necessary.
 fn has(system: &dyn System, list: &str, name: &str, module: &str) -> bool {
     let listed = || system.read(list).split_whitespace().any(|word| word == name);
     if listed() {
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(missing(Ext4Fscrypt).unwrap(), "the kernel has no encryption in ext4");
         assert_eq!(missing(Ntfs).unwrap(), "the kernel has no ntfs3, and ntfs-3g is not installed");
         assert_eq!(missing(Zfs).unwrap(), "the kernel has no zfs");
-        // The check tries to load the module.
+        // The check has tried to load the module.
         assert!(system.commands().contains(&"modprobe -q zfs".to_string()));
         let system = system.with_programs(&["ntfs-3g"]);
         assert_eq!(Ntfs.missing(&system), None);

@@ -1,4 +1,4 @@
-//! Makes file systems, mounts one file system at a time, and removes everything at the end.
+//! Makes file systems, mounts them one at a time, and removes everything at the end.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -15,18 +15,18 @@ use super::specification::Specification;
 use super::work_directory::{WorkDirectory, call};
 use crate::system::{System, SystemError};
 
-/// Minimum size of an image in bytes. A smaller image is too small for some file systems and for every database.
+/// Minimum image size in bytes. Anything smaller is too small for some file systems and for every database.
 pub const MIN_IMAGE: u64 = 512 << 20;
-/// Length in bytes of the key for encrypted file systems. The key exists in memory only.
+/// Key length for encrypted file systems, in bytes. The key exists only in memory.
 const KEY: usize = 64;
 
-/// Medium on which file systems are made.
+/// Where the file systems are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// An image file of this many bytes for each file system, attached as a loop device. The images remain until the
+    /// In an image file of this many bytes per file system, attached as a loop device. The images remain until the
     /// end of the test.
     Images(u64),
-    /// One device for all file systems. Each file system is made again in each turn, in the same location.
+    /// On one device that all file systems share. Each file system is made anew in each turn, at the same location.
     Device(PathBuf),
 }
 
@@ -36,15 +36,15 @@ pub enum MakeError {
     /// A program failed.
     #[error("{name}: {error}")]
     Program {
-        /// Name of the file system.
+        /// Name of the file system for which the program was run.
         name: String,
-        /// Error of the program.
+        /// Error reported by the program.
         error: SystemError,
     },
     /// A file or directory could not be created.
     #[error("{}: {error}", .path.display())]
     Io {
-        /// The file.
+        /// Path of the file or directory.
         path: PathBuf,
         /// Error that the system returned.
         error: io::Error,
@@ -54,14 +54,14 @@ pub enum MakeError {
     Stopped,
 }
 
-/// Makes file systems in a separate work directory. Dropping it removes everything, but only
+/// Makes file systems in a work directory of its own. Dropping the value removes everything, but only
 /// [`FilesystemMaker::close`] reports errors.
 pub struct FilesystemMaker<'s> {
     system: &'s dyn System,
     medium: Medium,
     work: WorkDirectory,
     key: [u8; KEY],
-    /// True if [`FilesystemMaker::close`] was called.
+    /// True once [`FilesystemMaker::close`] has been called.
     closed: Cell<bool>,
 }
 
@@ -69,12 +69,12 @@ pub struct FilesystemMaker<'s> {
 struct One<'a> {
     number: usize,
     specification: &'a Specification,
-    /// True if the file system is to be made, rather than reused.
+    /// True if the file system must be made rather than reused.
     fresh: bool,
 }
 
 impl<'s> FilesystemMaker<'s> {
-    /// Creates a work directory in `parent`, which also stores the images.
+    /// Creates a work directory in `parent`. The images are stored there, too.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be created.
@@ -90,13 +90,12 @@ impl<'s> FilesystemMaker<'s> {
         Ok(FilesystemMaker { system, medium, work, key, closed: Cell::new(false) })
     }
 
-    /// Mounts file system `number`. Makes it first in its first turn, or in every turn if the medium is a device.
-    /// Returns the directory for the databases, which exists already in later turns. `stops` returns true when the
-    /// test is to end.
+    /// Mounts file system `number`. Makes it first if this is its first turn, or if the medium is a device. Returns
+    /// the database directory, which already exists in later turns. `stops` returns true when the test should end.
     ///
     /// # Errors
-    /// Returns an error if a program fails or there is no space. The next call of [`FilesystemMaker::detach`] removes
-    /// a partly made file system.
+    /// Returns an error if a program fails or there is not enough space. The next call to [`FilesystemMaker::detach`]
+    /// removes a partially made file system.
     pub fn attach(
         &self,
         number: usize,
@@ -120,13 +119,13 @@ impl<'s> FilesystemMaker<'s> {
         if stops() { Err(MakeError::Stopped) } else { Ok(directory.join("databases")) }
     }
 
-    /// Returns true if file systems are made again in each turn.
+    /// Returns true if file systems are made anew in each turn.
     pub fn remakes(&self) -> bool {
         matches!(self.medium, Medium::Device(_))
     }
 
-    /// Returns the number of bytes in use on the mounted file system `number`, including its metadata, after syncing
-    /// it. Unlike the blocks of files, this value reflects compression and copies.
+    /// Syncs the mounted file system `number` and returns the number of bytes in use on it, including its metadata.
+    /// Unlike the block counts of files, this value reflects compression and additional copies.
     ///
     /// # Errors
     /// Returns an error if the file system is not mounted or cannot be synced.
@@ -138,7 +137,7 @@ impl<'s> FilesystemMaker<'s> {
         Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize))
     }
 
-    /// Returns the mount point of a file system.
+    /// Returns a file system's mount point.
     fn top(&self, number: usize) -> PathBuf {
         self.work.path().join(number.to_string())
     }
@@ -151,16 +150,16 @@ impl<'s> FilesystemMaker<'s> {
         self.work.leftover.release(self.system)
     }
 
-    /// Unmounts and detaches everything, and removes the images.
+    /// Unmounts and detaches everything and removes the images.
     ///
     /// # Errors
-    /// Returns an error if something is still in use. A later test can find it as a [`super::Leftover`].
+    /// Returns an error if something is still in use. A later test can find what remains as a [`super::Leftover`].
     pub fn close(&self) -> Result<(), SystemError> {
         self.closed.set(true);
         self.work.leftover.remove(self.system)
     }
 
-    /// Attaches an image as a loop device. A new image is fully allocated, so no turn includes the cost of
+    /// Attaches an image as a loop device. A new image is fully allocated, so that no turn includes the cost of
     /// allocation.
     fn image(&self, one: &One<'_>, bytes: u64) -> Result<PathBuf, MakeError> {
         let path = self.work.path().join(format!("{}.img", one.number));
@@ -169,7 +168,7 @@ impl<'s> FilesystemMaker<'s> {
             fallocate(&file, FallocateFlags::empty(), 0, bytes)
                 .map_err(|error| io_error(&path)(error.into()))?;
         }
-        // Direct I/O bypasses the cache of the underlying file system. Otherwise the test would measure this cache.
+        // Direct I/O bypasses the underlying file system's cache, which the test would otherwise measure.
         let found = call(self.system, "losetup", &[&"--direct-io=on", &"--show", &"-f", &path]);
         let found =
             found.map_err(|error| MakeError::Program { name: one.specification.name.clone(), error })?;
@@ -206,7 +205,7 @@ impl<'s> FilesystemMaker<'s> {
         Ok(top)
     }
 
-    /// Opens the encrypted device. Formats it first if necessary.
+    /// Opens the encrypted device, formatting it first if necessary.
     fn unlock(&self, one: &One<'_>, device: &Path) -> Result<PathBuf, SystemError> {
         let with_key = |words: &[&str], more: &[&Path]| {
             let mut command = Command::new("cryptsetup");
@@ -232,7 +231,7 @@ impl<'s> FilesystemMaker<'s> {
         self.system.run(command, &[]).map(drop)
     }
 
-    /// Returns the encrypted directory, for kinds that encrypt a directory rather than the whole file system.
+    /// Returns the encrypted directory, for kinds that encrypt a directory instead of the whole file system.
     fn encrypted(&self, one: &One<'_>, top: &Path) -> Result<PathBuf, SystemError> {
         match one.specification.kind {
             FilesystemKind::Gocryptfs => {
@@ -258,7 +257,7 @@ impl<'s> FilesystemMaker<'s> {
                     command.args(["-c", what]).arg(directory);
                     self.system.run(command, input)
                 };
-                // Output: "Added encryption key with identifier …"
+                // The output has the form: "Added encryption key with identifier …"
                 let told = run("add_enckey", top, &self.key)?;
                 let encrypted = top.join("encrypted");
                 if one.fresh {
@@ -276,7 +275,7 @@ impl<'s> FilesystemMaker<'s> {
 impl Drop for FilesystemMaker<'_> {
     fn drop(&mut self) {
         if !self.closed.get() {
-            // After a panic there is no caller that could handle an error. The next test finds the remains.
+            // After a panic, no caller can handle an error. The next test finds what remains.
             let _ = self.close();
         }
     }
@@ -285,7 +284,7 @@ impl Drop for FilesystemMaker<'_> {
 /// Returns the command that makes a file system on a device.
 fn make(specification: &Specification, device: &Path) -> Command {
     use FilesystemKind::{Btrfs, BtrfsNodatacow, Ext4, Ext4Fscrypt, F2fs, Gocryptfs, Luks, Ntfs, Xfs, Zfs};
-    // Without these options, the kernel would initialize the tables later, during the measured load.
+    // Without these options, the kernel would initialize the tables later, while the load is being measured.
     let ext4: &[&str] = &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"];
     let (program, own): (&str, &[&str]) = match specification.kind {
         Ext4 | Ext4Fscrypt | Gocryptfs | Luks => ("mkfs.ext4", ext4),
@@ -328,7 +327,7 @@ mod tests {
     use crate::system::LocalSystem;
     use crate::system::fake::FakeSystem;
 
-    /// Returns the commands of two turns, without the path of the work directory.
+    /// Returns the commands run in two turns, without the work directory's path.
     fn commands(specification: &Specification, medium: Medium) -> Vec<String> {
         let parent = tempfile::tempdir().unwrap();
         let system = FakeSystem::default()

@@ -1,9 +1,9 @@
-//! Compares file systems under the mail load, in interleaved turns, until a difference can be distinguished from
+//! Compares file systems under the mail load, in interleaved turns, until differences can be distinguished from
 //! noise.
 //!
-//! A turn runs the performance test once on each file system: A B, then B A, and so on. A slow drift of the machine
-//! affects both runs of a turn alike and cancels out of their difference. The test uses existing directories, or file
-//! systems that [`FilesystemMaker`] makes.
+//! In each turn, the performance test runs once on every file system: A B, then B A, and so on. A slow drift in the
+//! machine's speed affects all runs in a turn alike and cancels out. The test uses existing directories, or file
+//! systems made by [`FilesystemMaker`].
 
 mod aging;
 mod comparison;

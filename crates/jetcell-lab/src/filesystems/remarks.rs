@@ -1,4 +1,4 @@
-//! Remarks about a file system for a reader of a comparison: checksums and encryption, to the extent that this
+//! Remarks about a file system, for readers of a comparison: checksums and encryption, to the extent that this
 //! machine reports them.
 
 use jetcell_workload::machine::Storage;
@@ -6,7 +6,7 @@ use jetcell_workload::machine::Storage;
 use super::work_directory::call;
 use crate::system::System;
 
-/// Describes data checksums and encryption of the storage under a directory. Encryption inside a drive cannot be
+/// Describes data checksums and encryption for the storage under a directory. Encryption inside a drive cannot be
 /// detected.
 pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     let Some(mount) = &storage.mount else { return Vec::new() };
@@ -33,20 +33,20 @@ pub fn remarks(storage: &Storage, system: &dyn System) -> Vec<String> {
     all
 }
 
-/// Returns the output of `zfs get checksum` for a data set.
+/// Returns the output of `zfs get checksum` for a dataset.
 fn zfs_checksum(set: &str, system: &dyn System) -> Option<String> {
     let told = call(system, "zfs", &[&"get", &"-H", &"-o", &"value", &"checksum", &set]).ok()?;
     Some(told.trim().to_string()).filter(|value| !value.is_empty())
 }
 
-/// Describes the encryption of a dm-crypt device.
+/// Describes how a dm-crypt device is encrypted.
 fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
     let kind = system.read(&format!("/sys/block/{name}/dm/uuid"));
     let software = "encryption: in software, by the kernel (dm-crypt)";
     if !kind.starts_with("CRYPT-LUKS2-") {
         return kind.starts_with("CRYPT-").then_some(software);
     }
-    // Only the LUKS header says whether the drive itself encrypts, too.
+    // Only the LUKS header tells whether the drive itself encrypts as well.
     let below = system.names(&format!("/sys/block/{name}/slaves"));
     let header =
         below.first().map(|below| call(system, "cryptsetup", &[&"luksDump", &format!("/dev/{below}")]));
@@ -62,8 +62,8 @@ fn mapped_encryption(name: &str, system: &dyn System) -> Option<&'static str> {
     })
 }
 
-/// Describes the hardware that the kernel may use for inline encryption, if the mount options pass fscrypt encryption
-/// to the block layer.
+/// Describes the hardware that the kernel may use for inline encryption, if the mount options leave fscrypt
+/// encryption to the block layer.
 pub(super) fn inline_encryption(storage: &Storage, system: &dyn System) -> Option<&'static str> {
     let options = &storage.mount.as_ref()?.options;
     options.split(',').find(|option| *option == "inlinecrypt")?;
@@ -78,7 +78,7 @@ pub(super) fn inline_encryption(storage: &Storage, system: &dyn System) -> Optio
     })
 }
 
-/// Returns true if the CPU has AES instructions. Used for a remark on software encryption.
+/// Returns true if the CPU has AES instructions, which is mentioned in a remark about software encryption.
 pub(super) fn has_aes(system: &dyn System) -> bool {
     system.read("/proc/cpuinfo").split_whitespace().any(|word| word == "aes")
 }

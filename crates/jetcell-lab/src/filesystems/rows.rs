@@ -1,10 +1,10 @@
-//! Figures that are compared: those of Jetstress's table, and CPU time.
+//! The compared figures: those in Jetstress's table, plus CPU time.
 
 use jetcell_workload::measurement::Better;
 use jetcell_workload::result::{InstanceRow, RunResult};
 use serde::Serialize;
 
-/// A compared figure of a run.
+/// A figure by which runs are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Row {
     /// Short machine-readable name.
@@ -13,7 +13,7 @@ pub struct Row {
     pub title: &'static str,
     /// Unit of the figure.
     pub unit: &'static str,
-    /// Direction in which the figure is better.
+    /// Whether higher or lower figures are better.
     pub better: Better,
 }
 
@@ -41,8 +41,8 @@ pub const ROWS: [Row; 14] = [
 
 type Value = fn(&InstanceRow) -> f64;
 
-/// Returns the figures of a run, in the order of [`ROWS`]. Rates are sums over the databases; latencies and bytes are
-/// means over all transfers. The reads include those of the background checksum scan, as in Jetstress's table of all
+/// Returns a run's figures, in the order of [`ROWS`]. Rates are summed over the databases; latencies and byte counts
+/// are means over all transfers. Reads include those by the background checksum scan, as in Jetstress's table of all
 /// I/O.
 pub fn figures(run: &RunResult) -> [f64; 14] {
     let rows = &run.instances;

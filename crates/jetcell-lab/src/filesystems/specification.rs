@@ -1,4 +1,4 @@
-//! Specifications of the file systems to make, from names or from a TOML list.
+//! Specifications for the file systems to make, given as names or as a TOML list.
 
 use std::path::Path;
 
@@ -10,32 +10,32 @@ use super::kind::FilesystemKind;
 
 /// Maximum number of file systems in a test.
 const MAX_FILESYSTEMS: usize = 64;
-/// Maximum share of the space that other files may use, in percent. The database needs the remainder.
+/// Maximum percentage of the space that other files may use. The databases need the remainder.
 const MAX_FILL: u8 = 80;
 const MAX_ROUNDS: u16 = 100;
 /// Maximum size of a list file in bytes.
 const MAX_LIST_BYTES: u64 = 1 << 20;
 
-/// Specification of a file system to make.
+/// Specification for making a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Specification {
     /// Kind of the file system.
     pub kind: FilesystemKind,
-    /// Name in results. An empty name is replaced by the name of the kind.
+    /// Name in the results. If empty, the kind's name is used.
     #[serde(default)]
     pub name: String,
-    /// Options for the mkfs program, in addition to the options that the test uses.
+    /// Options for the mkfs program, in addition to those that the test always uses.
     #[serde(default)]
     pub mkfs_options: Vec<String>,
     /// Mount options.
     #[serde(default)]
     pub mount_options: Vec<String>,
-    /// Share of the space that other files use, in percent, 0 to 80.
+    /// Percentage of the space used by other files, 0 to 80.
     #[serde(default)]
     pub fill_percent: u8,
-    /// Number of aging rounds. Each round writes files until 90 % is in use, and removes them in random order down to
-    /// `fill_percent`, which fragments the free space.
+    /// Number of aging rounds. Each round writes files until 90 % is in use, then removes files in random order until
+    /// `fill_percent` is in use, which fragments the free space.
     #[serde(default)]
     pub aging_rounds: u16,
 }
@@ -48,7 +48,7 @@ struct List {
 }
 
 impl Specification {
-    /// Creates the specification of a file system without options.
+    /// Creates a specification for a file system without options.
     pub fn of(kind: FilesystemKind) -> Specification {
         Specification {
             kind,
@@ -60,10 +60,10 @@ impl Specification {
         }
     }
 
-    /// Reads a list with one `[[filesystem]]` table for each file system.
+    /// Reads a list with one `[[filesystem]]` table per file system.
     ///
     /// # Errors
-    /// Returns one line that describes the error in the file.
+    /// Returns a one-line description of the mistake in the file.
     pub fn read_list(path: &Path) -> Result<Vec<Specification>, String> {
         let failed = |what: String| format!("{}: {what}", path.display());
         let text =
@@ -91,10 +91,11 @@ impl Specification {
     }
 }
 
-/// Checks that all specifications are valid.
+/// Checks that the specifications are valid.
 ///
 /// # Errors
-/// Returns one line if there are too many file systems, equal names, or settings outside their limits.
+/// Returns a one-line description if there are too many file systems, duplicate names, or settings that are out of
+/// range.
 pub fn check(all: &[Specification]) -> Result<(), String> {
     if all.len() > MAX_FILESYSTEMS {
         return Err(format!("{} file systems; a test has {MAX_FILESYSTEMS} at most", all.len()));

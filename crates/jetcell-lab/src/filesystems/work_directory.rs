@@ -1,7 +1,7 @@
-//! Work directory in which a test makes file systems, with everything that must be removed at its end.
+//! Work directory in which a test makes file systems, and everything that must be removed when the test ends.
 //!
-//! The kernel knows what is mounted and attached below the directory, so the test keeps no separate list. If a test
-//! is killed at any moment, the next test finds all remains by the name of the directory.
+//! The kernel knows what is mounted and attached below the directory, so the test keeps no list of its own. No matter
+//! when a test is killed, the next one finds everything it left behind by the directory's name.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,21 +21,21 @@ use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
 use crate::system::{System, SystemError};
 
 const PREFIX: &str = ".jetcell-filesystems-";
-/// Maximum number of attempts to unmount. A process that just exited may keep a mount busy for a moment.
+/// Maximum number of attempts to unmount. A process that has just exited may keep a mount busy for a moment.
 const TRIES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Work directory of a test. It is locked while this value exists.
+/// A test's work directory, locked for as long as this value exists.
 pub(super) struct WorkDirectory {
     pub(super) leftover: Leftover,
     _lock: OwnedFd,
 }
 
-/// Work directory of a test, possibly of a test that was killed.
+/// A test's work directory, which may be left over from a killed test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
     path: PathBuf,
-    /// Unique part of the names of devices and pools, which have no path below the directory.
+    /// Unique part of the names of devices and pools, which are not located below the directory.
     id: String,
 }
 
@@ -44,7 +44,7 @@ impl WorkDirectory {
     pub(super) fn create(parent: &Path) -> io::Result<WorkDirectory> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let id = format!("{}-{:x}", std::process::id(), now.as_micros());
-        // The mount table contains no symbolic links in its paths.
+        // Paths in the mount table contain no symbolic links.
         let path = parent.canonicalize()?.join(format!("{PREFIX}{id}"));
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -57,14 +57,14 @@ impl WorkDirectory {
         &self.leftover.path
     }
 
-    /// Returns the name for a device or pool, which has no path below the directory.
+    /// Returns the name for a device or pool, which is not located below the directory.
     pub(super) fn name(&self, number: usize) -> String {
         format!("{}{number}", self.leftover.names())
     }
 }
 
 impl Leftover {
-    /// Returns the work directories in `parent` whose tests no longer run.
+    /// Returns the work directories in `parent` whose tests are no longer running.
     ///
     /// # Errors
     /// Returns an error if `parent` cannot be read.
@@ -77,8 +77,8 @@ impl Leftover {
         Ok(found)
     }
 
-    /// Returns the work directories anywhere on the machine whose tests no longer run, if something below them is
-    /// mounted or attached as a loop device.
+    /// Returns the work directories, anywhere on the machine, whose tests are no longer running but below which
+    /// something is still mounted or attached as a loop device.
     pub fn in_use(system: &dyn System) -> Vec<Leftover> {
         let mounts = Mount::table(&system.read("/proc/self/mountinfo")).into_iter().map(|mount| mount.point);
         let image = |name: String| system.read(&format!("/sys/block/{name}/loop/backing_file")).into();
@@ -91,11 +91,11 @@ impl Leftover {
         all.into_iter().filter_map(|path| Leftover::at(path).ok()?).collect()
     }
 
-    /// Returns `None` if the path is not a work directory, or if its test is still running.
+    /// Returns `None` if the path is not a work directory or its test is still running.
     fn at(path: PathBuf) -> io::Result<Option<Leftover>> {
         let Some(id) = id_of(&path).map(str::to_string) else { return Ok(None) };
         let metadata = fs::symlink_metadata(&path)?;
-        // Another user's directory must not be removed, regardless of its name.
+        // A directory that belongs to another user must not be removed, whatever its name.
         let own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
         Ok(if own && !is_locked(&path)? { Some(Leftover { path, id }) } else { None })
     }
@@ -109,7 +109,7 @@ impl Leftover {
         format!("jetcell-{}-", self.id)
     }
 
-    /// Unmounts and detaches everything below the directory. Images remain.
+    /// Unmounts and detaches everything below the directory. Images are kept.
     ///
     /// # Errors
     /// Returns an error if something is still in use.
@@ -135,10 +135,10 @@ impl Leftover {
         }
     }
 
-    /// Unmounts and detaches everything, and removes the directory with all images.
+    /// Unmounts and detaches everything, then removes the directory with all images.
     ///
     /// # Errors
-    /// Returns an error if something is still in use. The directory then remains.
+    /// Returns an error if something is still in use. In this case, the directory is kept.
     pub fn remove(&self, system: &dyn System) -> Result<(), SystemError> {
         self.release(system)?;
         fs::remove_dir_all(&self.path).or_else(|error| match error.kind() {
@@ -150,7 +150,7 @@ impl Leftover {
         })
     }
 
-    /// Returns the mount points below the directory, the most recently mounted first.
+    /// Returns the mount points below the directory, most recently mounted first.
     fn mounts(&self, system: &dyn System) -> Vec<PathBuf> {
         let all = Mount::table(&system.read("/proc/self/mountinfo"));
         all.into_iter().rev().map(|mount| mount.point).filter(|point| point.starts_with(&self.path)).collect()
@@ -184,7 +184,7 @@ fn id_of(path: &Path) -> Option<&str> {
     named.then_some(id)
 }
 
-/// Runs a program with these arguments and without input.
+/// Runs a program with these arguments and no input.
 pub(super) fn call(
     system: &dyn System,
     program: &str,

@@ -1,5 +1,5 @@
-//! Measures the cost of fragmentation on a drive: the same database, contiguous and scattered, is read by a scan and
-//! by a backup, and used under the mail load.
+//! Measures what fragmentation costs on a drive. The same database, once contiguous and once scattered, is read by a
+//! scan and by a backup, and used under the mail load.
 
 use std::io;
 use std::path::Path;
@@ -14,13 +14,13 @@ use serde::Serialize;
 use crate::difference::Difference;
 use crate::filesystems::{FilesystemTest, ROWS, Row, row};
 
-/// Size in bytes of a read by the scan or the backup.
+/// Size of each read by the scan or the backup, in bytes.
 const READ: u64 = 256 << 10;
-/// Number of reads that a backup has in flight.
+/// Number of reads that a backup keeps in flight.
 const BACKUP_DEPTH: u64 = 8;
 const MIB: f64 = 1_048_576.0;
 
-/// Rows of the mail load, followed by the two rows of [`read_rates`].
+/// Rows of the mail load, followed by the two rates from [`read_rates`].
 pub const EXPERIMENT_ROWS: [Row; ROWS.len() + 2] = {
     let mut rows = [row("scan_mib_per_sec", "Scan", "MiB/s", Better::Higher); ROWS.len() + 2];
     let mut at = 0;
@@ -35,28 +35,29 @@ pub const EXPERIMENT_ROWS: [Row; ROWS.len() + 2] = {
 /// Result of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Experiment {
-    /// Version of the stored format. It is incremented when the meaning of a field changes or a field is removed.
+    /// Version of the stored format, incremented whenever a field is removed or changes its meaning.
     pub schema: u32,
-    /// Size in bytes of the fragments of the scattered file.
+    /// Size of the scattered file's fragments, in bytes.
     pub piece_bytes: u64,
-    /// Answer to whether such a file should be defragmented on this drive, if the differences permit an answer.
+    /// Whether such a file should be defragmented on this drive, to the extent that the differences permit an answer.
     pub answer: String,
-    /// Fragmentation of the contiguous and the scattered database, before the first measured turn.
+    /// Fragmentation of the contiguous and the scattered database before the first measured turn.
     pub files: Vec<Fragmentation>,
-    /// Results of [`EXPERIMENT_ROWS`] for both files. A positive difference means that the scattered file is better.
+    /// Results for both files, in the rows of [`EXPERIMENT_ROWS`]. A positive difference means that the scattered
+    /// file is better.
     pub comparison: FilesystemTest,
 }
 
 impl Experiment {
-    /// Creates the result and derives its answer.
+    /// Creates the result, deriving the answer from the differences.
     pub fn of(piece_bytes: u64, files: Vec<Fragmentation>, comparison: FilesystemTest) -> Experiment {
         let answer = answer(&comparison);
         Experiment { schema: 1, piece_bytes, answer, files, comparison }
     }
 }
 
-/// Derives the answer from the differences. A difference within the noise is treated as no difference, but the answer
-/// includes its upper bound.
+/// Derives the answer from the differences. A difference within the noise counts as no difference, but the answer
+/// states its upper bound.
 fn answer(comparison: &FilesystemTest) -> String {
     let of = |name: &str| -> Option<Difference> {
         let row = comparison.rows.iter().find(|row| row.row.name == name)?;
@@ -96,8 +97,8 @@ fn answer(comparison: &FilesystemTest) -> String {
     }
 }
 
-/// Returns two rates of sequential direct reads of a file in MiB/s: like the checksum scan, with one read of 256 KiB
-/// at a time, and like a backup, with eight reads in flight.
+/// Reads a file sequentially with direct I/O and returns two rates in MiB/s: one with a single 256 KiB read at a
+/// time, like the checksum scan, and one with eight reads in flight, like a backup.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.
@@ -125,7 +126,7 @@ pub fn read_rates(path: &Path) -> io::Result<[f64; 2]> {
     Ok([rate(1)?, rate(BACKUP_DEPTH)?])
 }
 
-/// Reads every `step`th block, starting with block `first`.
+/// Reads every `step`th block, starting with block number `first`.
 fn read_every(file: &dyn File, len: u64, first: u64, step: u64) -> io::Result<()> {
     let mut buffer = IoBuffer::zeroed(READ as usize);
     for offset in (first * READ..len).step_by((step * READ) as usize) {
@@ -166,7 +167,7 @@ mod tests {
             let limits =
                 Limits { fewest: turns, most: turns, precision_percent: 2.0, longest: Duration::MAX };
             let measure = &mut |at: usize, turn: usize| {
-                // The turns differ by 1 % in both directions.
+                // The turns vary by 1 % in both directions.
                 let noise = [1.0, 0.99, 1.01, 1.0][turn] * 100.0;
                 let figure = |row: &Row| match (at, row.name) {
                     (0, _) => 100.0,

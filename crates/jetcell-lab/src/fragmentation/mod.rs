@@ -1,4 +1,4 @@
-//! Determines how a file is fragmented on its device, and measures the cost of this fragmentation in an experiment.
+//! Determines how a file is fragmented on its device, and measures in an experiment what this fragmentation costs.
 
 mod experiment;
 mod placement;

@@ -1,4 +1,4 @@
-//! Places a file on its device: in as few fragments as the file system permits, or scattered.
+//! Places a file on its device, either in as few fragments as the file system permits or scattered.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,26 +10,26 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Default size in bytes of the fragments of a scattered file.
+/// Default size of a scattered file's fragments, in bytes.
 pub const PIECE: u64 = 64 << 10;
-/// Size in bytes of the copy buffer.
+/// Size of the copy buffer in bytes.
 const COPY: usize = 1 << 20;
 
-/// Placement of a file on its device.
+/// How a file is placed on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// Contiguous, if the file system has enough contiguous space.
     Contiguous,
-    /// Fragments of this many bytes, in random order. The fragments are separated by the space of another file, which
-    /// is freed afterwards.
+    /// In fragments of this many bytes, in random order. Space between the fragments is occupied by another file,
+    /// which is removed afterwards.
     Scattered(u64),
 }
 
-/// Rewrites a file with another placement. The old file is replaced when the new file is durable.
+/// Rewrites a file with a different placement. The new file replaces the old one as soon as it is durable.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, or if there is not enough space for a copy. A scattered copy needs
-/// twice the space. The old file then remains unchanged.
+/// Returns an error if the file cannot be read or there is not enough space for a copy. A scattered copy needs twice
+/// the space. On error, the old file is unchanged.
 pub fn place(path: &Path, placement: Placement) -> io::Result<()> {
     let (copy, filler) = (path.with_extension("placed"), path.with_extension("filler"));
     let placed = copy_placed(path, &copy, &filler, placement);
@@ -54,7 +54,7 @@ fn copy_placed(from: &Path, to: &Path, filler: &Path, placement: Placement) -> i
         Placement::Scattered(piece) => {
             let filler = File::create_new(filler)?;
             let mut starts: Vec<u64> = (0..len).step_by(piece.max(4096) as usize).collect();
-            // The seed is fixed, so the order is the same in every experiment.
+            // The seed is fixed, so that the order is the same in every experiment.
             starts.shuffle(&mut ChaCha8Rng::seed_from_u64(1));
             for (at, start) in (0_u64..).zip(&starts) {
                 fallocate(&to, FallocateFlags::empty(), *start, piece.min(len - start))?;

@@ -91,7 +91,7 @@ fn silent_clients_and_too_many_are_closed_and_others_stay() {
     drop(second);
     // A client that is silent between requests remains connected.
     read(&mut first);
-    // The place becomes free, immediately or soon afterwards.
+    // The place becomes free, either immediately or soon afterwards.
     let begun = std::time::Instant::now();
     while server.connect().read(&mut [0; 18]).unwrap_or(0) == 0 {
         assert!(begun.elapsed() < Duration::from_secs(60));
@@ -156,7 +156,7 @@ fn garbage_ends_its_connection_only_and_is_noted() {
     let mut bad = server.connect();
     bad.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = vec![];
-    // The remaining data of the client was not read, so the connection may be reset.
+    // The remaining data from the client was not read, so the connection may be reset.
     let _ = bad.read_to_end(&mut answer);
     read(&mut good);
     let notes = server.stop();
@@ -168,7 +168,7 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("nbd socket");
-    // This is the state that a killed server leaves.
+    // A killed server leaves its socket in this state.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = running(&Address::Unix(path.clone()), Limits::default());
     assert!(server.address.uri("a b").ends_with("nbd%20socket"), "{}", server.address.uri("a b"));
@@ -186,7 +186,7 @@ fn a_socket_is_its_owners_and_is_taken_over_only_from_a_dead_server() {
     assert_eq!(std::fs::read(&path).unwrap(), b"a file");
 }
 
-/// Starts several servers at the same time on one socket that a dead server left. Exactly one of them must listen,
+/// Starts several servers at the same time on a socket left over from a dead server. Exactly one of them must listen,
 /// and clients must reach it.
 #[test]
 fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
@@ -210,8 +210,8 @@ fn servers_that_start_together_do_not_take_the_socket_of_each_other() {
     }
 }
 
-/// Checks that the socket is restricted to its owner even if the umask of the process removes no permissions, and
-/// that links are not followed.
+/// Checks that the socket is restricted to its owner even if the process's umask removes no permissions, and that
+/// links are not followed.
 #[test]
 fn no_other_file_gets_the_mode_of_the_socket_or_is_removed_in_its_place() {
     use std::os::unix::fs::PermissionsExt;
@@ -248,7 +248,7 @@ fn wait_until(is_met: impl Fn() -> bool) {
 }
 
 /// One client stops in the middle of a large request, and another client does not read the reply to one. Together,
-/// they have the memory for all large requests.
+/// they hold the memory for all large requests.
 #[test]
 fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
     let limits =
@@ -281,7 +281,7 @@ fn clients_that_stop_within_requests_cannot_keep_the_memory_of_others() {
         let _ = stuck.read_to_end(&mut vec![]);
         wait_until(|| memory().free() == all);
     }
-    // An idle connection retains no memory after its large requests.
+    // An idle connection holds no pool memory after its large requests.
     assert_eq!(memory().waiting(), 0);
     read(&mut honest);
     let notes = server.stop();

@@ -32,7 +32,7 @@ pub struct Handshake<'session, R, W> {
     allocation_of: Option<usize>,
 }
 
-/// Error number of the protocol with which an option is refused.
+/// Protocol error number with which an option is refused.
 type Refused = u32;
 
 impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
@@ -128,7 +128,7 @@ impl<'session, R: BufRead, W: Write> Handshake<'session, R, W> {
         Ok(Ok(()))
     }
 
-    /// Sends the information about an export for which the client asks.
+    /// Sends the information about an export that the client asked for.
     fn describe(&mut self, number: u32, content: &[u8]) -> Result<Result<usize, Refused>, End> {
         let mut fields = Fields(content);
         let mut parse = || {

@@ -24,7 +24,7 @@ pub enum End {
     Closed,
     /// The connection was lost in the middle of a message.
     Lost(io::Error),
-    /// The client sent data that is not a valid message of the protocol.
+    /// The client sent data that is not a valid protocol message.
     Garbage(String),
     /// The handshake timed out.
     Silent,
@@ -39,7 +39,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// Serves a client until its connection ends. `begins` is called after the handshake.
+/// Serves a client until its connection ends. `begins` is called once the handshake is complete.
 pub fn serve(
     input: impl Read,
     mut output: impl Write,
@@ -92,7 +92,7 @@ fn is_closed(input: &mut impl BufRead) -> Result<bool, End> {
     Ok(input.fill_buf()?.is_empty())
 }
 
-/// Data of an option, from which fields are read one after the other.
+/// An option's data, from which fields are read one after the other.
 struct Fields<'data>(&'data [u8]);
 
 impl<'data> Fields<'data> {
@@ -110,7 +110,7 @@ impl<'data> Fields<'data> {
         self.take().map(u32::from_be_bytes)
     }
 
-    /// Reads a length and a text of this length.
+    /// Reads a length, and then text of this length.
     fn name(&mut self) -> Option<&'data str> {
         let length = usize::try_from(self.u32()?).ok()?;
         if length > MAX_NAME || length > self.0.len() {

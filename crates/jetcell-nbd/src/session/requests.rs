@@ -1,7 +1,8 @@
 //! Requests and replies.
 //!
-//! Requests that have arrived together are answered together. Consecutive reads are one batch for the export, and a
-//! single flush makes all writes durable that require it. No reply waits for a request that has not arrived.
+//! Requests that have arrived together are answered together. Consecutive reads are passed to the export as one
+//! batch, and all writes that must be durable share a single flush. A reply never waits for a request that has not
+//! arrived yet.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::mem;
@@ -19,23 +20,24 @@ use crate::protocol::{
 const MAX_REPLIES: usize = 4 << 20;
 /// Maximum number of reads in a batch.
 const MAX_READS: usize = 128;
-/// Maximum length of data that bypasses the input buffer, in bytes. Data bypasses it only if no part of it arrived
-/// together with its header.
+/// Maximum length of data that bypasses the input buffer, in bytes. Data bypasses the buffer only if none of it
+/// arrived together with the header.
 const MAX_BUFFERED_DATA: u32 = 64 << 10;
-/// Number of bytes for the state of a block: in a reply, and in memory while the reply is created.
+/// Number of bytes for a block's state in a reply. The state takes the same amount of memory while the reply is
+/// created.
 const STATE_BYTES: usize = 8;
 const STATUS_BYTES: usize = 56;
 /// Maximum number of bytes in a reply without data.
 const MAX_SHORT_REPLY: usize = 64;
-/// Maximum number of bytes by which the buffer of replies grows beyond what is needed.
+/// Maximum number of bytes by which the reply buffer grows beyond what is needed.
 const MAX_GROWTH: usize = 256 << 10;
 
-/// Maximum number of blocks in the answer to a request for the block status.
+/// Maximum number of blocks in the reply to a block status request.
 const MAX_STATUS_BLOCKS: u32 = 64 << 10;
-/// Maximum number of bytes before the data of a read, in its reply.
+/// Maximum number of bytes that precede the data in the reply to a read.
 const MAX_READ_HEAD: usize = 28;
 
-/// A request without the data of a write.
+/// A request, without the data if it is a write.
 #[derive(Clone, Copy)]
 struct Request {
     flags: u16,
@@ -99,7 +101,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
                 Err(end) => break end,
             }
         };
-        // The client still gets the replies to completed requests if it is connected.
+        // If the client is still connected, it gets the replies to completed requests.
         let sent = self.send();
         if self.failures > 1 {
             (self.note)(&format!("{} requests failed in all", self.failures));
@@ -128,7 +130,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
             command::READ => self.reads(request)?,
             command::WRITE => {
                 if request.length > MAX_PAYLOAD {
-                    // The client may take long to send all this data, so it gets its other replies first.
+                    // The client may take a long time to send all this data, so it gets its other replies first.
                     self.send()?;
                     skip(self.input, request.length)?;
                 } else {
@@ -182,8 +184,8 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Ok(())
     }
 
-    /// Reserves memory for this number of bytes of replies, and for other data at the same time. If there is not
-    /// enough memory for both, pending replies are sent first.
+    /// Reserves memory for this number of bytes of replies, and for the other data that is needed at the same time.
+    /// If there is not enough memory for both, pending replies are sent first.
     fn allow(&mut self, replies: usize, other: usize) -> Result<(), End> {
         let other_and_kept = other.max(self.payload.capacity());
         let needed = self.replies.len() + replies;
@@ -203,7 +205,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Ok(())
     }
 
-    /// Returns the length for which the status is returned. An answer may cover less than the request.
+    /// Returns the length for which the status is returned. A reply may cover less than the request.
     fn status_length(&self, request: &Request) -> u32 {
         let most = self.chosen.export.preferred_block().max(1).saturating_mul(MAX_STATUS_BLOCKS);
         request.length.min(most)
@@ -230,7 +232,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         Err(if writes { error::ENOSPC } else { error::EINVAL })
     }
 
-    /// Handles a read, and the reads that have arrived directly after it.
+    /// Handles a read, together with the reads that arrived directly after it.
     fn reads(&mut self, first: Request) -> Result<(), End> {
         let mut requests = vec![first];
         let mut total = first.length as usize;
@@ -340,7 +342,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         }
     }
 
-    /// Handles a request for the allocation states of ranges.
+    /// Handles a block status request.
     fn status(&mut self, request: Request) {
         let answer = match self.check(&request) {
             Ok(()) if !self.chosen.has_allocation || request.length == 0 => Err(error::EINVAL),
@@ -381,8 +383,8 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         self.replies.extend(request.cookie);
     }
 
-    /// Adds an error reply to a request with structured replies. The reply is structured if the client understands
-    /// this.
+    /// Adds an error reply to a request with structured replies. The reply is itself structured if the client
+    /// supports that.
     fn structured_error(&mut self, request: Request, number: Errno) {
         if self.chosen.is_structured {
             // There is no error text, because it would reveal paths on this machine to the client.
@@ -406,7 +408,7 @@ impl<'session, R: io::Read, W: Write> Transmission<'session, R, W> {
         self.replies.extend(length.to_be_bytes());
     }
 
-    /// Returns the error number for an error of the export. Only the first error is logged.
+    /// Returns the error number for an export error. Only the first error is logged.
     fn failed(&mut self, what: &str, failed: &io::Error) -> Errno {
         self.failures += 1;
         if self.failures == 1 {

@@ -26,12 +26,12 @@ fn exports(first: MemoryExport) -> (Arc<MemoryExport>, Exports) {
     (first.clone(), vec![("disk".into(), first), ("other".into(), Arc::new(MemoryExport::new(4096)))])
 }
 
-/// Data that a client sends.
+/// Data sent by a client.
 #[derive(Clone, Default)]
 struct Talk(Vec<u8>);
 
 impl Talk {
-    /// Begins the handshake with its flags.
+    /// Begins the handshake with the client's flags.
     fn new() -> Talk {
         Talk(3u32.to_be_bytes().to_vec())
     }
@@ -352,7 +352,7 @@ fn a_client_that_vanishes_or_sends_garbage_leaves_the_export_as_it_is() {
 fn a_client_that_ends_the_handshake_need_not_wait_for_the_answer() {
     let (_, exports) = exports(MemoryExport::new(SIZE));
     let talk = Talk::new().option(option::ABORT, &[]);
-    // There is space for the greeting only.
+    // There is room only for the greeting.
     let mut output = [0; 18];
     assert!(matches!(
         serve(&talk.0[..], &mut output[..], &exports, &memory(), || Ok(()), &|_| {}),
@@ -388,8 +388,8 @@ proptest! {
         Talk([start.0, bytes].concat()).answers(&exports);
     }
 
-    /// Sends requests with arbitrary fields. Changes must stay within the export, and each request must get one
-    /// reply.
+    /// Sends requests with arbitrary fields. Changes must stay within the export, and each request must get exactly
+    /// one reply.
     #[test]
     fn each_request_gets_one_reply(requests in prop::collection::vec((0u16..64, 0u16..9, 0u64..70_000, 0u32..5_000), 0..40)) {
         let (_, exports) = exports(MemoryExport::new(SIZE));
@@ -406,7 +406,7 @@ proptest! {
     }
 }
 
-/// Relies on the debug assertion of the session, which compares its buffers with the memory that it requested.
+/// Relies on the session's debug assertion, which compares its buffers with the memory that it requested.
 #[test]
 fn buffers_never_exceed_what_a_connection_may_use_whatever_the_lengths_of_its_requests() {
     let all = Memory::new(0, 1);

@@ -7,16 +7,16 @@ use crate::{Export, Extent, Read};
 
 const BLOCK: usize = 4096;
 
-/// An export in memory. Blocks of zeros are holes. Writes are considered durable only after a flush.
+/// An export in memory. Zero blocks are holes. Writes are considered durable only after a flush.
 pub struct MemoryExport {
     pub content: Mutex<Vec<u8>>,
     pub is_read_only: bool,
     /// Number of flushes. `fails_to_flush` makes them fail.
     pub flushes: Mutex<usize>,
     pub fails_to_flush: bool,
-    /// Byte whose reads fail.
+    /// Offset of a byte whose reads fail.
     pub unreadable: Option<u64>,
-    /// Sizes of the batches of reads.
+    /// Number of reads in each batch.
     pub batches: Mutex<Vec<usize>>,
 }
 

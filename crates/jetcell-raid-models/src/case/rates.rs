@@ -1,4 +1,4 @@
-//! Rates of a drive: failure, latent defects, restore, and scrub.
+//! A drive's rates: failure, latent defects, restore, and scrub.
 
 use super::{default, needs, only_one};
 use crate::array::Array;
@@ -10,7 +10,7 @@ use crate::step::{Step, show};
 use crate::units::{AnnualFailure, BytesPerSecond, Hours, PerHour};
 use crate::{Error, Rates};
 
-/// Default time in hours until a used spare is replaced.
+/// Default time until a used spare is replaced, in hours.
 const DELIVERY_HOURS: f64 = 72.0;
 
 impl Question {
@@ -90,7 +90,7 @@ impl Question {
         Ok(rate)
     }
 
-    /// Returns the mean time of a rebuild, without the wait for a spare.
+    /// Returns the mean rebuild time, without the wait for a spare.
     pub(super) fn rebuild(
         &self,
         drive: Option<Drive>,

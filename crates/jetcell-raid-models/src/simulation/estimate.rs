@@ -1,7 +1,7 @@
-//! Simulates many lives on all CPUs, and estimates a mean with its confidence interval.
+//! Simulates many lives on all CPUs and estimates a mean with its confidence interval.
 //!
-//! Life number i uses stream i of the seed, and sums are computed block by block in order. The result therefore
-//! depends only on the seed, and not on the number or speed of the threads.
+//! Life number i uses stream i of the seed, and blocks are summed in order. The result therefore depends only on the
+//! seed, not on the number or speed of the threads.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,29 +14,30 @@ use serde::Serialize;
 use super::life::{AfterLoss, Experiment, Life};
 use crate::Error;
 
-/// Number of lives per block. A block is simulated by one thread.
+/// Number of lives per block. Each block is simulated by a single thread.
 const BLOCK: u64 = 512;
 
-/// Number of blocks between two checks of the precision.
+/// Number of blocks between two precision checks.
 const ROUND: u64 = 32;
 
 /// Maximum number of lives in an estimate.
 pub const MAX_LIVES: u64 = 1_000_000_000;
 
-/// Maximum number of events in a life. A typical life has about a hundred.
+/// Maximum expected number of events per life. A typical life has about a hundred.
 const MAX_EVENTS: f64 = 1e6;
 
-/// Normal quantile for a 95 % interval.
+/// Quantile of the normal distribution for a 95 % interval.
 const DEVIATE: f64 = 1.96;
 
-/// Seed and stop condition of an estimate.
+/// Seed for an estimate, and when to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effort {
     /// Random seed.
     pub seed: u64,
-    /// Precision at which the estimate stops: half of the 95 % interval, as a fraction of the estimate.
+    /// Precision at which the estimate is good enough: the half width of the 95 % interval, as a fraction of the
+    /// estimate.
     pub precision: f64,
-    /// Maximum number of lives.
+    /// Maximum number of lives to simulate.
     pub lives: u64,
 }
 
@@ -46,27 +47,27 @@ impl Default for Effort {
     }
 }
 
-/// Estimate of a mean over lives.
+/// Estimate of a mean over simulated lives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Mean: a probability of loss, or the number of losses per life if lives continue after a loss.
+    /// The mean: a probability of loss, or a number of losses per life if lives continue after a loss.
     pub mean: f64,
     /// Standard error of the mean.
     pub standard_error: f64,
     /// Lower end of the 95 % interval.
     pub low: f64,
-    /// Upper end of the 95 % interval. If no life contributed, this is the 95 % bound 3 / lives.
+    /// Upper end of the 95 % interval. If no life contributed to the estimate, this is the 95 % bound 3 / lives.
     pub high: f64,
     /// Number of simulated lives.
     pub lives: u64,
-    /// Effective number of lives: the number of equally weighted lives that would have the same precision.
+    /// Number of equally weighted lives that would give the same precision.
     pub effective_lives: f64,
-    /// Estimate of the same mean by counting losses, for comparison.
+    /// Estimate of the same mean obtained by counting losses, for comparison.
     pub counted: f64,
 }
 
 impl Estimate {
-    /// Returns half of the 95 % interval as a fraction of the mean.
+    /// Returns the half width of the 95 % interval, as a fraction of the mean.
     pub fn relative_precision(&self) -> f64 {
         DEVIATE * self.standard_error / self.mean
     }
@@ -80,7 +81,8 @@ struct Sums {
 }
 
 impl Experiment {
-    /// Simulates lives until `effort` is reached. Calls `progress` with each intermediate estimate.
+    /// Simulates lives until the precision or the number of lives in `effort` is reached. Calls `progress` with each
+    /// intermediate estimate.
     pub fn estimate(&self, effort: Effort, mut progress: impl FnMut(&Estimate)) -> Result<Estimate, Error> {
         if effort.lives == 0 || effort.lives > MAX_LIVES {
             let count = effort.lives;
@@ -113,7 +115,7 @@ impl Experiment {
                 estimate.high = estimate.high.min(1.0);
             }
             progress(&estimate);
-            // Drives that never fail do not lose data. More lives would not change the result.
+            // Drives that never fail do not lose data, so more lives would not change the result.
             let pointless = self.laws.failure.is_none();
             if done == effort.lives || pointless || estimate.relative_precision() <= effort.precision {
                 return Ok(estimate);
@@ -121,7 +123,7 @@ impl Experiment {
         }
     }
 
-    /// Simulates lives `first` to `first + lives`, block by block.
+    /// Simulates `lives` lives, starting with number `first`, block by block.
     fn round(&self, seed: u64, first: u64, lives: u64, threads: usize) -> Vec<Sums> {
         let blocks = lives.div_ceil(BLOCK);
         let next = AtomicU64::new(0);

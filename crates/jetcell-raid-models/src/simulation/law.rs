@@ -1,4 +1,4 @@
-//! Distributions of lifetimes: three-parameter Weibull distributions, which include the exponential distribution.
+//! Lifetime distributions: three-parameter Weibull distributions, which include the exponential distribution.
 
 use crate::Error;
 use crate::units::Hours;
@@ -6,9 +6,9 @@ use crate::units::Hours;
 /// Weibull distribution F(t) = 1 - exp(-((t - offset) / scale)^shape). No event occurs before `offset`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Weibull {
-    /// Minimum time in hours before an event. Called gamma by Elerath and Pecht.
+    /// Minimum time before an event, in hours. Called gamma by Elerath and Pecht.
     offset: f64,
-    /// Characteristic time in hours. Called eta by Elerath and Pecht.
+    /// Characteristic time, in hours. Called eta by Elerath and Pecht.
     scale: f64,
     /// Shape: below 1 for early failures, 1 for a constant rate, above 1 for wear-out. Called beta by Elerath and
     /// Pecht.
@@ -44,8 +44,7 @@ impl Weibull {
         self.offset + self.scale * past
     }
 
-    /// Returns an approximation of the mean. It is exact for a constant rate, and within 13 % of the mean for shapes
-    /// from 1 to 4.
+    /// Returns an approximate mean. It is exact for a constant rate, and within 13 % for shapes from 1 to 4.
     pub fn typical(&self) -> f64 {
         self.offset + self.scale
     }
@@ -67,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_expected_failures_of_the_published_law() {
-        // 8,000 drives over ten years have 1,244 failures.
+        // Of 8,000 drives, 1,244 fail within ten years.
         let law = Weibull::new(Hours::new(0.0).unwrap(), Hours::new(461_386.0).unwrap(), 1.12).unwrap();
         assert_eq!((8000.0 * law.hazard(87_600.0)).round(), 1244.0);
     }

@@ -1,4 +1,4 @@
-//! The four distributions for a drive slot: as published, or with the constant rates of the Markov models.
+//! The four distributions for a drive slot, either as published or with the Markov models' constant rates.
 
 use serde::Serialize;
 
@@ -7,35 +7,35 @@ use crate::Case;
 use crate::units::{Hours, PerHour};
 use crate::{Error, Rates};
 
-/// Scale of the published failure distribution in hours.
+/// Scale of the published failure distribution, in hours.
 const FAILURE_SCALE: f64 = 461_386.0;
 /// Shape of the published failure distribution: slow wear-out.
 const FAILURE_SHAPE: f64 = 1.12;
-/// Minimum time of the published restores and scrubs in hours.
+/// Minimum time for restores and scrubs in the published distributions, in hours.
 const MIN_HOURS: f64 = 6.0;
 /// Shape of the published restore distribution.
 const RESTORE_SHAPE: f64 = 2.0;
 /// Shape of the published scrub distribution.
 const SCRUB_SHAPE: f64 = 3.0;
 
-/// Distributions of the times between the events of a drive.
+/// Distributions of the times between a drive's events.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Laws {
-    /// Time from a drive's first hour to its failure. `None` if drives never fail.
+    /// Time from a drive's first hour until it fails. `None` if drives never fail.
     pub failure: Option<Weibull>,
-    /// Time from a drive without a defect to a latent defect.
+    /// Time until a drive without a defect develops a latent defect.
     pub latent: Option<Weibull>,
-    /// Time from a failure to the end of the restore.
+    /// Time from a failure until the restore ends.
     pub restore: Weibull,
-    /// Time from a defect to its repair.
+    /// Time from a defect until it is repaired.
     pub scrub: Option<Weibull>,
 }
 
-/// Selection of the distributions.
+/// Which distributions to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shapes {
-    /// Published shapes, with the times of the case as scales.
+    /// The published shapes, scaled to the case's times.
     #[default]
     Published,
     /// Constant rates, for comparison with the Markov models.
@@ -62,10 +62,10 @@ impl Laws {
         })
     }
 
-    /// Creates the distributions by Elerath and Pecht: failures Weibull(0, 461386, 1.12), restores Weibull(6, 12, 2),
-    /// defects exponential, scrubs Weibull(6, 168, 3). The times of the case replace the scales. If a scale is below
-    /// 12 h, the minimum time is half of the scale instead of 6 h. For the published failure rate, the published
-    /// failure scale is used.
+    /// Creates the distributions published by Elerath and Pecht: failures Weibull(0, 461386, 1.12), restores
+    /// Weibull(6, 12, 2), defects exponential, scrubs Weibull(6, 168, 3). The scales are replaced by the case's
+    /// times. If such a scale is below 12 h, the minimum time is half the scale instead of 6 h. The published failure
+    /// scale is kept if the case has the published failure rate.
     fn published(rates: &Rates, failure_is_published: bool) -> Result<Laws, Error> {
         let delayed =
             |mean: Hours, shape| Weibull::new(Hours::new(MIN_HOURS.min(mean.get() / 2.0))?, mean, shape);

@@ -1,13 +1,13 @@
-//! Simulates one set of drives over the mission time. This is called a life.
+//! Simulates one set of drives over the mission time, which is called a life.
 //!
-//! A state is critical if the next failure of a drive would be a loss. In critical states, the drive's cumulative
-//! hazard is added to the estimate. This is the compensator of the losses, which has the same mean. A loss still ends
-//! the life. This method needs a few thousand times fewer lives than counting losses.
+//! A state is critical if the failure of another drive could be a loss. In critical states, the cumulative hazard of
+//! the fatal failures is added to the estimate. This is the compensator of the losses, which has the same mean. A
+//! loss still ends the life. This method needs a few thousand times fewer lives than counting losses.
 //!
 //! Failure biasing makes failures that lead to critical states more frequent. In states that are not critical, with f
-//! failed drives, hazards are multiplied by a factor b(f). The weight of a life is multiplied by exp((b - 1) H) over
-//! the time and by 1/b at each failure, which does not change the mean. In critical states b is 1, so the weight is
-//! constant while the hazard is integrated.
+//! failed drives, hazards are multiplied by a factor b(f). The weight of a life is multiplied by exp((b - 1) H) as
+//! the hazard H accumulates and by 1/b at each failure, which does not change the mean. In critical states, b is 1,
+//! so the weight is constant while the hazard is integrated.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
@@ -17,33 +17,34 @@ use super::laws::Laws;
 use crate::array::Set;
 use crate::model::General;
 
-/// Action after a loss.
+/// What happens after a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterLoss {
-    /// The life ends: the estimate is a probability of loss.
+    /// The life ends. The estimate is a probability of loss.
     End,
-    /// The set is restored without defects and the life continues: the estimate is a mean number of losses.
+    /// The set is restored without defects and the life continues. The estimate is a mean number of losses.
     Restore,
 }
 
-/// The parameters of the simulation.
+/// Parameters for a simulation.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Set of drives.
+    /// The simulated set of drives.
     pub set: Set,
-    /// Distributions of the event times.
+    /// Distributions of the times between events.
     pub laws: Laws,
     /// Length of a life in hours.
     pub hours: f64,
-    /// Action after a loss.
+    /// What happens after a loss.
     pub after_loss: AfterLoss,
-    /// Treatment of defects while drives are missing. The scrub always continues.
+    /// How defects are treated while drives are missing. The scrub always continues.
     pub rules: General,
-    /// Factor on hazards by number of failed drives. Beyond the end of the vector, the factor is 1.
+    /// Factor by which hazards are multiplied, indexed by the number of failed drives. Beyond the end of the vector,
+    /// it is 1.
     bias: Vec<f64>,
 }
 
-/// Contribution of one life to the estimate.
+/// What one life contributes to the estimate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Weighted sum of the hazards of fatal failures.
@@ -52,15 +53,15 @@ pub struct Outcome {
     pub counted: f64,
 }
 
-/// Draws from the unit exponential distribution.
+/// Draws from the exponential distribution with mean 1.
 fn unit(random: &mut ChaCha8Rng) -> f64 {
-    // 53 random bits plus one half, so the value is never 0 and never 1.
+    // Use 53 random bits plus one half, so that the value is never 0 or 1.
     let uniform = ((random.next_u64() >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64);
     -uniform.ln()
 }
 
 impl Experiment {
-    /// Creates an experiment, optionally with a suitable bias.
+    /// Creates an experiment, optionally with a bias that suits it.
     pub fn new(set: Set, laws: Laws, hours: f64, after_loss: AfterLoss, biased: bool) -> Experiment {
         let rules = General::default();
         let mut experiment = Experiment { set, laws, hours, after_loss, rules, bias: Vec::new() };
@@ -70,9 +71,9 @@ impl Experiment {
         experiment
     }
 
-    /// Computes the bias. Without failed drives, the goal is one failure per life. With failed drives, it is a
-    /// further failure in half of the restores, or in one restore per life if a life has many restores. A larger bias
-    /// would make the weights too uneven.
+    /// Computes the bias. Without failed drives, it aims at one failure per life. With failed drives, it aims at
+    /// another failure in half of the restores, or in one restore per life if a life has many. A larger bias would
+    /// make the weights too uneven.
     fn fitting_bias(&self) -> Vec<f64> {
         let Some(failure) = self.laws.failure else { return Vec::new() };
         let drives = f64::from(self.set.drives());
@@ -92,7 +93,7 @@ impl Experiment {
             .collect()
     }
 
-    /// Returns the approximate number of events in a life.
+    /// Returns the approximate number of events per life.
     pub fn expected_events(&self) -> f64 {
         let laws = &self.laws;
         let time = |law: Option<Weibull>| law.map_or(self.hours, |law| law.typical());
@@ -101,34 +102,34 @@ impl Experiment {
         f64::from(self.set.drives()) * 2.0 * (defects + failures)
     }
 
-    /// Returns the factor on the hazards in a state that is not critical.
+    /// Returns the factor by which hazards are multiplied in a state that is not critical.
     fn bias(&self, failed: u32) -> f64 {
         self.bias.get(failed as usize).copied().unwrap_or(1.0)
     }
 }
 
-/// A working drive, or the slot of a drive that is being restored.
+/// A drive slot, which holds a working drive or is being restored.
 #[derive(Clone, Copy)]
 struct Slot {
     /// Time at which the drive was new.
     born: f64,
-    /// Remaining biased hazard until the drive fails.
+    /// Biased hazard that remains until the drive fails.
     budget: f64,
-    /// Time up to which the budget has been consumed.
+    /// Time up to which the budget has been used.
     used_until: f64,
-    /// Time of the failure at the current bias, or of the end of the restore.
+    /// Time at which the drive fails at the current bias, or at which the restore ends.
     next: f64,
-    /// Time of the next defect, or of the repair of the current defect.
+    /// Time at which the next defect arises, or at which the current defect is repaired.
     other: f64,
     failed: bool,
     defective: bool,
 }
 
-/// Cause of a loss.
+/// What caused a loss.
 #[derive(PartialEq, Eq)]
 enum Loss {
     Failure,
-    /// A defect that arose without any remaining redundancy.
+    /// A defect that arose when no redundancy remained.
     Defect,
 }
 
@@ -144,7 +145,7 @@ pub struct Life<'a> {
 }
 
 impl<'a> Life<'a> {
-    /// Creates a set before its first life.
+    /// Creates a set that has not lived yet.
     pub fn new(experiment: &'a Experiment) -> Life<'a> {
         let slots = Vec::with_capacity(experiment.set.drives() as usize);
         Life { experiment, slots, now: 0.0, failed: 0, defective: 0, weight: 1.0, bias: 1.0 }
@@ -169,7 +170,7 @@ impl<'a> Life<'a> {
             }
             if let Some(loss) = self.happen(index, random) {
                 if loss == Loss::Defect {
-                    // The accumulated hazard includes failures only, so the loss by a defect is added here.
+                    // The accumulated hazard covers failures only, so a loss caused by a defect is added here.
                     outcome.estimate += self.weight;
                 }
                 outcome.counted += self.weight;
@@ -197,7 +198,7 @@ impl<'a> Life<'a> {
         slot
     }
 
-    /// Schedules the failure of a working drive from its hazard budget.
+    /// Schedules a working drive's failure according to its hazard budget.
     fn schedule(&self, slot: &mut Slot) {
         let Some(law) = self.experiment.laws.failure else { return };
         slot.next = slot.born + law.age(law.hazard(slot.used_until - slot.born) + slot.budget / self.bias);
@@ -222,7 +223,7 @@ impl<'a> Life<'a> {
         if self.is_critical() { 1.0 } else { self.experiment.bias(self.failed) }
     }
 
-    /// Advances the time to `end` without an event.
+    /// Advances the time to `end`. No event occurs until then.
     fn pass(&mut self, end: f64, outcome: &mut Outcome) {
         let redundant = self.experiment.set.parities - self.failed.min(self.experiment.set.parities);
         let critical = redundant <= u32::from(self.defective > 0);
@@ -243,7 +244,7 @@ impl<'a> Life<'a> {
         self.now = end;
     }
 
-    /// Executes the next event of a slot. Returns the cause if the event is a loss.
+    /// Executes a slot's next event. Returns the cause if the event is a loss.
     fn happen(&mut self, index: usize, random: &mut ChaCha8Rng) -> Option<Loss> {
         let &(mut slot) = self.slots.get(index)?;
         let Experiment { laws, rules, set, .. } = self.experiment;
@@ -283,7 +284,8 @@ impl<'a> Life<'a> {
         self.defective = 0;
     }
 
-    /// Switches to the bias of the current state. The remaining hazard budgets are then consumed at a different rate.
+    /// Switches to the bias for the current state, which changes the rate at which the remaining hazard budgets are
+    /// used.
     fn rebias(&mut self) {
         let bias = self.fitting_bias();
         let Some(law) = self.experiment.laws.failure else { return };

@@ -1,8 +1,7 @@
-//! The connections of a server, and the order in which they are closed to make room for others.
+//! A server's connections, and the order in which they are closed to make room for new ones.
 //!
-//! Invariant: connections without a valid token use only the slots that are reserved for them. They never prevent a
-//! client with the token from connecting. Among these connections, a new one first replaces one from the same
-//! network.
+//! Invariant: connections without a valid token use only the slots reserved for them, and never prevent a client with
+//! the token from connecting. A new connection of this kind preferably replaces one from the same network.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
@@ -10,17 +9,17 @@ use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
 /// Maximum numbers of connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Room {
-    /// Connections with a valid token.
+    /// Maximum number of connections with a valid token.
     pub known: usize,
-    /// Connections without a token so far.
+    /// Maximum number of connections that have not yet sent the token.
     pub unknown: usize,
-    /// Connections without a token so far, from one network.
+    /// Maximum number of connections from one network that have not yet sent the token.
     pub unknown_per_network: usize,
 }
 
 /// A connection that another thread can close.
 pub(crate) trait Handle {
-    /// Closes the connection. Its thread detects this immediately.
+    /// Closes the connection. The thread that serves it detects this immediately.
     fn end(&self);
 }
 
@@ -36,7 +35,7 @@ struct Connection<H> {
     is_known: bool,
 }
 
-/// Open connections by number. Numbers increase with the time of the connection.
+/// Open connections by number. Newer connections have higher numbers.
 pub(crate) struct Connections<H> {
     room: Room,
     last: u64,
@@ -48,11 +47,12 @@ impl<H: Handle> Connections<H> {
         Connections { room, last: 0, open: BTreeMap::new() }
     }
 
-    /// Adds a connection without a token so far. Returns its number, and whether another connection without a token
-    /// was closed for it.
+    /// Adds a connection that has not yet sent the token. Returns its number, and whether another such connection was
+    /// closed to make room for it.
     ///
-    /// If the network of the new connection has reached its limit, its oldest connection is closed. If all slots are
-    /// in use, the oldest connection of the network with the most connections is closed.
+    /// If the new connection's network has reached its limit, the oldest connection from that network is closed.
+    /// Otherwise, if all slots are in use, the oldest connection from the network with the most connections is
+    /// closed.
     pub fn add(&mut self, handle: H, peer: IpAddr) -> (u64, bool) {
         let network = network_of(peer);
         let numbers = self.unknown_by_network();
@@ -116,7 +116,7 @@ impl<H: Handle> Connections<H> {
     }
 }
 
-/// Maps an address to its network. Addresses that one host can choose freely belong to the same network.
+/// Maps an address to its network. Addresses among which a single host can choose freely belong to the same network.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -158,7 +158,7 @@ mod tests {
         // The oldest connection of the same network is closed.
         assert!(connections.add(noted("a4"), attacker).1);
         assert_eq!(*ended.borrow(), ["a1"]);
-        // All slots are in use. A connection of the network with the most connections is closed, not the new one.
+        // All slots are in use. A connection from the network with the most connections is closed, not the new one.
         assert!(!connections.add(noted("copy again"), copy).1);
         let (newest, was_ended) = connections.add(noted("third"), third);
         assert!(was_ended && connections.admit(newest));
@@ -168,7 +168,7 @@ mod tests {
         assert!(!connections.admit(more));
         connections.remove(first);
         assert!(connections.admit(more));
-        // A connection that was closed is not admitted.
+        // A connection that has been closed is not admitted.
         assert!(!connections.admit(2));
     }
 

@@ -22,7 +22,7 @@ fn token() -> Token {
     Token::from_text(TOKEN).unwrap()
 }
 
-/// Returns a database of 3 MiB.
+/// Returns a 3 MiB database.
 fn database() -> Vec<u8> {
     let signature = Signature::new(7, LogTime::NONE);
     let mut bytes = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature).encode().to_vec();
@@ -81,7 +81,7 @@ impl Drop for Running {
     }
 }
 
-/// A certificate authority, with certificates for a server at `localhost` and for a client.
+/// A certificate authority, with certificates for a server on `localhost` and for a client.
 struct Certificates(tempfile::TempDir);
 
 impl Certificates {
@@ -116,7 +116,7 @@ fn read(vfs: &RemoteVfs, path: &Path) -> io::Result<bool> {
     Ok(bytes[..] == database()[..])
 }
 
-/// Returns a counter after it has become nonzero. The server may detect the end of a connection later than its
+/// Waits until a counter is nonzero and returns it. The server may detect the end of a connection later than its
 /// client.
 fn counted(server: &Running, of: impl Fn(&Counts) -> u64) -> u64 {
     let began = Instant::now();
@@ -145,7 +145,7 @@ fn files_come_over_tls_and_strangers_do_not_get_them() {
         refusal("127.0.0.1", &certificates.client(false), token()),
         RemoteError::HostName("127.0.0.1".into())
     );
-    // Without TLS, the handshake of the server is not a valid reply.
+    // Without TLS on the client, the server's handshake bytes are not a valid reply.
     let (vfs, _) = server.plain();
     let error = vfs.connect().unwrap_err();
     assert!(matches!(error, RemoteError::Protocol(_) | RemoteError::Unreachable(_)), "{error:?}");
@@ -213,7 +213,7 @@ fn silent_clients_lose_their_locks_and_those_that_say_that_they_are_there_keep_t
     let (alive, silent) = (client(Some(Duration::from_millis(100))), client(None));
     let _kept = alive.lock(&path.join("E00.lock")).unwrap();
     let _lost = silent.lock(&path.join("data.edb")).unwrap();
-    // The server releases the lock of a client that sends nothing.
+    // The server releases a lock if its client sends nothing.
     let began = Instant::now();
     let taken = loop {
         match alive.lock(&path.join("data.edb")) {
@@ -236,8 +236,8 @@ fn a_server_that_has_stopped_answering_is_given_up() {
     let vfs = RemoteVfs::new(&address, &ClientFiles::default(), options).unwrap();
     let began = Instant::now();
     assert!(vfs.connect().unwrap_err().is_passing());
-    // After a failed attempt the next one is delayed. An unreachable host therefore does not cause a connection
-    // time-out for each request.
+    // After a failed attempt, the next one is delayed. An unreachable host therefore does not cause a connection
+    // time-out for every request.
     let error = vfs.list(&path).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotConnected);
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
@@ -280,7 +280,7 @@ fn slow_clients_are_closed() {
     let limits = ServerLimits { handshake: Duration::from_millis(1500), ..ServerLimits::default() };
     let server = Running::start(None, limits);
     let slow = [(); 2].map(|()| TcpStream::connect(server.address).unwrap());
-    // A client that sends single bytes is still closed.
+    // A client that sends one byte at a time is still closed.
     let began = Instant::now();
     while counted(&server, |counts| counts.handshakes) < 2 && began.elapsed() < Duration::from_secs(15) {
         let _ = (&slow[0]).write_all(&[1]);
@@ -300,7 +300,7 @@ fn connections_without_a_token_do_not_keep_a_copy_out() {
     assert!(read(&vfs, &path.join("data.edb")).unwrap());
     let more: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(vfs.list(&path).is_ok(), "a client with the token is not ended for others");
-    // The oldest connections were closed, so a read returns immediately.
+    // The oldest connections were closed, so reading from them returns immediately.
     for mut stream in idle {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         assert!(!matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock));
@@ -331,8 +331,8 @@ fn rates_are_kept_by_client_and_server() {
         assert!(read(&vfs, &path.join("data.edb")).unwrap());
         began.elapsed()
     };
-    // The rate limit does not delay the last chunk. The server delays two of three chunks. The client delays all
-    // bytes except a quarter of a second.
+    // The rate limit does not delay the last chunk, so the server delays two of the three chunks. The client delays
+    // all bytes beyond the first quarter of a second's allowance.
     let (server_only, client_too) = (time(None), time(Some(4 << 20)));
     assert!(server_only >= Duration::from_millis(160), "{server_only:?}");
     assert!(client_too >= Duration::from_millis(450), "{client_too:?}");

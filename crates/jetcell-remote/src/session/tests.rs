@@ -20,7 +20,7 @@ fn exports(vfs: Arc<dyn Vfs>, directory: &Path, allow_handover: bool) -> Arc<Exp
     Arc::new(exports)
 }
 
-/// Returns the start of a database, and more bytes.
+/// Returns the start of a database, followed by more bytes.
 fn database() -> Vec<u8> {
     let signature = Signature::new(7, LogTime::NONE);
     let header = DatabaseHeader::fresh(PageSize::KIB_4, signature, signature);

@@ -1,4 +1,4 @@
-//! Placeholders for TLS in a build without the feature `tls`. No value of these types exists.
+//! TLS placeholders for a build without the feature `tls`. These types have no values.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! TLS for server and client. Without the feature `tls` the interface is the same, but no value of its types exists.
+//! TLS for server and client. Without the feature `tls` the interface is the same, but its types have no values.
 
 #[cfg(not(feature = "tls"))]
 mod absent;
@@ -12,21 +12,21 @@ pub(crate) use absent::{ClientTls, ServerTls, explained};
 #[cfg(feature = "tls")]
 pub(crate) use secured::{ClientTls, ServerTls, explained};
 
-/// Files with the certificates and keys of a server.
+/// A server's certificate and key files.
 #[derive(Clone, Debug)]
 pub struct ServerFiles {
-    /// Certificate of the server, and the intermediate certificates up to the authority.
+    /// The server's certificate, followed by the intermediate certificates up to the authority.
     pub certificate: PathBuf,
-    /// Private key of the certificate.
+    /// The certificate's private key.
     pub key: PathBuf,
-    /// Authorities that must have signed the certificates of clients. `None` means that clients need no certificate.
+    /// Authorities that must have signed client certificates. `None` means that clients do not need a certificate.
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Files with the certificates and keys of a client.
+/// A client's certificate and key files.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFiles {
-    /// Authorities that must have signed the certificates of servers.
+    /// Authorities that must have signed server certificates.
     pub authorities: Option<PathBuf>,
     /// Certificate and private key, for servers that require client certificates.
     pub certificate: Option<(PathBuf, PathBuf)>,

@@ -24,7 +24,8 @@ fn provider() -> Arc<CryptoProvider> {
 
 const VERSIONS: [&rustls::SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
-/// Maximum length of a file with certificates or a key. All authorities of a Linux distribution need a quarter of it.
+/// Maximum length of a certificate or key file. The bundle with all authorities of a Linux distribution is a quarter
+/// of this size.
 const MAX_PEM: u64 = 1 << 20;
 
 type Wrong = (PathBuf, String);
@@ -62,7 +63,7 @@ fn roots(path: &Path) -> Result<RootCertStore, Wrong> {
 pub(crate) struct ServerTls(Arc<ServerConfig>);
 
 impl ServerTls {
-    /// Loads the files of a server.
+    /// Loads a server's files.
     ///
     /// # Errors
     ///
@@ -100,7 +101,7 @@ impl ServerTls {
         let mut stream = StreamOwned::new(connection, stream);
         while stream.conn.is_handshaking() {
             if let Err(error) = stream.conn.complete_io(&mut stream.sock) {
-                // Sends the reason to the client, if the connection still works.
+                // Send the reason to the client if the connection still works.
                 let _ = stream.conn.write_tls(&mut stream.sock);
                 return Err(error);
             }
@@ -113,7 +114,7 @@ impl ServerTls {
 pub(crate) struct ClientTls(Arc<ClientConfig>);
 
 impl ClientTls {
-    /// Loads the files of a client.
+    /// Loads a client's files.
     ///
     /// # Errors
     ///
@@ -143,7 +144,7 @@ impl ClientTls {
         Ok(ClientTls(Arc::new(configuration)))
     }
 
-    /// Performs the handshake with the server of this name.
+    /// Performs the handshake with the server named `host`.
     pub fn connect(&self, host: &str, stream: TimedStream) -> Result<Box<dyn Channel>, RemoteError> {
         let name = ServerName::try_from(host.to_string())
             .map_err(|_| RemoteError::Usage(format!("{host}: this is not a name of a host")))?;
@@ -164,8 +165,8 @@ impl ClientTls {
     }
 }
 
-/// Translates a TLS error of a handshake. Returns `None` for other errors. `host` is the name that the certificate
-/// must have.
+/// Translates a TLS handshake error. Returns `None` for other errors. `host` is the name for which the certificate
+/// must be valid.
 pub(crate) fn explained(error: &io::Error, host: &str) -> Option<RemoteError> {
     let error = error.get_ref()?.downcast_ref::<Error>()?;
     Some(match error {

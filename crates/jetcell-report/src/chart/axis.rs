@@ -4,40 +4,40 @@ use std::ops::Range;
 
 use crate::number::significant;
 
-/// Maximum value that is drawn. Larger values are drawn at the edge, which keeps the arithmetic of the axes finite.
+/// Maximum value that can be drawn. Larger values are drawn at the edge, which keeps the axis arithmetic finite.
 pub(super) const LARGEST: f64 = 1e15;
-/// Minimum span of an axis. Smaller spans are widened to 1.
+/// Minimum span of an axis. A smaller span is widened to 1.
 const MIN_SPAN: f64 = 1e-6;
 /// Maximum number of labels on the vertical axis.
 const MAX_LABELS: usize = 6;
 
-/// Quantity of the horizontal axis.
+/// Quantity on the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Along {
-    /// Seconds, shown as seconds, minutes, or hours.
+    /// Time in seconds, shown as seconds, minutes, or hours.
     Time,
-    /// Fraction of all transfers, as the number of nines: 1 is 90 %, 2 is 99 %, 3 is 99.9 %.
+    /// Fraction of all transfers, as a number of nines: 1 is 90 %, 2 is 99 %, 3 is 99.9 %.
     Percentile,
     /// Another quantity, with its unit.
     Quantity(String),
-    /// Whole numbers of the named items.
+    /// A whole number of items with this name.
     Count(String),
-    /// Another quantity, with its unit, as a power of ten: 3 is 1000.
+    /// Another quantity, with its unit, as an exponent of ten: 3 means 1000.
     Logarithm(String),
 }
 
-/// Scale of the vertical axis.
+/// Scale of a vertical axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Linear from zero.
     #[default]
     Linear,
-    /// Logarithmic, for values of different magnitudes.
+    /// Logarithmic, for values that span several orders of magnitude.
     Logarithmic,
 }
 
 impl Along {
-    /// Returns the divisor of the values, and the name of the resulting unit.
+    /// Returns the divisor for the values and the name of the resulting unit.
     pub(super) fn scale(&self, range: &Range<f64>) -> (f64, String) {
         match self {
             Along::Time if range.end < 300.0 => (1.0, "seconds".into()),
@@ -48,7 +48,7 @@ impl Along {
         }
     }
 
-    /// Returns the displayed range for a range of points.
+    /// Returns the range to display for a range of points.
     pub(super) fn range(&self, points: Range<f64>) -> Range<f64> {
         match self {
             Along::Percentile => 0.0..points.end.clamp(1.0, 9.0).ceil(),
@@ -67,10 +67,10 @@ impl Along {
         }
     }
 
-    /// Formats a label of the axis.
+    /// Formats an axis label.
     pub(super) fn label(&self, value: f64) -> String {
         match self {
-            // Rounded, because 100 - 0.01 is not exactly 99.99.
+            // The value is rounded because 100 - 0.01 is not exactly 99.99.
             Along::Percentile => ((1e9 * (1.0 - 10f64.powf(-value))).round() / 1e7).to_string(),
             Along::Logarithm(_) => short(10f64.powf(value.clamp(-15.0, 15.0))),
             Along::Time | Along::Quantity(_) | Along::Count(_) => short(value),
@@ -79,7 +79,7 @@ impl Along {
 }
 
 impl Scale {
-    /// Returns the height of a value, or NaN if the scale cannot show it.
+    /// Returns the height at which a value is drawn, or NaN if the scale cannot show it.
     pub(super) fn height(self, value: f64) -> f64 {
         match self {
             Scale::Linear => value,
@@ -121,7 +121,7 @@ impl Scale {
     }
 }
 
-/// Returns the range of the values. The range is never empty.
+/// Returns the range of the values, widened if it would be empty.
 pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
@@ -132,12 +132,12 @@ pub(super) fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     }
 }
 
-/// Formats a label of an axis: `1.5`, `20`, `12k`.
+/// Formats an axis label: `1.5`, `20`, `12k`.
 pub(super) fn short(value: f64) -> String {
     short_below(value, value.abs())
 }
 
-/// Formats a label with the suffix that the highest label of the axis needs: `5k` below `10k`.
+/// Formats a label with the suffix that the highest label on the axis needs: `5k` below `10k`.
 pub(super) fn short_below(value: f64, highest: f64) -> String {
     let (divisor, suffix) = match highest {
         _ if value == 0.0 => return "0".into(),

@@ -6,24 +6,24 @@ use plotters::prelude::*;
 use super::axis::{LARGEST, span};
 use super::{Along, Chart, Cloud, Scale, Series};
 
-/// Number of colours. `report.css` defines them as `--series-0` and so on; further series reuse them with dashed
+/// Number of colours. `report.css` defines them as `--series-0` and so on. Further series reuse them with dashed
 /// lines.
 const COLOURS: usize = 8;
-/// Maximum number of lines that can be distinguished.
+/// Maximum number of lines that readers can tell apart.
 pub(super) const MAX_SERIES: usize = 3 * COLOURS;
-/// Number of intervals that a long series is reduced to, about one per unit of width.
+/// Number of intervals to which a long series is reduced, about one per unit of width.
 pub(super) const INTERVALS: usize = 400;
 
 const SIZE: (u32, u32) = (480, 244);
 const FONT: (&str, u32) = ("sans-serif", 15);
 const MARGIN: u32 = 4;
 const MARGIN_RIGHT: u32 = 24;
-/// Space in pixels for the labels below the plot; [`LABELS_LEFT`] is the space on the left. It is sufficient for the
-/// larger font of narrow screens.
+/// Space in pixels for the labels below the plot; [`LABELS_LEFT`] is the space to its left. Both are large enough for
+/// the larger font on narrow screens.
 const LABELS_BELOW: u32 = 48;
 const LABELS_LEFT: u32 = 66;
 
-/// Placeholder colours, which are replaced by custom properties in the text of the drawing.
+/// Placeholder colours, which are replaced with custom properties in the drawing's text.
 const INK: RGBColor = RGBColor(0xC1, 0x5E, 0xFE);
 const GRID: RGBColor = RGBColor(0xC1, 0x5E, 0xFF);
 const LIMIT: RGBColor = RGBColor(0xC1, 0x5E, 0xFD);
@@ -32,15 +32,15 @@ const fn placeholder(series: usize) -> RGBColor {
     RGBColor(0xC1, 0x5E, series as u8)
 }
 
-/// A line as its segments between gaps.
+/// A line, split at gaps into segments.
 pub(super) type Line = Vec<Vec<(f64, f64)>>;
 
 impl Chart {
-    /// Returns the drawing for a page that contains the style sheet of the reports.
+    /// Returns the drawing for a page that contains the reports' style sheet.
     pub fn svg(&self) -> String {
         let lines: Vec<Line> = self.series.iter().take(MAX_SERIES).map(|series| self.line(series)).collect();
         let mut svg = String::new();
-        // Drawing to a string fails only if a caller's formatter fails, and there are none.
+        // Drawing into a string fails only if a caller's formatter fails, and there is none.
         let _ = self.draw(&lines, &mut svg);
         coloured(svg, &self.title)
     }
@@ -55,21 +55,21 @@ impl Chart {
         if !self.steps {
             return thinned(&heights);
         }
-        // Each value extends to the next point. The last value is as wide as the previous value.
+        // Each value extends to the next point. The last value is as wide as the one before it.
         let width = |pair: &[(f64, f64)]| if let [(a, _), (b, _)] = pair { b - a } else { 1.0 };
         let last = heights.len().checked_sub(2).and_then(|at| heights.get(at..)).map_or(0.1, width);
         let ends = heights.iter().skip(1).map(|(x, _)| *x).chain(heights.last().map(|(x, _)| x + last));
         vec![heights.iter().zip(ends).flat_map(|((x, y), end)| [(*x, *y), (end, *y)]).collect()]
     }
 
-    /// Returns the left and right edges of the plot area as fractions of the width.
+    /// Returns the left and right edges of the plot area, as fractions of the drawing's width.
     pub(super) fn plot(&self) -> (f64, f64) {
         let (margin, labels) = self.right();
         let share = |at: u32| f64::from(at) / f64::from(SIZE.0);
         (share(MARGIN + LABELS_LEFT), share(SIZE.0 - margin - labels))
     }
 
-    /// Returns the right margin and the space for the labels on the right.
+    /// Returns the right margin and the space for labels on the right.
     fn right(&self) -> (u32, u32) {
         if self.cloud.is_some() { (MARGIN, LABELS_LEFT) } else { (MARGIN_RIGHT, 0) }
     }
@@ -84,7 +84,7 @@ impl Chart {
         self.dotted(cloud).map(|(number, series)| (number, heights(series))).collect()
     }
 
-    /// Returns the displayed horizontal range.
+    /// Returns the horizontal range to display.
     pub(super) fn across<'p>(&self, points: impl Iterator<Item = &'p (f64, f64)>) -> std::ops::Range<f64> {
         self.along.range(span(points.map(|point| point.0).chain(self.marked())))
     }
@@ -108,7 +108,7 @@ impl Chart {
         let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
             .margin(MARGIN)
-            // Leaves space for half of the label at the end of an axis.
+            // Leave space for half of the label at the end of an axis.
             .margin_top(13)
             .margin_right(margin_right)
             .x_label_area_size(LABELS_BELOW)
@@ -140,7 +140,7 @@ impl Chart {
                 .axis_style(INK)
                 .draw()?;
         }
-        // The dots are drawn first, below the lines.
+        // Dots are drawn first, so that they are below the lines.
         for (number, points) in &dots {
             let dot = |(x, y): &(f64, f64)| Circle::new((x / divisor, *y), 1, placeholder(*number).filled());
             chart.draw_secondary_series(points.iter().map(dot))?;
@@ -157,7 +157,7 @@ impl Chart {
             if line.len() > 1 && !self.dots {
                 chart.draw_series(LineSeries::new(points(), colour.stroke_width(2)))?;
             }
-            // Values between measured quantities are unknown, so the points themselves are drawn.
+            // Nothing is known about values between measured points, so the points themselves are drawn.
             if line.len() == 1 || self.dots || matches!(self.along, Along::Percentile | Along::Quantity(_)) {
                 chart.draw_series(points().map(|point| Circle::new(point, 2, colour.filled())))?;
             }
@@ -172,8 +172,8 @@ impl Chart {
     }
 }
 
-/// Reduces a series to at most two points per interval, with [`INTERVALS`] intervals. An interval without numbers is
-/// a gap.
+/// Reduces a series to [`INTERVALS`] intervals with at most two points each. An interval without numbers becomes a
+/// gap.
 pub(super) fn thinned(points: &[(f64, f64)]) -> Line {
     let mut parts: Line = vec![Vec::new()];
     for stretch in points.chunks(points.len().div_ceil(INTERVALS).max(1)) {
@@ -198,7 +198,7 @@ pub(super) fn thinned(points: &[(f64, f64)]) -> Line {
     parts
 }
 
-/// Returns the colour of a series, as a custom property of the style sheet.
+/// Returns a series colour, as a custom property from the style sheet.
 pub(crate) fn colour(series: usize) -> String {
     format!("var(--series-{})", series % COLOURS)
 }
@@ -211,13 +211,13 @@ const fn dashes(series: usize) -> &'static str {
     }
 }
 
-/// Returns the style of a series in the legend.
+/// Returns the style that shows a series in the legend.
 pub(super) fn swatch(series: usize) -> String {
     let kind = ["solid", "dashed", "dotted"][(series / COLOURS).min(2)];
     format!("border-top:3px {kind} {}", colour(series))
 }
 
-/// Replaces the placeholder colours with custom properties, and makes the drawing scale with the page.
+/// Replaces the placeholder colours with custom properties and makes the drawing scale with the page.
 fn coloured(svg: String, title: &str) -> String {
     let mut svg = svg;
     let mut replace = |RGBColor(r, g, b): RGBColor, property: &str, more: &str| {

@@ -1,5 +1,5 @@
-//! Values of a chart for `report.js`, which shows them at the mouse pointer or at the position selected with the
-//! arrow keys.
+//! Chart values for `report.js`, which shows them at the mouse pointer or at the position selected with the arrow
+//! keys.
 
 use serde_json::{Value, json};
 
@@ -7,11 +7,11 @@ use super::drawing::MAX_SERIES;
 use super::{Along, Chart, Series};
 use crate::number::{four_digits, significant};
 
-/// Maximum number of positions at which values are shown. A position of a longer series shows a range.
+/// Maximum number of positions with values. In a longer series, each position shows a range.
 const MAX_PLACES: usize = 200;
 
 impl Chart {
-    /// Returns JSON: for each position, its location as a fraction of the drawing's width, its name, and the value of
+    /// Returns JSON. Each position has its location as a fraction of the drawing's width, its name, and the value of
     /// each line.
     pub(super) fn readout(&self) -> String {
         let lines: Vec<&Series> = self.series.iter().take(MAX_SERIES).collect();
@@ -43,7 +43,7 @@ impl Chart {
     }
 }
 
-/// Returns the value between two positions: a range if there is more than one value, and null without a value.
+/// Returns the value between two positions: a range if there is more than one value, null if there is none.
 fn value(series: &Series, first: f64, last: f64) -> Value {
     let from = series.points.partition_point(|(x, _)| *x < first);
     let inside = series.points.iter().skip(from).take_while(|(x, _)| *x <= last);
@@ -58,7 +58,7 @@ fn value(series: &Series, first: f64, last: f64) -> Value {
     }
 }
 
-/// Formats a value with at least three significant digits, even if it is a small probability.
+/// Formats a value with at least three significant digits, even a small probability.
 fn digits(value: f64) -> String {
     if value.abs() < 0.1 { four_digits(value) } else { significant(value) }
 }

@@ -73,7 +73,7 @@ fn measured_quantities_are_points_on_powers_of_ten() {
     assert!(curve.figure().into_string().contains("</span>the limit &lt;</li>"));
 }
 
-/// Parses the values of a figure as the script reads them.
+/// Parses a figure's values in the same way as the script.
 fn places(chart: &Chart) -> Vec<serde_json::Value> {
     let values: serde_json::Value = serde_json::from_str(&chart.readout()).unwrap();
     values["places"].as_array().unwrap().clone()
@@ -92,7 +92,7 @@ fn every_value_can_be_read_beside_the_drawing() {
     assert!((left * 480.0 - 70.0).abs() < 0.1 && (right * 480.0 - 456.0).abs() < 0.1, "{left} {right}");
     let svg = two.svg();
     assert!(svg.contains(">\n10\n<") && !svg.contains(">\n5\n<"), "{svg}");
-    // A long series is reduced to a bounded number of positions, and its peak is included in a range.
+    // A long series is reduced to a limited number of positions, one of which includes the peak in its range.
     let mut points: Vec<(f64, f64)> = (0..50_000).map(|n| (f64::from(n), 1.0)).collect();
     points[25_000].1 = 900.0;
     let long = places(&chart(vec![Series::new("a", points)]));
@@ -124,7 +124,7 @@ fn a_caption_says_what_there_is_to_see() {
 fn a_histogram_is_drawn_in_steps() {
     let mut steps = chart(vec![line("a", &[(0.0, 10.0), (0.1, 30.0)])]);
     (steps.steps, steps.along) = (true, Along::Logarithm("milliseconds".into()));
-    // Each value is a horizontal line; the last one is as wide as the others.
+    // Each value is drawn as a horizontal line; the last one is as wide as the others.
     assert_eq!(steps.line(&steps.series[0]), [[(0.0, 10.0), (0.1, 10.0), (0.1, 30.0), (0.2, 30.0)]]);
     assert!(!steps.svg().contains("<circle"));
     assert_eq!(places(&steps)[0][1], "from 1 milliseconds");

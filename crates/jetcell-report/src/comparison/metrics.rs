@@ -1,4 +1,4 @@
-//! Figures that a comparison shows, and its charts.
+//! The figures that a comparison shows, and its charts.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ use crate::tables::OfLatencies;
 
 const MIB: f64 = 1_048_576.0;
 
-/// Kinds of I/O in order of importance, with the percentiles that are shown.
+/// I/O kinds in order of importance, with the percentiles to show for each.
 const LATENCIES: [(&str, &str, &[Percentile]); 3] = [
     ("database_read", "Database read", &[P50, P95, P99, P99_99, MAX]),
     ("database_write", "Database write", &[P50, P95, P99, P99_99, MAX]),
     ("log_write", "Log write", &[P99, MAX]),
 ];
 
-/// Name and value of a percentile, and its interval over repetitions if it has one.
+/// A percentile: its name, its value, and its interval over the repetitions if it has one.
 type Percentile = (&'static str, fn(&LatencySummary) -> u64, Option<OfLatencies>);
 const P50: Percentile = ("p50", |summary| summary.p50, Some(|all| all.p50));
 const P95: Percentile = ("p95", |summary| summary.p95, Some(|all| all.p95));
@@ -33,7 +33,7 @@ const P99: Percentile = ("p99", |summary| summary.p99, Some(|all| all.p99));
 const P99_99: Percentile = ("p99.99", |summary| summary.p99_99, None);
 const MAX: Percentile = ("max", |summary| summary.max, None);
 
-/// Returns all figures that at least one run has.
+/// Returns all figures that are available for at least one run.
 pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
     let measured = |run: &RunResult| run.measured_seconds > 0.0 || run.backup.is_some();
     let metric = |name: &str, unit: &str, better: Better, value: &dyn Fn(&RunResult) -> Option<Value>| {
@@ -83,7 +83,7 @@ pub(super) fn of(runs: &[&RunResult]) -> Vec<Metric> {
         all.push(metric(&format!("{name} mean"), "ms", Lower, &|run| mean_latency(run, kind)));
         for (percentile, value, interval) in percentiles {
             all.push(metric(&format!("{name} {percentile}"), "ms", Lower, &|run| {
-                // The samples of a killed run contain no percentiles.
+                // The samples of a killed run lack percentiles.
                 let summary = run.latency.get(kind).filter(|summary| summary.count > 0)?;
                 let repeated = run.analysis.repetitions.as_ref().and_then(|all| all.latencies(kind));
                 let interval = repeated.zip(*interval).map(|(all, of)| in_ms(of(&all)));
@@ -127,7 +127,7 @@ fn repeated(run: &RunResult, figure: f64, of: fn(&Repetitions) -> Interval) -> O
     Some(Value { figure, interval: run.analysis.repetitions.as_ref().map(of) })
 }
 
-/// Returns the ratio of the database I/O of a copy to that of its active side, in one part of a replication test.
+/// Returns the ratio between a copy's database I/O and its active side's, in one part of a replication test.
 fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<Value> {
     let replication = run.replication.as_ref()?;
     let part: Option<&ReplicationPart> =
@@ -135,14 +135,15 @@ fn passive_io(run: &RunResult, keep_instance: bool, catch_up: bool) -> Option<Va
     once(replication.ratio(part?, keep_instance, SideIo::transfers)?)
 }
 
-/// Returns the log data in KiB that a failover to a copy would have lost in the steady part of a replication test.
+/// Returns the amount of log data, in KiB, that a failover to a copy would have lost in the steady part of a
+/// replication test.
 fn missing_log(run: &RunResult, figure: fn(&MissingLog) -> u64) -> Option<Value> {
     let replication = run.replication.as_ref()?;
     let missing = replication.missing_log(replication.steady.as_ref()?, replication.has(true))?;
     once(figure(&missing) as f64 / 1024.0)
 }
 
-/// Returns the mean latency of the slowest instance, as in the verdict; `None` if there was no such I/O.
+/// Returns the mean latency for the slowest instance, as in the verdict, or `None` if there was no I/O of this kind.
 fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
     let value: fn(&InstanceRow) -> (f64, f64) = match kind {
         "database_read" => |row| (row.database_reads_per_second, row.database_reads_average_latency_ms),
@@ -158,7 +159,7 @@ fn mean_latency(run: &RunResult, kind: &str) -> Option<Value> {
     }
 }
 
-/// Returns the bytes written to databases and logs per completed operation of the load.
+/// Returns the number of bytes written to databases and logs per completed load operation.
 fn written_per_operation(run: &RunResult) -> Option<Value> {
     let written = |row: &InstanceRow| {
         row.database_writes_per_second * row.database_writes_average_bytes
@@ -168,10 +169,10 @@ fn written_per_operation(run: &RunResult) -> Option<Value> {
     once(run.instances.iter().map(written).sum::<f64>() / operations / 1024.0)
 }
 
-/// Returns charts over time with one line per run. Charts without any values are omitted.
+/// Returns charts over time with one line per run, omitting charts without values.
 pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
     let chart = |title: &str, unit: &str, points: &dyn Fn(&Stored) -> Vec<(f64, f64)>| {
-        // Lines have short labels, because the table of runs contains the full names.
+        // Lines have short labels because the table of runs contains the full names.
         let line = |(run, (_, stored)): (usize, &(String, Stored))| Series::new(label(run), points(stored));
         Chart::over_time(title, unit, runs.iter().enumerate().map(line).collect())
     };
@@ -184,7 +185,7 @@ pub(super) fn charts(runs: &[(String, Stored)]) -> Vec<Chart> {
     };
     let slowest = |sample: &Sample, io: fn(&InstanceSample) -> jetcell_workload::measurement::IoRates| {
         let used = sample.instances.iter().map(io).filter(|rates| rates.per_second > 0.0);
-        // An interval without transfers is a gap.
+        // An interval without transfers becomes a gap.
         used.map(|rates| rates.average_ms).reduce(f64::max).unwrap_or(f64::NAN)
     };
     let backup = |stored: &Stored| -> Vec<(f64, f64)> {

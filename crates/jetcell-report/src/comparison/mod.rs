@@ -1,8 +1,9 @@
-//! Compares runs: their figures, the difference of each figure to a base run, and whether chance alone could explain
-//! the difference.
+//! Compares runs: their figures, how much each figure differs from that of a base run, and whether chance alone could
+//! explain the difference.
 //!
-//! A positive difference is better than the base, so the sign is reversed where less is better. If neither direction
-//! is better, a positive difference means a larger figure. For a base of zero there is no percentage.
+//! A positive difference is better than the base, so the sign is reversed for figures where less is better. If
+//! neither direction is better, a positive difference means a larger figure. If the base is zero, there is no
+//! percentage.
 
 mod metrics;
 mod render;
@@ -18,53 +19,53 @@ use crate::chart::Chart;
 pub use jetcell_workload::measurement::Better;
 pub use render::{csv, html, json, markdown, text};
 
-/// Sentence that explains the sign of a difference.
+/// Explains the sign of a difference in one sentence.
 pub const SIGNS: &str = "Differences are in percent of the base; positive is better: where less is better (↓) the sign is \
      reversed; where neither is better (·) it is that of the change.";
 
-/// A figure of a run.
+/// A run's value for a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
-    /// The figure over the whole measured time.
+    /// Value over the whole measured time.
     pub figure: f64,
-    /// 95 % confidence interval of the mean over the repetitions, if there are any.
+    /// 95 % confidence interval of the mean over the repetitions, if the run was repeated.
     pub interval: Option<Interval>,
 }
 
-/// Conclusion that two intervals permit about a difference.
+/// What two confidence intervals say about a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// The intervals do not overlap.
     Different,
-    /// The intervals overlap, so they do not show a difference. There may still be a difference.
+    /// The intervals overlap, so they do not show a difference. There may still be one.
     NotShown,
 }
 
-/// A figure with its values in all runs.
+/// A figure, with its values for all runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     /// Name of the figure.
     pub name: String,
     /// Unit of the figure.
     pub unit: String,
-    /// Direction in which the figure is better.
+    /// Whether higher or lower values are better.
     pub better: Better,
-    /// Values, one per run; `None` if a run does not have the figure.
+    /// Values, one per run. `None` if a run lacks the figure.
     pub values: Vec<Option<Value>>,
 }
 
 impl Metric {
-    /// Returns the figure of a run.
+    /// Returns the figure's value for a run.
     pub fn value(&self, run: usize) -> Option<Value> {
         self.values.get(run).copied().flatten()
     }
 
-    /// Returns the percentage by which `run` is better than `base`.
+    /// Returns by how many percent `run` is better than `base`.
     pub fn delta(&self, base: usize, run: usize) -> Option<f64> {
         self.better.percent(self.value(base)?.figure, self.value(run)?.figure)
     }
 
-    /// Returns the conclusion from the intervals; `None` unless both runs have one.
+    /// Returns what the two intervals say, or `None` if one of the runs has no interval.
     pub fn finding(&self, base: usize, run: usize) -> Option<Finding> {
         let (base, run) = (self.value(base)?.interval?, self.value(run)?.interval?);
         let overlap = (base.mean - run.mean).abs() <= base.half_width + run.half_width;
@@ -75,15 +76,15 @@ impl Metric {
 /// A run in a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Name that the user gave to the run.
+    /// Name that the user gave the run.
     pub name: String,
     /// Verdict of the run.
     pub verdict: Verdict,
     /// Reason for the verdict.
     pub reason: String,
-    /// Reasons why the figures may not represent the capability of the storage.
+    /// Reasons why the figures may not show what the storage is capable of.
     pub doubts: Vec<String>,
-    /// Duration of the measurement, the backup, or the replay in seconds.
+    /// Duration of the measurement, backup, or replay, in seconds.
     pub measured_seconds: f64,
     /// Number of repetitions, at least 1.
     pub repetitions: usize,
@@ -92,9 +93,9 @@ pub struct Column {
 /// A setting whose value differs between the runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Key of the configuration file, or a property of the machine.
+    /// Key in the configuration file, or a property of the machine.
     pub name: String,
-    /// Values, one per run; empty if not set.
+    /// Values, one per run. Empty for a run that does not set it.
     pub values: Vec<String>,
 }
 
@@ -103,15 +104,15 @@ pub struct Setting {
 pub struct Comparison {
     /// The compared runs.
     pub columns: Vec<Column>,
-    /// Index of the run that the others are compared with.
+    /// Index of the run with which the others are compared.
     pub base: usize,
     /// The compared figures.
     pub metrics: Vec<Metric>,
-    /// Settings of the load that differ.
+    /// Load settings that differ.
     pub load: Vec<Setting>,
-    /// Properties of programs, machines, and storage that differ. They are usually the subject of a comparison.
+    /// Properties of the program, machine, and storage that differ. They are usually what a comparison is about.
     pub environment: Vec<Setting>,
-    /// Limitations of the comparison, one line each.
+    /// Limitations of the comparison, each as one line.
     pub warnings: Vec<String>,
     /// Charts with the samples of all runs.
     pub charts: Vec<Chart>,
@@ -143,7 +144,7 @@ impl Comparison {
     }
 }
 
-/// Returns the name of a run in tables, counted from 1 as in `--base`.
+/// Returns a run's label in tables. Runs are counted from 1, as in `--base`.
 pub(crate) fn label(run: usize) -> String {
     format!("run {}", run + 1)
 }

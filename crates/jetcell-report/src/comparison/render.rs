@@ -12,15 +12,16 @@ use crate::tables::verdict_with_doubts;
 use crate::text_table::{table_text, wrapped};
 use crate::{markdown as md, page};
 
-/// Version of the JSON format. It is incremented when the meaning of a field changes or a field is removed.
+/// Version of the JSON format, incremented whenever a field is removed or changes its meaning.
 const SCHEMA: u32 = 1;
-/// Maximum width of the text in characters.
+/// Maximum width of a line of text, in characters.
 const WIDTH: usize = 100;
-/// Maximum number of runs for a single table. With more runs, the text has a separate table of differences.
+/// Maximum number of runs for which one table is used. With more runs, the text shows the differences in a second
+/// table.
 const ONE_TABLE: usize = 4;
 const TITLE: &str = "Jetcell comparison";
 
-/// Renders a comparison of up to eight runs as text, in lines of at most `width` characters.
+/// Renders a comparison of up to eight runs as text with at most `width` characters per line.
 pub fn text(comparison: &Comparison, width: usize) -> String {
     let width = width.min(WIDTH);
     let shown = |table: &Table| table_text(table, width) + "\n";
@@ -47,7 +48,7 @@ pub fn text(comparison: &Comparison, width: usize) -> String {
     out + &wrapped("", &notes(comparison).join(" "))
 }
 
-/// Renders one HTML page without external resources.
+/// Renders a self-contained HTML page.
 pub fn html(comparison: &Comparison) -> String {
     page::page(
         TITLE,
@@ -76,10 +77,10 @@ pub fn markdown(comparison: &Comparison) -> String {
     out
 }
 
-/// Renders CSV with one line per figure and run, with all digits.
+/// Renders CSV with one line per figure and run. Values have all their digits.
 pub fn csv(comparison: &Comparison) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
-    // A write to memory cannot fail, and every record has nine fields.
+    // Writing to memory cannot fail, and every record has nine fields.
     let _ = writer.write_record([
         "metric",
         "unit",
@@ -120,7 +121,7 @@ pub fn csv(comparison: &Comparison) -> String {
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
-/// Renders JSON for programs.
+/// Renders JSON for use by programs.
 pub fn json(comparison: &Comparison) -> String {
     let base = comparison.base;
     let value = |metric: &Metric, run: usize| -> Json {
@@ -205,7 +206,7 @@ fn runs(comparison: &Comparison) -> Table {
         .rows(comparison.columns.iter().enumerate().map(row))
 }
 
-/// Returns a table of the figures, optionally with the difference next to each figure.
+/// Returns a table with the figures, optionally with the difference next to each figure.
 fn figures(comparison: &Comparison, with_differences: bool) -> Table {
     let base = comparison.base;
     let mut table = Table::numbers("Figures", "Figure", []);
@@ -231,7 +232,7 @@ fn figures(comparison: &Comparison, with_differences: bool) -> Table {
     }))
 }
 
-/// Returns a table of the differences only.
+/// Returns a table with only the differences.
 fn differences(comparison: &Comparison) -> Table {
     let others = || (0..comparison.columns.len()).filter(|run| *run != comparison.base);
     let mut table = Table::numbers("Differences", "Difference in %", []);
@@ -242,7 +243,7 @@ fn differences(comparison: &Comparison) -> Table {
     }))
 }
 
-/// Returns a table that compares the interval of each run with that of the base, if there are any.
+/// Returns a table that compares each run's interval with that of the base, or `None` if there are no intervals.
 fn intervals(comparison: &Comparison) -> Option<Table> {
     let mut table = Table::words(
         "Confidence intervals of 95 %",
@@ -280,7 +281,7 @@ fn name(metric: &Metric) -> String {
     }
 }
 
-/// Formats a difference. It is coloured only if the repetitions show a difference.
+/// Formats a difference. It is coloured only if the repetitions show that there is one.
 fn difference(metric: &Metric, base: usize, run: usize) -> Cell {
     let Some(delta) = metric.delta(base, run) else { return "–".into() };
     let percent = percent(delta);
@@ -307,7 +308,7 @@ fn percent(delta: f64) -> String {
     format!("{sign}{}", decimal(delta, 1))
 }
 
-/// Lists the values of a setting with their runs: `4 (run 1, run 3), 8 (run 2)`.
+/// Lists a setting's values with the runs that have them: `4 (run 1, run 3), 8 (run 2)`.
 fn who_has_what(setting: &Setting) -> String {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for (run, value) in setting.values.iter().enumerate() {
@@ -323,7 +324,7 @@ fn who_has_what(setting: &Setting) -> String {
     groups.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the end of a name, because paths differ at their ends.
+/// Returns the end of a name, which is where paths differ.
 fn end_of(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {

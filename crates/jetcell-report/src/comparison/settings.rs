@@ -1,4 +1,4 @@
-//! Differences between the configurations and machines of the runs, and their meaning for the comparison.
+//! Differences between the runs' configurations and machines, and what they mean for the comparison.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::{Column, Setting, label};
 
-/// Options that do not change the load, and options whose effective value in the plan is compared instead.
+/// Options that do not affect the load, and options that are compared by their effective value in the plan instead.
 const NOT_LOAD: [&str; 8] =
     ["dirs", "log_dirs", "output", "description", "page_size", "cache", "databases", "size"];
 
-/// Returns the differences in the load: all options of the load, and the values in the plan.
+/// Returns how the loads differ, in any load option or in the values of the plan.
 pub(super) fn load(runs: &[&RunResult]) -> Vec<Setting> {
     let decided = |run: &RunResult| {
         [
             ("page_size", human_bytes(u64::from(run.plan.page_bytes))),
             ("databases", run.database_files.to_string()),
-            // Total size before the load, which also covers sizes such as `80%` and existing databases.
+            // Total size before the load, which also covers existing databases and sizes such as `80%`.
             ("size", human_bytes(run.initial_database_bytes)),
             ("cache", human_bytes(run.plan.cache_bytes)),
         ]
@@ -39,7 +39,7 @@ pub(super) fn load(runs: &[&RunResult]) -> Vec<Setting> {
     differing(runs.iter().map(one).collect())
 }
 
-/// Returns the differences in the program and the machine.
+/// Returns how the programs and machines differ.
 pub(super) fn environment(runs: &[&RunResult]) -> Vec<Setting> {
     let one = |run: &&RunResult| {
         let machine = &run.machine;
@@ -64,7 +64,7 @@ pub(super) fn environment(runs: &[&RunResult]) -> Vec<Setting> {
     differing(runs.iter().map(one).collect())
 }
 
-/// Appends all leaves with their dotted names, as in a configuration file.
+/// Appends all leaf values with dotted names, as in a configuration file.
 fn flatten(name: &str, value: &Value, out: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => {
@@ -93,7 +93,7 @@ fn differing(runs: Vec<Vec<(String, String)>>) -> Vec<Setting> {
     names.into_iter().map(setting).filter(differs).collect()
 }
 
-/// Returns the limitations that a reader must know before using a difference.
+/// Returns the limitations that a reader must know before relying on a difference.
 pub(super) fn warnings(columns: &[Column], runs: &[&RunResult], load: &[Setting]) -> Vec<String> {
     let mut lines = Vec::new();
     for (number, column) in columns.iter().enumerate() {

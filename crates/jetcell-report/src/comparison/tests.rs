@@ -19,7 +19,8 @@ struct PrintedMetric {
     computed_delta_pct: Vec<Option<f64>>,
 }
 
-/// Reads a published comparison of three file systems, with figures to two decimals and percentages without decimals.
+/// Reads a published comparison of three file systems, in which figures are printed with two decimals and percentages
+/// without decimals.
 fn printed() -> Printed {
     serde_json::from_str(include_str!("filesystem-comparison.json")).unwrap()
 }
@@ -46,9 +47,9 @@ fn the_28_printed_percentages_come_out() {
     assert_eq!(compared, 28);
 }
 
-/// Printed figures are rounded, so the exact percentage lies in an interval. Each printed percentage lies in its
-/// interval. Three of the percentages could also have been printed as the neighbouring number. The first of these is
-/// exactly 62.5, a tie.
+/// Printed figures are rounded, so each exact percentage is only known to lie in an interval. Every printed
+/// percentage lies in its interval. In three cases, the neighbouring number could also have been printed. The first
+/// of these is exactly 62.5, a tie.
 #[test]
 fn the_printed_figures_leave_three_percentages_open() {
     let mut open = Vec::new();
@@ -94,8 +95,8 @@ fn without_a_base_there_is_no_percentage() {
     assert_eq!(metric(Better::Lower, &[3.0, 3.0]).delta(0, 1).map(f64::to_bits), Some(0));
 }
 
-/// Checks for every base that the better run stays better, that ratios multiply, and that the order of the columns
-/// does not matter.
+/// Checks that, whichever run is the base, the better run stays better, ratios multiply, and the column order does
+/// not matter.
 #[test]
 fn base_and_order_do_not_change_which_run_is_better() {
     for row in printed().metrics {
@@ -134,7 +135,7 @@ fn overlapping_intervals_show_no_difference() {
     assert_eq!(finding(2.0, None), None);
 }
 
-/// Returns a passed run like the example, `times` as fast, with repetitions that vary by `noise`.
+/// Returns a passed run that is `times` as fast as the example, with repetitions that vary by `noise`.
 fn run(name: &str, times: f64, noise: Option<f64>) -> (String, Stored) {
     let mut result = result();
     (result.verdict, result.reason) = (Verdict::Pass, "every rule held".into());

@@ -1,4 +1,4 @@
-//! Renders the test of drives for a terminal and as Markdown.
+//! Renders a drive test for a terminal and as Markdown.
 
 mod page;
 
@@ -14,11 +14,11 @@ use crate::number::{decimal, of_unit, significant, span};
 use crate::table::{Cell, Table};
 use crate::text_table::{table_text, wrapped};
 
-/// Explanation of the marks in the tables.
+/// Explains the marks in the tables.
 const MARKS: &str = "Differences are in percent of the first target, with the sign of the change and a 95 % confidence interval. A target is \
      named as better only where its intervals against all others exclude zero; of twenty steps that do not differ, one may still be marked by chance.";
 
-/// Renders targets, figures, and remarks for a terminal, in lines of at most `width` characters.
+/// Renders targets, figures, and remarks for a terminal, with at most `width` characters per line.
 pub fn drive_test_text(test: &DriveTest, width: usize) -> String {
     let mut out = String::new();
     for table in tables(test) {
@@ -39,12 +39,12 @@ fn tables(test: &DriveTest) -> Vec<Table> {
     overview(test).into_iter().chain(details(test)).collect()
 }
 
-/// Returns tables of the targets and their costs.
+/// Returns tables with the targets and their costs.
 pub(crate) fn overview(test: &DriveTest) -> Vec<Table> {
     std::iter::once(targets(test)).chain(costs(test)).collect()
 }
 
-/// Returns tables of the measured figures.
+/// Returns tables with the measured figures.
 pub(crate) fn details(test: &DriveTest) -> Vec<Table> {
     let several = test.targets.len() > 1;
     std::iter::once(figures(test))
@@ -137,7 +137,7 @@ fn targets(test: &DriveTest) -> Table {
         .rows(test.targets.iter().map(row))
 }
 
-/// Returns a table of the costs that the user gave, if any.
+/// Returns a table with the costs given by the user, if any.
 fn costs(test: &DriveTest) -> Option<Table> {
     let costs = &test.options.costs;
     let money = costs.currency.as_deref().unwrap_or("money");
@@ -171,14 +171,14 @@ fn costs(test: &DriveTest) -> Option<Table> {
     (!costs.prices.is_empty() || !costs.watts.is_empty()).then_some(table)
 }
 
-/// Formats a difference to the first target, such as `+17.9 %`, and its interval.
+/// Formats a difference from the first target, such as `+17.9 %`, and its interval.
 pub(crate) fn difference(found: &Difference) -> (String, String) {
     let interval = found.half_width.map(|half| format!("± {}", of_unit("%", half)));
     let sign = if found.percent > 0.0 { "+" } else { "" };
     (format!("{sign}{} %", of_unit("%", found.percent)), interval.unwrap_or_default())
 }
 
-/// Formats a name with its difference to the first: `btrfs: -60.3 % ± 51.2`.
+/// Formats a name with its difference from the first: `btrfs: -60.3 % ± 51.2`.
 pub(crate) fn compared(name: String, difference: Option<&Difference>, is_better: bool) -> String {
     let (percent, interval) = difference.map(self::difference).unwrap_or_default();
     let apart = if percent.is_empty() { String::new() } else { format!(": {percent} {interval}") };
@@ -228,11 +228,11 @@ fn differences(test: &DriveTest) -> Table {
     table
 }
 
-/// Function that selects the latencies of one kind of operation.
+/// Function that selects the latencies for one kind of operation.
 type Pick = fn(&Measurement) -> &LatencySummary;
 
-/// Returns a table of latencies. The combined distribution of all repetitions is not available here, so each row
-/// shows the worst repetition.
+/// Returns a table with latencies. The distribution over all repetitions is not available here, so each row shows the
+/// worst repetition.
 fn latencies(test: &DriveTest) -> Table {
     let mut table = Table::numbers(
         "Latency in ms, worst repetition",

@@ -1,4 +1,4 @@
-//! Renders the test of drives as a page with charts. Several targets share one chart.
+//! Renders a drive test as a page with charts. All targets share each chart.
 
 use jetcell_lab::drive::{DriveTest, Figure, Group, Measurement, Seek, Step, StepResult};
 use jetcell_workload::measurement::Latencies;
@@ -13,7 +13,7 @@ use crate::series::{PER_DECADE, commonest};
 const GIB: f64 = (1 << 30) as f64;
 const MIB: f64 = (1 << 20) as f64;
 
-/// Renders the charts, tables, and remarks of a test as one file.
+/// Renders a test's charts, tables, and remarks as a single file.
 pub fn drive_test_html(test: &DriveTest) -> String {
     let names: Vec<&str> = test.targets.iter().map(|target| target.name.as_str()).collect();
     let page = Page::new(format!("Disk test of {}", names.join(" and ")));
@@ -26,7 +26,7 @@ pub fn drive_test_html(test: &DriveTest) -> String {
     details(test).iter().fold(page.heading("Tables"), Page::table).finish()
 }
 
-/// Returns each target that ran the step, with its name.
+/// Returns the targets that ran the step, with their names.
 fn done<'t>(test: &'t DriveTest, step: &'t StepResult) -> impl Iterator<Item = (&'t str, &'t Figure)> {
     let names = test.targets.iter().map(|target| target.name.as_str());
     names.zip(&step.figures).filter_map(|(name, figure)| Some((name, figure.as_ref()?)))
@@ -79,7 +79,7 @@ fn surface(test: &DriveTest) -> Vec<Chart> {
     vec![Chart { title: title.into(), cloud, ..curve }]
 }
 
-/// Returns true if single points are so high that all other points would lie on the axis.
+/// Returns true if a few points are so high that all others would lie on the axis.
 fn presses_to_the_axis(times: &[Series]) -> bool {
     let mut values: Vec<f64> = times.iter().flat_map(|line| &line.points).map(|point| point.1).collect();
     values.sort_by(f64::total_cmp);
@@ -87,7 +87,7 @@ fn presses_to_the_axis(times: &[Series]) -> bool {
     middle.zip(values.last()).is_some_and(|(middle, highest)| *highest > middle * 20.0)
 }
 
-/// Returns a chart of the latency of a read over its distance from the previous read.
+/// Returns a chart of read latency by distance from the previous read.
 fn seeks(test: &DriveTest) -> Option<Chart> {
     let points = |figure: &Figure| {
         let distances = figure.repetitions.first().map(|one| one.seeks.as_slice()).unwrap_or_default();
@@ -109,7 +109,7 @@ fn seeks(test: &DriveTest) -> Option<Chart> {
     (!steps.is_empty()).then_some(chart)
 }
 
-/// Returns the mean rate of each zone over the repetitions.
+/// Returns each zone's mean rate over the repetitions.
 fn mean_curve(repetitions: &[Measurement]) -> Vec<(f64, f64)> {
     let zones = repetitions.first().map(|one| one.zones.as_slice()).unwrap_or_default();
     let rate = |(at, zone): (usize, &jetcell_lab::drive::Zone)| {
@@ -138,7 +138,8 @@ fn by_size(test: &DriveTest, kind: &str) -> Option<Bars> {
         }
     }
     let (title, unit) = (format!("Random {kind} by size"), "IOPS, one transfer at a time".to_string());
-    // The names of the bars begin with the transfer size and do not contain the target, so the colours need a legend.
+    // The bars' names begin with the transfer size and do not contain the target, so a legend must explain the
+    // colours.
     let targets = test.targets.iter().enumerate().filter(|_| test.targets.len() > 1);
     let legend = targets.map(|(at, target)| (at, target.name.clone())).collect();
     (!bars.is_empty()).then_some(Bars { title, unit, scale: Scale::Logarithmic, legend, bars })
@@ -160,7 +161,7 @@ fn by_depth(test: &DriveTest) -> Vec<Chart> {
     [("read", 100), ("write", 0)].into_iter().filter_map(chart).collect()
 }
 
-/// Returns histograms of the latencies of selected steps.
+/// Returns latency histograms for selected steps.
 fn histograms(test: &DriveTest) -> Vec<Chart> {
     type Pick = fn(&Measurement) -> &Latencies;
     const DRAWN: [(&str, Pick); 4] = [
@@ -224,9 +225,9 @@ mod tests {
         let cloud = charts[0].cloud.as_ref().unwrap();
         assert_eq!((charts.len(), points(&charts[0])), (1, vec![4, 4]));
         assert_eq!(cloud.series.iter().map(|dots| dots.points.len()).collect::<Vec<_>>(), [9, 9]);
-        // 25 MiB in a quarter of a second.
+        // 25 MiB were transferred in a quarter of a second.
         assert!(charts[0].series.iter().flat_map(|line| &line.points).all(|point| point.1 == 100.0));
-        // The lines of the rates use the first two colours, and the dots of the times use the next colours.
+        // The lines for the rates use the first two colours, and the dots for the times use the next ones.
         let drawn = charts[0].svg();
         for (series, points, dots) in [(0, 4, false), (1, 4, false), (2, 9, true), (3, 9, true)] {
             let circles =
@@ -252,7 +253,7 @@ mod tests {
         let names: Vec<&str> = bars.bars.iter().map(|bar| bar.name.as_str()).collect();
         assert_eq!((names.len(), names[0]), (4, "512 B, green"));
         assert!(names[1].starts_with("512 B, black") && names[1].ends_with(", better"), "{names:?}");
-        // Each target has one colour, in bars and in charts.
+        // Each target has the same colour in bars and charts.
         let series: Vec<usize> = bars.bars.iter().map(|bar| bar.series).collect();
         assert_eq!((series, bars.legend.len()), (vec![0, 1, 0, 1], 2));
         assert!(by_size(&test, "write").is_none());

@@ -1,14 +1,14 @@
-//! Figures for one server, and for all servers together.
+//! Figures for one server, and for all servers combined.
 //!
-//! Rates are sums. Latencies are unweighted means over the instances, as in published documents. The mean over all
-//! transfers is shown next to them.
+//! Rates are summed. Latencies are unweighted means over the instances, as in published documents, and are shown next
+//! to the mean over all transfers.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{InstanceRow, Summary};
 
 use crate::esrp::tested_server::ServerTest;
 
-/// Returns the tests of one kind, at most one per server, in the order of the servers.
+/// Returns the tests of one kind, at most one per server, in server order.
 pub(crate) fn of_kind(servers: &[Server], kind: TestKind) -> Vec<&ServerTest> {
     servers.iter().filter_map(|server| server.test(kind)).collect()
 }
@@ -27,7 +27,7 @@ impl Server {
     }
 }
 
-/// Performance results of one or more servers.
+/// Performance results for one or more servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Performance {
     pub(crate) summary: Summary,
@@ -38,7 +38,7 @@ pub(crate) struct Performance {
 }
 
 impl Performance {
-    /// Computes the results of one or more servers; `None` if there are no rows.
+    /// Computes the results for one or more servers, or `None` if there are no rows.
     pub(crate) fn of(tests: &[&ServerTest]) -> Option<Performance> {
         let rows: Vec<InstanceRow> = tests.iter().flat_map(|test| test.total.clone()).collect();
         if rows.is_empty() {
@@ -69,12 +69,12 @@ pub(crate) struct BackupRate {
     pub(crate) per_database: f64,
     /// Mean rate per server.
     pub(crate) per_server: f64,
-    /// Rate of all servers together.
+    /// Total rate over all servers.
     pub(crate) total: f64,
 }
 
 impl BackupRate {
-    /// Computes the rates of one or more servers; `None` if there are no rows.
+    /// Computes the rates for one or more servers, or `None` if there are no rows.
     pub(crate) fn of(tests: &[&ServerTest]) -> Option<BackupRate> {
         let tests: Vec<_> = tests.iter().filter(|test| !test.backup.is_empty()).collect();
         let rows: Vec<f64> =
@@ -88,7 +88,7 @@ impl BackupRate {
     }
 }
 
-/// Number of replayed logs and the time that the replay took, summed over databases.
+/// Number of replayed logs and replay time, each summed over the databases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReplayRate {
     pub(crate) logs: u64,
@@ -96,14 +96,14 @@ pub(crate) struct ReplayRate {
 }
 
 impl ReplayRate {
-    /// Computes the rate of one or more servers; `None` if no log was replayed.
+    /// Computes the rate for one or more servers, or `None` if no log was replayed.
     pub(crate) fn of(tests: &[&ServerTest]) -> Option<ReplayRate> {
         let rows = || tests.iter().flat_map(|test| &test.replay);
         let logs = rows().fold(0, |sum: u64, row| sum.saturating_add(row.logs));
         (logs > 0).then(|| ReplayRate { logs, seconds: rows().map(|row| row.seconds).sum() })
     }
 
-    /// Returns the seconds per log and database.
+    /// Returns the number of seconds per log and database.
     pub(crate) fn seconds_per_log(self) -> f64 {
         self.seconds / self.logs as f64
     }

@@ -1,24 +1,24 @@
-//! Compares statements of the document with the results.
+//! Compares statements in the document with the results.
 
 use crate::esrp::figure::Figure;
 
 /// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The statement follows from the results.
+    /// The results confirm the statement.
     Holds,
-    /// The statement does not follow from the results.
+    /// The results contradict the statement.
     Contradicted,
-    /// The results contain no evidence for the statement.
+    /// The results contain no evidence for or against the statement.
     NoEvidence,
     /// The document lacks a required part.
     Missing,
-    /// The statement is not wrong, but readers should know this circumstance.
+    /// The statement is not wrong, but readers should know about a circumstance.
     Remark,
 }
 
 impl Outcome {
-    /// Returns the outcome in words.
+    /// Returns a word for the outcome.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Outcome::Holds => "holds",
@@ -38,11 +38,11 @@ impl Outcome {
 /// A statement and the outcome of its check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// Location of the statement.
+    /// Where the document makes the statement.
     pub(crate) place: String,
-    /// Text of the statement.
+    /// The statement itself.
     pub(crate) stated: String,
-    /// Value that the results contain.
+    /// What the results contain.
     pub(crate) found: String,
     pub(crate) outcome: Outcome,
 }
@@ -76,8 +76,8 @@ impl Checks {
         self.add(if holds { Outcome::Holds } else { Outcome::Contradicted }, place, stated, found);
     }
 
-    /// Adds a check of a figure. The statement holds if it equals the computed figure, rounded to the same number of
-    /// decimals. `how` describes the computation.
+    /// Checks a stated figure. The statement holds if the computed figure, rounded to the same number of decimals,
+    /// equals it. `how` describes the computation.
     pub(crate) fn figure(&mut self, place: &str, stated: Figure, computed: f64, how: &str) -> bool {
         let holds = stated.rounds(computed);
         self.judge(holds, place, stated.to_string(), format!("{}: {how}", stated.in_same_form(computed)));

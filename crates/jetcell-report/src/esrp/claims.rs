@@ -1,4 +1,4 @@
-//! Checks the figures that are quoted in the author's text or in a published paper.
+//! Checks figures quoted in the author's text or in a published paper.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::result::{InstanceRow, Summary};
@@ -10,7 +10,7 @@ use crate::esrp::figure::Figure;
 use crate::esrp::tested_server::{Checksums, ServerTest};
 use crate::number::{rounded, three};
 
-/// Adds the checks of all claims.
+/// Adds checks for all claims.
 pub(crate) fn check(claims: &Claims, servers: &[Server], checks: &mut Checks) {
     let performance = of_kind(servers, TestKind::Performance);
     for (name, claim) in &claims.servers {
@@ -67,8 +67,8 @@ fn summary(place: &str, claim: &SummaryClaim, tests: &[&ServerTest], checks: &mu
     }
 }
 
-/// Checks the figures of all servers together. A paper with figures of several servers must contain the aggregate,
-/// too.
+/// Checks the figures for all servers combined. A paper with figures for several servers must also contain the
+/// aggregate.
 fn aggregate(claims: &Claims, performance: &[&ServerTest], checks: &mut Checks) {
     let place = "Results of all servers";
     if let Some(claim) = &claims.aggregate {
@@ -135,7 +135,7 @@ fn figure(place: &str, stated: Figure, computed: Option<f64>, how: &str, checks:
     }
 }
 
-/// Names the servers whose own figure equals the stated figure, if not all servers match.
+/// Names the servers whose own figure equals the stated one, unless all servers match.
 fn explain<'a>(stated: Figure, each: impl Iterator<Item = (&'a ServerTest, f64)>) -> String {
     let all: Vec<_> = each.collect();
     let same: Vec<&str> =
@@ -146,8 +146,8 @@ fn explain<'a>(stated: Figure, each: impl Iterator<Item = (&'a ServerTest, f64)>
     format!("; {stated} is the figure of {} alone", same.join(" and "))
 }
 
-/// Checks the statement on checksums. Pages and logs are verified in a phase after the load; without this phase there
-/// is no evidence.
+/// Checks the statement about checksums. Pages and logs are verified in a phase after the load; without this phase
+/// there is no evidence.
 fn checksums(claims: &Claims, servers: &[Server], checks: &mut Checks) {
     let place = "Reliability, checksums of databases and logs";
     let stated =
@@ -171,7 +171,7 @@ fn checksums(claims: &Claims, servers: &[Server], checks: &mut Checks) {
     }
 }
 
-/// Checks the latencies of log reads. Jetstress prints the latency of log writes in its lines about log reads.
+/// Checks log read latencies. Jetstress prints the log write latency in its lines about log reads.
 fn log_reads(claim: &LogReadClaim, servers: &[Server], checks: &mut Checks) {
     let LogReadClaim { server, test: kind, log_reads_avg_latency_ms: lines } = claim;
     let place = format!("Test log of the {kind} test of {server}, log read latency");

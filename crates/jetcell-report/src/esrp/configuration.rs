@@ -1,8 +1,8 @@
-//! Input of the author of an ESRP document: a TOML file with the tables of the solution, the vendor's text, and the
-//! figures that the text quotes.
+//! The author's input for an ESRP document: a TOML file with the tables that describe the solution, the vendor's
+//! text, and the figures that the text quotes.
 //!
-//! Every key except `title` is optional. If a figure is absent and follows from other figures or from the results, it
-//! is computed. If it is present, it is checked.
+//! Every key except `title` is optional. A figure that is absent is computed if it follows from other figures or from
+//! the results. A figure that is present is checked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 /// Maximum size of a configuration in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Content of the configuration file.
+/// Content of a configuration file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
@@ -28,7 +28,7 @@ pub struct Configuration {
     pub(crate) vendor: Option<String>,
     #[serde(default)]
     pub(crate) authors: Vec<String>,
-    /// Date as it is printed. The program never uses the current time.
+    /// Date as printed in the document. The program never uses the current time.
     pub(crate) date: Option<String>,
     #[serde(default)]
     pub(crate) text: VendorText,
@@ -42,12 +42,12 @@ pub struct Configuration {
     pub(crate) disks: Disks,
     #[serde(default)]
     pub(crate) claims: Claims,
-    /// Directories with the runs of each server, for runs whose host names do not identify the server.
+    /// Directories that contain each server's runs, for runs whose host names do not identify the server.
     #[serde(default)]
     pub(crate) servers: BTreeMap<String, PathBuf>,
 }
 
-/// Prose of the vendor. Paragraphs are separated by empty lines, and lines that begin with `- ` are list items.
+/// The vendor's prose. Paragraphs are separated by empty lines, and lines that begin with `- ` are list items.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct VendorText {
@@ -128,21 +128,21 @@ pub(crate) struct Disks {
     pub(crate) database_capacity_utilization_percent: Option<Figure>,
 }
 
-/// Figures and statements from the text or from a published paper, to be checked.
+/// Figures and statements, in the text or in a published paper, that are to be checked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Claims {
     pub(crate) mb_read_per_sec_per_database: Option<Figure>,
     pub(crate) mb_read_per_sec_per_server: Option<Figure>,
     pub(crate) avg_seconds_per_log: Option<Figure>,
-    /// True if the text states that the checksums of databases and logs have no errors.
+    /// True if the text states that database and log checksums showed no errors.
     pub(crate) checksums_clean: Option<bool>,
     pub(crate) servers: BTreeMap<String, SummaryClaim>,
     pub(crate) aggregate: Option<SummaryClaim>,
     pub(crate) test_log: Vec<LogReadClaim>,
 }
 
-/// Figures of a server in the summary of results.
+/// A server's figures in the results summary.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SummaryClaim {
@@ -155,7 +155,7 @@ pub(crate) struct SummaryClaim {
     pub(crate) avg_log_write_latency_ms: Option<Figure>,
 }
 
-/// Log read latency of each instance, with one decimal, as printed in a test log.
+/// Log read latency for each instance, with one decimal, as printed in a test log.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogReadClaim {
@@ -165,8 +165,8 @@ pub(crate) struct LogReadClaim {
 }
 
 impl Configuration {
-    /// Reads the file. Relative directories in it refer to the directory of the file. An error contains the file and
-    /// the line.
+    /// Reads a configuration file. Relative directories are resolved against the file's directory. An error names the
+    /// file and line.
     pub fn read(path: &Path) -> Result<Configuration, Mistake> {
         let mistake = |what: String| Mistake::new(format!("--esrp {}: {what}", path.display()));
         let text = read_input(path, MAX_BYTES).map_err(|error| {
@@ -187,7 +187,7 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Parses the text of the file. An error contains the line.
+    /// Parses the file's text. An error names the line.
     fn parse(text: &str) -> Result<Configuration, Mistake> {
         toml::from_str(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
@@ -201,7 +201,7 @@ impl Configuration {
 }
 
 impl Claims {
-    /// Returns these claims, completed with the claims of `other` that are missing here.
+    /// Returns these claims, with missing ones taken from `other`.
     pub(crate) fn or(mut self, other: Claims) -> Claims {
         self.mb_read_per_sec_per_database =
             self.mb_read_per_sec_per_database.or(other.mb_read_per_sec_per_database);

@@ -1,5 +1,4 @@
-//! Checks of the results: whether the tables of a report agree with each other, and whether the tests of the servers
-//! match.
+//! Checks on the results: whether the tables in a report agree with each other, and whether the servers' tests match.
 
 use jetcell_workload::result::{InstanceRow, achieved_iops, total_reads};
 use jetcell_workload::{TestKind, Verdict};
@@ -14,15 +13,15 @@ const MIB: f64 = 1_048_576.0;
 const ROUNDING: f64 = 0.0015;
 /// Tolerance for backups, whose printed seconds are truncated.
 const BACKUP_ROUNDING: f64 = 0.02;
-/// Minimum fraction of the required duration. A measurement may lack one sampling interval at each end.
+/// Minimum fraction of the required duration. A measurement may lack one sampling interval at either end.
 const LONG_ENOUGH: f64 = 0.99;
-/// Minimum fraction of the shorter window in which both servers must be under load.
+/// Minimum fraction of the shorter window during which both servers must be under load.
 const TOGETHER: f64 = 0.95;
-/// Number of logs of 1 MiB per database that ESRP requires.
+/// Number of 1 MiB logs per database that ESRP requires.
 const LOGS: u64 = 500;
-/// Size in bytes of one read when Jetstress simulates the replication of a 1 MiB log: 2,093,056 bytes in nine reads.
+/// Size in bytes of each read when Jetstress simulates the replication of a 1 MiB log: 2,093,056 bytes in nine reads.
 const REPLICATION_READ: f64 = 2_093_056.0 / 9.0;
-/// Fraction of the expected value above which an average is not considered biased.
+/// An average counts as unbiased above this fraction of the expected value.
 const UNBIASED: f64 = 0.99;
 
 /// Adds all checks.
@@ -45,7 +44,7 @@ pub(crate) fn check(servers: &[Server], checks: &mut Checks) {
     }
 }
 
-/// Checks the tables of one report.
+/// Checks the tables in one report.
 fn one(test: &ServerTest, checks: &mut Checks) {
     verdict(test, checks);
     duration(test, checks);
@@ -117,7 +116,7 @@ fn throughput(test: &ServerTest, checks: &mut Checks) {
     }
 }
 
-/// Checks that the total reads equal the reads of the load plus those of background maintenance.
+/// Checks that the total number of reads is the sum of the load's reads and those of background maintenance.
 fn separation(test: &ServerTest, checks: &mut Checks) {
     let pairs = test.transactional.iter().zip(&test.total);
     let differs = |(own, total): &(&InstanceRow, &InstanceRow)| {
@@ -164,7 +163,7 @@ fn replay(test: &ServerTest, checks: &mut Checks) {
     }
 }
 
-/// Checks the printed average and sum of a column.
+/// Checks a column's printed average and sum.
 fn totals(
     test: &ServerTest,
     unit: &str,
@@ -184,7 +183,7 @@ fn totals(
     }
 }
 
-/// Checks that the sizes of the databases in the backup equal their sizes after the last load before it.
+/// Checks that the database sizes in the backup equal the sizes after the last load before it.
 fn sizes_of_backup(server: &Server, checks: &mut Checks) {
     let Some(backup) = server.test(TestKind::Backup) else { return };
     let Some(load) = last_load_before(server, backup) else { return };
@@ -204,8 +203,8 @@ fn sizes_of_backup(server: &Server, checks: &mut Checks) {
     checks.judge(same, place, format!("{} MB in all", plain(read)), found);
 }
 
-/// Returns the last load before the backup. Falls back to the performance test if this cannot be determined from the
-/// times.
+/// Returns the last load before the backup. Falls back to the performance test if the times do not show which load
+/// was last.
 fn last_load_before<'a>(server: &'a Server, backup: &ServerTest) -> Option<&'a ServerTest> {
     let loads = server.tests.iter().filter(|test| test.kind != TestKind::Backup);
     let before = loads.filter_map(|test| Some((test.window?, test)));
@@ -214,7 +213,7 @@ fn last_load_before<'a>(server: &'a Server, backup: &ServerTest) -> Option<&'a S
     last.or_else(|| server.test(TestKind::Performance))
 }
 
-/// Checks that all tests of a server ran on the same machine, because two servers may have the same name.
+/// Checks that all tests attributed to a server ran on the same machine, because two servers may share a name.
 fn one_machine(server: &Server, checks: &mut Checks) {
     let machines = || server.tests.iter().filter_map(|test| Some((test, test.machine.as_ref()?)));
     let Some((_, first)) = machines().next() else { return };
@@ -232,7 +231,7 @@ fn one_machine(server: &Server, checks: &mut Checks) {
     checks.judge(all_same, format!("tests of {}", server.name), "all on the same machine", found);
 }
 
-/// Checks for biased averages. A mean of samples treats samples without I/O as zero, which lowers the averages of
+/// Checks for biased averages. A mean over samples counts samples without I/O as zero, which lowers the average for
 /// reads that occur in bursts.
 fn sparse_averages(test: &ServerTest, checks: &mut Checks) {
     if test.averages == Averages::Weighted {
@@ -242,7 +241,7 @@ fn sparse_averages(test: &ServerTest, checks: &mut Checks) {
     let place = format!("{}, average bytes of log reads", test.title());
     let why = "the average counts samples without reads as zero";
     if test.kind == TestKind::Recovery {
-        // Every log is read once.
+        // Each log is read exactly once.
         let lowest = reads.filter_map(|row| {
             let replay =
                 test.replay.iter().find(|replay| replay.instance == row.instance && replay.logs > 0)?;
@@ -263,7 +262,7 @@ fn sparse_averages(test: &ServerTest, checks: &mut Checks) {
     }
 }
 
-/// Checks that servers that share the storage were under load at the same time and ran the same test.
+/// Checks that servers sharing storage were under load at the same time and ran the same test.
 fn together(tests: &[&ServerTest], checks: &mut Checks) {
     let Some((first, 2..)) = tests.first().map(|first| (first, tests.len())) else { return };
     same_time(tests, checks);

@@ -1,5 +1,5 @@
-//! Figures in a configuration, in the form in which the author wrote them. The number of decimals determines how a
-//! computed figure is rounded.
+//! Figures in a configuration, as the author wrote them. The number of decimals determines how a computed figure is
+//! rounded for comparison.
 
 use std::fmt;
 
@@ -25,14 +25,14 @@ impl Figure {
         format!("{:.decimals$}", rounded(computed, decimals)) == format!("{:.decimals$}", self.0)
     }
 
-    /// Formats the computed figure with one decimal more than this figure, which makes a difference visible.
+    /// Formats the computed figure with one more decimal than this figure, which makes a difference visible.
     pub(crate) fn in_same_form(self, computed: f64) -> String {
         let decimals = (self.decimals() + 1).min(6);
         let text = format!("{:.decimals$}", rounded(computed, decimals));
         text.trim_end_matches('0').trim_end_matches('.').to_string()
     }
 
-    /// Returns the number of decimals in the shortest form of the number.
+    /// Returns the number of decimals in the number's shortest form.
     fn decimals(self) -> usize {
         self.to_string().split_once('.').map_or(0, |(_, decimals)| decimals.len())
     }
@@ -56,7 +56,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// A single number, or a range with its lowest and highest number.
+/// A single number, or a range given by its lowest and highest number.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -86,7 +86,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// A size with its unit, printed as the author wrote it.
+/// A size with a unit, printed as the author wrote it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Capacity {
@@ -103,7 +103,7 @@ impl TryFrom<String> for Capacity {
 }
 
 impl Capacity {
-    /// Formats a number of bytes in the unit of this size.
+    /// Formats a number of bytes in the same unit as this size.
     pub(crate) fn in_same_unit(&self, bytes: f64) -> String {
         let (unit, decimals) = self.unit();
         let decimals = decimals.max(2);
@@ -120,17 +120,18 @@ impl Capacity {
 
     /// Returns the number of bytes in one unit.
     fn factor(&self) -> f64 {
-        // The unit was validated when the configuration was read, so parsing succeeds.
+        // The unit was validated when the configuration was read, so it can be parsed.
         format!("1{}", self.unit().0).parse::<ByteSize>().map_or(1.0, |one| one.0 as f64)
     }
 
-    /// Returns true if a number of bytes, rounded like the written size, equals the written size.
+    /// Returns true if a number of bytes, rounded to the same unit and decimals, equals this size.
     pub(crate) fn rounds(&self, bytes: f64) -> bool {
         let half = 0.5 * 10_f64.powi(-(self.unit().1.min(15) as i32)) * self.factor();
         (bytes - self.bytes as f64).abs() <= half * (1.0 + 1e-9)
     }
 
-    /// Returns true if the written number matches `bytes` after exchanging decimal and binary units.
+    /// Returns true if the size matches `bytes`, to within 1 %, as written or with its decimal unit read as a binary
+    /// unit.
     pub(crate) fn is_in_other_units(&self, bytes: f64) -> bool {
         let steps = [1.0, 1.024_f64.powi(3), 1.024_f64.powi(4), 1.024];
         steps.iter().any(|step| (self.bytes as f64 * step / bytes - 1.0).abs() < 0.01)

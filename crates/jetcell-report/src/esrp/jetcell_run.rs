@@ -1,4 +1,4 @@
-//! Converts a run of this program to published results.
+//! Converts one of this program's runs to published results.
 
 use chrono::{DateTime, NaiveDateTime, TimeDelta};
 use jetcell_workload::result::{
@@ -14,18 +14,18 @@ use crate::stored::Stored;
 use crate::tables;
 
 const MIB: f64 = 1_048_576.0;
-/// Tables that are omitted if they are empty.
+/// Tables that are omitted when empty.
 const OPTIONAL: [&str; 2] = ["Repetitions", "Open Loop"];
-/// Number of header pages. A database begins with its header and a copy of the header, each one page in size.
+/// Number of pages at the start of a database that hold its header and the header's copy, one page each.
 const HEADER_PAGES: u64 = 2;
 
-/// Returns the published results of a stored run.
+/// Returns published results for a stored run.
 pub(super) fn published(stored: &Stored, kind: TestKind, source: String) -> ServerTest {
     let Stored { result, samples } = stored;
     let mut all = vec![tables::rules(result)];
     all.extend(tables::all(result, samples));
     all.retain(|table| !table.rows.is_empty() || !OPTIONAL.contains(&table.title.as_str()));
-    // For a backup without a load, all rows are zero.
+    // In a backup without load, all rows are zero.
     let load = || result.instances.iter().filter(|_| result.measured_seconds > 0.0);
     let target = result.configuration.target_iops;
     ServerTest {
@@ -101,8 +101,8 @@ fn checksums(result: &RunResult) -> Checksums {
     })
 }
 
-/// Returns the time in UTC that the tests of the servers must have in common: the load, the backup, or the replay. It
-/// begins after the preceding phases.
+/// Returns the period, in UTC, that must overlap between the servers' tests: the load, backup, or replay, without the
+/// phases before it.
 fn window(result: &RunResult) -> Option<Window> {
     let utc = |time: &str| Some(DateTime::parse_from_rfc3339(time).ok()?.naive_utc());
     if let [first, .., last] = result.parts.as_slice() {
@@ -120,6 +120,6 @@ fn window(result: &RunResult) -> Option<Window> {
 }
 
 fn after(time: NaiveDateTime, seconds: f64) -> Option<NaiveDateTime> {
-    // The cast saturates, because an edited result may contain any number.
+    // The cast saturates. An edited result may contain any number.
     time.checked_add_signed(TimeDelta::try_milliseconds((seconds * 1000.0) as i64)?)
 }

@@ -1,9 +1,9 @@
-//! The document that vendors publish under ESRP-Storage: the tested solution, the results of several servers in four
-//! tests, and the inconsistencies between them.
+//! The document that vendors publish under ESRP-Storage: the tested solution, several servers' results in four tests,
+//! and any inconsistencies between them.
 //!
-//! [`Source`] reads the results of one run or the published reports of a server into a common form. [`Submission`]
+//! A [`Source`] brings the results of one run, or a server's published reports, into a common form. A [`Submission`]
 //! combines them with the author's [`Configuration`], checks every figure that follows from others, and renders the
-//! document. The same input produces the same bytes.
+//! document. The same input always produces the same bytes.
 
 mod aggregate;
 mod check;
@@ -34,17 +34,17 @@ use tested_server::ServerTest;
 pub use configuration::{Configuration, EXAMPLE};
 pub use source::{NoResults, Source};
 
-/// A checked document.
+/// A document that has been checked.
 #[derive(Debug)]
 pub struct Submission {
     configuration: Configuration,
-    /// Servers, sorted by name. The order of the sources therefore does not matter.
+    /// Servers, sorted by name so that the order of the sources does not matter.
     servers: Vec<Server>,
     checks: Checks,
 }
 
 impl Submission {
-    /// Combines the sources and checks them. A server has at most one test of each kind.
+    /// Combines the sources and checks them. Each server has at most one test of each kind.
     pub fn of(configuration: Configuration, sources: Vec<Source>) -> Result<Submission, Mistake> {
         let mut servers: Vec<Server> = Vec::new();
         let mut claims = configuration.claims.clone();
@@ -84,7 +84,7 @@ impl Submission {
         Ok(Submission { configuration, servers, checks })
     }
 
-    /// Renders one page for screen and print, without external resources.
+    /// Renders a self-contained page for screen and print.
     pub fn html(&self) -> String {
         page::html(&document::of(self))
     }
@@ -94,7 +94,7 @@ impl Submission {
         page::markdown(&document::of(self))
     }
 
-    /// Returns one line for each inconsistency, followed by one line for each remark.
+    /// Returns one line per inconsistency, followed by one line per remark.
     pub fn findings(&self) -> Vec<String> {
         let line = |check: &Check| {
             format!("{}: {}: {}; found {}", check.outcome.word(), check.place, check.stated, check.found)
@@ -120,7 +120,7 @@ impl Submission {
         self.tests().filter(|test| test.verdict.is_some_and(|verdict| verdict != Verdict::Pass)).count()
     }
 
-    /// Returns the outcome in one sentence.
+    /// Summarizes the outcome in one sentence.
     fn outcome(&self) -> String {
         let (tests, servers) = (self.tests().count(), self.servers.len());
         match self.not_passed() {
@@ -131,7 +131,7 @@ impl Submission {
         }
     }
 
-    /// Returns the outcome of the checks in one sentence.
+    /// Summarizes the consistency checks in one sentence.
     fn consistency(&self) -> String {
         let all = self.checks.all.len();
         match self.inconsistencies().count() {
@@ -143,9 +143,9 @@ impl Submission {
     }
 }
 
-/// Returns the server whose directory contains a run; `None` if the configuration has no such directory.
+/// Returns the server in whose directory a run is located, or `None` if the configuration lists no such directory.
 fn name_of_server(configuration: &Configuration, run: &Path) -> Result<Option<String>, Mistake> {
-    // The run was read from this path, so the path can be resolved.
+    // The run was read from this path, so the path exists.
     let run = run.canonicalize().unwrap_or_else(|_| run.to_path_buf());
     let mut names = configuration.servers.iter().filter(|(_, directory)| run.starts_with(directory));
     match (names.next(), names.next()) {

@@ -1,4 +1,4 @@
-//! Renders the document as HTML and as Markdown. The vendor's text is escaped in both formats and cannot contain
+//! Renders the document as HTML and Markdown. The vendor's text is escaped in both formats, so it cannot inject
 //! markup.
 
 use maud::{Markup, html as markup};
@@ -37,7 +37,7 @@ fn anchor(number: &str) -> String {
     format!("s-{}", number.replace('.', "-"))
 }
 
-/// Renders one page for screen and print, without external resources.
+/// Renders a self-contained page for screen and print.
 pub(crate) fn html(document: &Document) -> String {
     page::page(
         &document.title,

@@ -1,5 +1,5 @@
-//! Published Jetstress reports of one server as JSON, in the format `jetstress-fixture/1`: the tables of the reports
-//! under short names. The test data of this crate contain two such files.
+//! A server's published Jetstress reports as JSON, in the format `jetstress-fixture/1`: the reports' tables under
+//! short names. This crate's test data includes two such files.
 
 mod tables;
 
@@ -19,7 +19,7 @@ use crate::esrp::tested_server::{
 /// Identifier of the supported format.
 pub(super) const SCHEMA: &str = "jetstress-fixture/1";
 
-/// Content of the file.
+/// Content of a published report file.
 #[derive(Deserialize)]
 pub(super) struct PublishedReport {
     server: String,
@@ -54,7 +54,7 @@ struct SubmissionClaims {
     avg_seconds_per_log: Option<Figure>,
 }
 
-/// Report of one test. Each test has some of the tables.
+/// Report of one test. Each kind of test has only some of the tables.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Test {
@@ -158,7 +158,7 @@ pub(super) struct Counter {
     pub(super) maximum: f64,
 }
 
-/// A row of the statistics of a backup or a recovery.
+/// A row in the statistics of a backup or recovery.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Statistic {
@@ -204,7 +204,7 @@ impl Io {
 }
 
 impl PublishedReport {
-    /// Returns the tests in the file, and the claims of the paper that published them.
+    /// Returns the tests in the file and the claims made by the paper that published them.
     pub(super) fn into_parts(self, source: &str) -> (Vec<ServerTest>, Claims) {
         let PublishedReport { server, description_facts, tests, summary_claimed, submission_claims } = self;
         let kinds = [
@@ -270,7 +270,7 @@ impl Test {
         }
     }
 
-    /// Returns the time of the data collection of a load, or the logged time of a backup or recovery.
+    /// Returns the period in which a load's data was collected, or the logged time of a backup or recovery.
     fn window(&self) -> Option<Window> {
         let facts = &self.test_log_facts;
         let (start, end) = match &self.test_summary {

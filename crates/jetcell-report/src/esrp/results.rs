@@ -1,11 +1,11 @@
-//! Tables of results: performance, backup, and replay, for each server and for all servers together.
+//! Result tables: performance, backup, and replay, for each server and for all servers combined.
 
 use crate::esrp::aggregate::{BackupRate, Performance, ReplayRate};
 use crate::esrp::tested_server::ServerTest;
 use crate::number::{count, decimal, three_grouped};
 use crate::table::{Cell, Table};
 
-/// Returns a table of the performance results of one or more servers.
+/// Returns a table with the performance results of one or more servers.
 pub(crate) fn performance(title: &str, tests: &[&ServerTest]) -> Table {
     let table = Table::facts(title);
     let Some(Performance { summary, weighted_ms, achieved_iops, target_iops }) = Performance::of(tests)
@@ -29,7 +29,7 @@ pub(crate) fn performance(title: &str, tests: &[&ServerTest]) -> Table {
         .fact_if("Target Transactional I/O per Second", target_iops.map(three_grouped))
 }
 
-/// Returns a table of backup rates: each server, then all servers.
+/// Returns a table with backup rates, first for each server and then for all servers.
 pub(crate) fn backup(tests: &[&ServerTest]) -> Table {
     let two = |value: f64| Cell::from(decimal(value, 2));
     let rows = tests.iter().filter_map(|test| {
@@ -48,7 +48,7 @@ pub(crate) fn backup(tests: &[&ServerTest]) -> Table {
     .or_say("No backup test is given.")
 }
 
-/// Returns a table of replay rates: each server, then all servers.
+/// Returns a table with replay rates, first for each server and then for all servers.
 pub(crate) fn replay(tests: &[&ServerTest]) -> Table {
     let row = |name: &str, rate: ReplayRate| {
         vec![

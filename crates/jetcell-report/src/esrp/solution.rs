@@ -1,4 +1,4 @@
-//! Checks the tables of the solution: whether their figures follow from each other and from the results.
+//! Checks whether the figures in the solution's tables follow from each other and from the results.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::units::human_bytes;
@@ -10,24 +10,24 @@ use crate::esrp::figure::{Capacity, Figure};
 use crate::esrp::tested_server::ServerTest;
 use crate::number::plain;
 
-/// Ratios of two sizes that are the same size in decimal and binary units. Each step between the unit prefixes, such
-/// as from GB to TB, contributes a factor of 1.024.
+/// Ratios between two printed sizes that denote the same size in decimal and binary units. Each unit prefix step,
+/// such as from GB to TB, contributes a factor of 1.024.
 const SAME_IN_OTHER_UNITS: [f64; 5] = [1.0, 1.024, 1.0 / 1.024, 1.024 * 1.024, 1.0 / (1.024 * 1.024)];
 /// Relative tolerance for printed sizes, which have four digits.
 const DIGITS_OF_SIZES: f64 = 0.0005;
 
-/// Sizes that several checks use.
+/// Sizes needed by several checks.
 pub(crate) struct Space {
-    /// Total bytes of all databases on all servers at the end of the load.
+    /// Total size of all databases on all servers at the end of the load, in bytes.
     pub(crate) databases: Option<f64>,
-    /// Total bytes of the volumes of all databases.
+    /// Total size of the volumes for all databases, in bytes.
     pub(crate) volumes: Option<f64>,
     pub(crate) raw: Option<f64>,
     pub(crate) formatted: Option<f64>,
 }
 
 impl Space {
-    /// Computes the sizes from the configuration and the tests with a load.
+    /// Computes the sizes from the configuration and from the tests with a load.
     pub(crate) fn of(configuration: &Configuration, loads: &[&ServerTest]) -> Space {
         let Configuration { exchange, disks, .. } = configuration;
         let count: usize = loads.iter().map(|test| test.databases).sum();
@@ -43,8 +43,8 @@ impl Space {
         }
     }
 
-    /// Returns three percentages: databases of volumes, volumes of formatted capacity, and databases of formatted
-    /// capacity.
+    /// Returns three percentages: databases relative to volumes, volumes relative to formatted capacity, and
+    /// databases relative to formatted capacity.
     pub(crate) fn used_percent(&self) -> [Option<f64>; 3] {
         let percent = |part: Option<f64>, whole: Option<f64>| {
             part.zip(whole).filter(|(_, whole)| *whole > 0.0).map(|(part, whole)| part / whole * 100.0)
@@ -57,14 +57,14 @@ impl Space {
     }
 }
 
-/// Returns the tests against which the tables of the solution are checked: the performance tests, or the stress tests
-/// if there are no performance tests.
+/// Returns the tests against which the solution's tables are checked: the performance tests, or the stress tests if
+/// there are no performance tests.
 pub(crate) fn loads(servers: &[Server]) -> Vec<&ServerTest> {
     let performance = of_kind(servers, TestKind::Performance);
     if performance.is_empty() { of_kind(servers, TestKind::Stress) } else { performance }
 }
 
-/// Adds the checks of all tables.
+/// Adds the checks for all tables.
 pub(crate) fn check(configuration: &Configuration, servers: &[Server], checks: &mut Checks) {
     let loads = loads(servers);
     if !loads.is_empty() {

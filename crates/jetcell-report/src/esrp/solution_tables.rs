@@ -1,4 +1,4 @@
-//! Tables 1 to 4 of the document: the tested solution as the author describes it, completed with values from the
+//! Tables 1 to 4 of the document: the tested solution as described by the author, completed with values from the
 //! results.
 
 use jetcell_workload::units::human_bytes;
@@ -12,7 +12,7 @@ use crate::table::{Cell, Table};
 /// Remark for a figure that the author did not state.
 const COMPUTED: &str = "computed";
 
-/// Returns all four tables. `solution` contains the checks of their figures.
+/// Returns all four tables. Their figures are checked in `solution`.
 pub(crate) fn all(configuration: &Configuration, servers: &[Server]) -> [Table; 4] {
     let space = Space::of(configuration, &loads(servers));
     [
@@ -23,7 +23,7 @@ pub(crate) fn all(configuration: &Configuration, servers: &[Server]) -> [Table; 
     ]
 }
 
-/// Returns the names of the rows that have no value.
+/// Returns the names of rows without a value.
 pub(crate) fn not_stated(table: &Table) -> Vec<&str> {
     let empty = table.rows.iter().filter(|row| row.get(1).is_some_and(|cell| cell.text == NOT_STATED));
     empty.filter_map(|row| Some(row.first()?.text.as_str())).collect()
@@ -35,7 +35,7 @@ fn stated(value: Option<impl ToString>) -> Cell {
     value.map_or(NOT_STATED.into(), |value| value.to_string().into())
 }
 
-/// Returns the stated value, or the computed value if none is stated.
+/// Returns the stated value, or the computed one if none is stated.
 fn or_computed(value: Option<impl ToString>, computed: Option<String>) -> Cell {
     match (value, computed) {
         (Some(value), _) => value.to_string().into(),

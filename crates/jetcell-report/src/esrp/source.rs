@@ -1,4 +1,4 @@
-//! Sources of published results: the directory of a run, or a file with published reports.
+//! Sources of published results: a run's directory, or a file with published reports.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::esrp::tested_server::ServerTest;
 use crate::stored::{Stored, Unreadable, result_text};
 use jetcell_workload::TestKind;
 
-/// Reason why a run cannot be part of a document.
+/// Reason why a source cannot be part of a document.
 #[derive(Debug, thiserror::Error)]
 pub enum NoResults {
     /// The run cannot be read.
@@ -24,17 +24,17 @@ pub enum NoResults {
         /// The file.
         path: PathBuf,
     },
-    /// The run is a test that ESRP does not include.
+    /// The run is of a test kind that ESRP does not include.
     #[error("{}: a run of the test {found:?}, which an ESRP document does not have; give runs of performance, stress, backup and recovery", path.display())]
     OtherTest {
         /// The file.
         path: PathBuf,
-        /// Test kind of the run.
+        /// The run's test kind.
         found: String,
     },
 }
 
-/// Results that one command-line argument contributes.
+/// Results contributed by one command-line argument.
 #[derive(Debug)]
 pub struct Source {
     pub(super) path: PathBuf,
@@ -42,20 +42,20 @@ pub struct Source {
     pub(super) claims: Claims,
 }
 
-/// Fields that identify the format of a file.
+/// Fields that identify a file's format.
 #[derive(Deserialize)]
 struct Kind {
     #[serde(default)]
     schema: Option<String>,
     #[serde(default)]
     schema_version: Option<u64>,
-    /// Kind of the test. Results without this field are performance tests.
+    /// Test kind. Results without this field are performance tests.
     #[serde(default)]
     test: Option<String>,
 }
 
 impl Source {
-    /// Reads the run in a directory or the published reports in a file.
+    /// Reads the run in a directory, or the published reports in a file.
     pub fn read(path: &Path) -> Result<Source, NoResults> {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_path_buf() };
         let text = result_text(&file)?;

@@ -1,5 +1,5 @@
-//! Published results of one test on one server: the parts of a run that a document needs, independent of the program
-//! that measured it.
+//! Published results for one test on one server: the parts of a run that a document needs, whichever program measured
+//! it.
 
 use chrono::NaiveDateTime;
 use jetcell_workload::result::InstanceRow;
@@ -8,7 +8,7 @@ use jetcell_workload::{TestKind, Verdict};
 use crate::chart::Chart;
 use crate::table::Table;
 
-/// A time span. All times of a document are in the same time zone.
+/// A time span. All times in a document are in the same time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) start: NaiveDateTime,
@@ -21,7 +21,7 @@ impl Window {
         (self.end - self.start).as_seconds_f64()
     }
 
-    /// Returns the number of seconds that both windows have in common; negative if there is a gap between them.
+    /// Returns the number of seconds by which the two windows overlap. Negative if there is a gap between them.
     pub(crate) fn common_seconds(self, other: Window) -> f64 {
         (self.end.min(other.end) - self.start.max(other.start)).as_seconds_f64()
     }
@@ -30,9 +30,9 @@ impl Window {
 /// Result of verifying pages and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checksums {
-    /// The report has no such phase.
+    /// The report has no verification phase.
     NotRun,
-    /// All files were read.
+    /// All files were read and verified.
     Verified {
         /// Number of databases and logs.
         files: usize,
@@ -41,26 +41,26 @@ pub(crate) enum Checksums {
     },
 }
 
-/// Method by which the averages in the tables were computed.
+/// How the averages in the tables were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Averages {
     /// Sums divided by counts.
     Weighted,
-    /// Means of samples, as in Jetstress. A sample without I/O is treated as zero.
+    /// Means over samples, as in Jetstress. A sample without I/O counts as zero.
     OfSamples,
 }
 
-/// The backup of one database.
+/// Backup of one database.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BackupRow {
     pub(crate) instance: String,
     pub(crate) mib: f64,
     pub(crate) seconds: f64,
-    /// Rate as printed in the report. Jetstress computes it from unrounded seconds.
+    /// Rate as printed in the report. Jetstress computes it from the unrounded duration.
     pub(crate) mib_per_second: f64,
 }
 
-/// The replay of the logs of one database.
+/// Replay of one database's logs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ReplayRow {
     pub(crate) instance: String,
@@ -68,28 +68,28 @@ pub(crate) struct ReplayRow {
     pub(crate) seconds: f64,
 }
 
-/// Sums and means that the report prints below its rows.
+/// Sums and means printed below a report's rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PrintedTotals {
     pub(crate) average: Option<f64>,
     pub(crate) sum: Option<f64>,
 }
 
-/// The published results of one test on one server.
+/// Published results for one test on one server.
 #[derive(Clone, Debug)]
 pub struct ServerTest {
     pub(crate) server: String,
     pub(crate) kind: TestKind,
-    /// Source of the results.
+    /// Where the results were read from.
     pub(crate) source: String,
-    /// Verdict; `None` if the report has no verdict, like Jetstress's reports on backup and recovery.
+    /// Verdict. `None` if the report has none, such as Jetstress's backup and recovery reports.
     pub(crate) verdict: Option<Verdict>,
     pub(crate) reason: String,
     pub(crate) description: String,
     pub(crate) window: Option<Window>,
-    /// Measured time in seconds. The window may be shorter by one sampling interval.
+    /// Measured time in seconds. The window may be one sampling interval shorter.
     pub(crate) measured_seconds: Option<f64>,
-    /// Number of times that the test was interrupted and continued.
+    /// Number of times the test was interrupted and continued.
     pub(crate) interruptions: usize,
     pub(crate) engine_version: String,
     /// CPUs and memory, if the results contain them.
@@ -97,7 +97,7 @@ pub struct ServerTest {
     pub(crate) target_iops: Option<f64>,
     pub(crate) achieved_iops: Option<f64>,
     pub(crate) final_bytes: Option<u64>,
-    /// Bytes of headers in `final_bytes`. A backup does not include headers in its pages.
+    /// Number of header bytes included in `final_bytes`. The pages counted by a backup do not include headers.
     pub(crate) header_bytes: u64,
     pub(crate) databases: usize,
     pub(crate) copies: Option<u64>,
@@ -118,7 +118,7 @@ pub struct ServerTest {
 }
 
 impl ServerTest {
-    /// Creates a test without results.
+    /// Creates a test without any results.
     pub(crate) fn of(server: String, kind: TestKind, source: String, averages: Averages) -> ServerTest {
         ServerTest {
             server,
@@ -153,7 +153,7 @@ impl ServerTest {
         }
     }
 
-    /// Returns the name for messages.
+    /// Returns the test's name for use in messages.
     pub(crate) fn title(&self) -> String {
         format!("{} test of {}", self.kind, self.server)
     }

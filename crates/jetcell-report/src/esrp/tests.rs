@@ -1,4 +1,4 @@
-//! Tests with the published submission of the servers JS13 and JS14: its summary is reproduced to the digit, and all
+//! Tests with the published submission for the servers JS13 and JS14. Its summary is reproduced to the digit, and all
 //! its errors are found.
 
 use std::fs;
@@ -26,7 +26,7 @@ fn published() -> Submission {
     Submission::of(configuration(PAPER), vec![read("esrp-js14.json"), read("esrp-js13.json")]).unwrap()
 }
 
-/// Stores a run of this machine.
+/// Stores a run performed on this machine.
 fn stored(result: &RunResult) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     result.write(&dir.path().join("result.json")).unwrap();
@@ -80,7 +80,7 @@ fn the_published_summary_is_reproduced_to_the_digit() {
             "Performance of JS14",
             ["295.541", "202.696", "92.845", "15.614", "1.969", "23.101", "1.338", "259.878"],
         ),
-        // The paper promises these results but does not contain them.
+        // The paper announces these results but does not contain them.
         (
             "Performance of all servers together",
             ["616.378", "420.788", "195.590", "16.638", "2.022", "48.625", "1.315", "545.857"],
@@ -208,7 +208,7 @@ fn good_figures_hold_and_wrong_ones_do_not() {
         let places = submission.inconsistencies().map(|check| check.place.clone());
         places.filter(|place| place.contains("used by") || place.contains("Transfers")).collect::<Vec<_>>()
     };
-    // 1,032 MiB of 2 GiB, and 100.5 reads plus 100.5 writes.
+    // Used space is 1,032 MiB of 2 GiB, and the rate is 100.5 reads plus 100.5 writes.
     assert_eq!(broken(&text("201", "50.4")), [""; 0]);
     assert_eq!(broken(&text("201.0", "50")), [""; 0]);
     assert_eq!(broken(&text("202", "51")).len(), 2);

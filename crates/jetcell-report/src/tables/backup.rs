@@ -1,4 +1,4 @@
-//! The tables of a backup test.
+//! Tables for a backup test.
 
 use jetcell_workload::result::{Backup, BackupCost, DatabaseBackup, LoadFigures, RunResult};
 
@@ -8,7 +8,7 @@ use crate::table::{Cell, Column, Table};
 
 const MIB: f64 = 1_048_576.0;
 
-/// Returns the tables of the backup, or none for other tests.
+/// Returns the backup tables, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<Table> {
     let Some(backup) = &result.backup else { return Vec::new() };
     let mut tables = vec![statistics(backup)];
@@ -20,7 +20,7 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
     tables
 }
 
-/// Returns Jetstress's table of the backup, in its formats.
+/// Returns Jetstress's backup table, in its formats.
 fn statistics(backup: &Backup) -> Table {
     let columns = ["Database Size (MBytes)", "Elapsed Backup Time", "MBytes Transferred/sec"];
     let row = |database: &DatabaseBackup| {
@@ -47,7 +47,7 @@ fn statistics(backup: &Backup) -> Table {
         })
 }
 
-/// Formats seconds as `hh:mm:ss` and truncates fractions of a second, as Jetstress does.
+/// Formats seconds as `hh:mm:ss`, truncating fractions of a second like Jetstress.
 fn clock(seconds: f64) -> String {
     let whole = seconds as u64;
     format!("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)

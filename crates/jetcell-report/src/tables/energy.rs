@@ -1,11 +1,11 @@
-//! Table of the energy of a run.
+//! Table with a run's energy.
 
 use jetcell_workload::result::RunResult;
 
 use crate::number::decimal;
 use crate::table::Table;
 
-/// Returns the table of energy, for runs with a meter.
+/// Returns the energy table, for runs with a meter.
 pub(super) fn energy(result: &RunResult) -> Option<Table> {
     let found = result.energy.as_ref()?;
     let energy = &found.energy;

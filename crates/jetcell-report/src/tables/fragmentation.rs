@@ -1,4 +1,4 @@
-//! Table of the fragmentation of a run's databases on their device.
+//! Table that shows how a run's databases are fragmented on their device.
 
 use jetcell_workload::fragmentation::Fragmentation;
 use jetcell_workload::result::RunResult;
@@ -6,7 +6,7 @@ use jetcell_workload::result::RunResult;
 use crate::number::{bytes, count};
 use crate::table::{Cell, Table};
 
-/// Returns the table, if the file system reports the extents of the databases.
+/// Returns the table if the file system reports the databases' extents.
 pub(super) fn fragmentation(result: &RunResult) -> Option<Table> {
     let columns = [
         "When",

@@ -1,4 +1,4 @@
-//! Contents of the first screen: the tested storage, and the few figures that describe the result.
+//! Content of the first screen: the tested storage, and the few figures that summarize the result.
 
 use jetcell_workload::measurement::{Interval, LatencySummary};
 use jetcell_workload::result::RunResult;
@@ -9,7 +9,7 @@ use crate::table::{Cell, Table};
 
 const MIB: f64 = 1_048_576.0;
 
-/// Describes the test: the user's description, the machine, the storage, the databases, the time.
+/// Describes the test: the user's description, the machine, the storage, the databases, and the time.
 pub(crate) fn subject(result: &RunResult) -> Vec<String> {
     let machine = &result.machine;
     let mut lines: Vec<String> = result.configuration.description.clone().into_iter().collect();

@@ -1,4 +1,4 @@
-//! The tables of a Jetstress report, with its titles, rows, columns, units, and formats.
+//! Jetstress's report tables, with the same titles, rows, columns, units, and formats.
 
 use jetcell_workload::measurement::Sample;
 use jetcell_workload::result::{InstanceRow, RunResult, total_log_reads, total_reads};
@@ -122,7 +122,7 @@ pub(super) fn total(result: &RunResult) -> Table {
         .or_say("Nothing was measured.")
 }
 
-/// Builds one of the two large tables with twelve columns.
+/// Builds one of the two large tables, which have twelve columns.
 fn twelve(title: &str, instances: impl Iterator<Item = InstanceRow>, result: &RunResult) -> Table {
     let mut rows: Vec<InstanceRow> =
         if result.measured_seconds == 0.0 { vec![] } else { instances.collect() };
@@ -130,14 +130,14 @@ fn twelve(title: &str, instances: impl Iterator<Item = InstanceRow>, result: &Ru
     io_table(title, rows.into_iter())
 }
 
-/// Adds a row with the total if there is more than one instance.
+/// Adds a row of totals if there is more than one instance.
 fn add_total(rows: &mut Vec<InstanceRow>) {
     if rows.len() > 1 {
         rows.push(jetcell_workload::result::total(rows));
     }
 }
 
-/// Returns a table of instances with the twelve columns of Jetstress.
+/// Returns a table of instances with Jetstress's twelve columns.
 pub(super) fn io_table(title: &str, instances: impl Iterator<Item = InstanceRow>) -> Table {
     let empty = InstanceRow::named(String::new(), "".into(), "".into());
     let table = Table::numbers(title, INSTANCES, empty.jetstress_rows().map(|(name, _)| name));

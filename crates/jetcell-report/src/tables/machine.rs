@@ -1,4 +1,4 @@
-//! Tables of the machine of a run.
+//! Tables that describe a run's machine.
 
 use jetcell_workload::machine::{Device, Storage};
 use jetcell_workload::result::RunResult;

@@ -1,4 +1,4 @@
-//! Tables of the maintenance that runs concurrently with the load.
+//! Tables about maintenance that runs concurrently with the load.
 
 use jetcell_workload::measurement::{DefragSummary, Interval, TaskImpact};
 use jetcell_workload::result::RunResult;
@@ -33,7 +33,7 @@ pub(super) fn scan(result: &RunResult) -> Table {
     })
 }
 
-/// Returns the table of defragmentation, for runs with defragmentation. Jetstress runs have none.
+/// Returns the defragmentation table, for runs with defragmentation. Jetstress runs have none.
 pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
     let columns =
         ["Pages Read/sec", "Pages Freed/sec", "Pages read", "Pages freed", "Complete passes", "Skipped"];
@@ -56,7 +56,7 @@ pub(super) fn defragmentation(result: &RunResult) -> Option<Table> {
     result.configuration.defrag.then(|| table.or_say("The run did not end."))
 }
 
-/// Returns the table of the layout, for runs with a sequential layout.
+/// Returns the layout table, for runs with a sequential layout.
 pub(super) fn layout(result: &RunResult) -> Option<Table> {
     let columns =
         ["Pages Moved/sec", "Pages read", "Pages moved", "Pages freed", "Complete passes", "Skipped"];
@@ -76,7 +76,7 @@ pub(super) fn layout(result: &RunResult) -> Option<Table> {
     result.configuration.layout.then(|| table.or_say("The run did not end."))
 }
 
-/// Returns the table of costs, for runs that measure the cost of each maintenance task.
+/// Returns the cost table, for runs that measure what each maintenance task costs.
 pub(super) fn impact(result: &RunResult) -> Option<Table> {
     let columns = [
         "Turns",

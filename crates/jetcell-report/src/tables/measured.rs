@@ -1,4 +1,4 @@
-//! Tables that a Jetstress report does not contain.
+//! Tables that are not part of a Jetstress report.
 
 use jetcell_workload::measurement::{Interval, LatencySummary, LatencyTable, Repetition};
 use jetcell_workload::result::RunResult;
@@ -7,7 +7,7 @@ use super::{OfLatencies, within, within_ms};
 use crate::number::{count, figure, figure_text, latency_ms, span};
 use crate::table::{Cell, Column, Table};
 
-/// Returns a table of latency percentiles by kind of I/O.
+/// Returns a table of latency percentiles for each I/O kind.
 pub(crate) fn io_latency(result: &RunResult) -> Table {
     latencies("I/O Latency (msec)", "I/O latency (msec)", &result.latency, Some(result))
 }
@@ -24,7 +24,7 @@ pub(super) fn operation_latency(result: &RunResult) -> Table {
     .or_say("No operation was timed.")
 }
 
-/// Builds a table of latencies. `repeated` is the result whose repetitions have intervals for these figures.
+/// Builds a table of latencies. `repeated` is the result whose repetitions provide intervals for these figures.
 fn latencies(title: &str, what: &str, table: &LatencyTable, repeated: Option<&RunResult>) -> Table {
     let columns = ["Count", "Mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "Maximum"];
     let row = |(name, summary): (&String, &LatencySummary)| {

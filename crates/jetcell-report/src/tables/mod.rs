@@ -1,4 +1,4 @@
-//! The tables of a report, in order.
+//! All tables in a report, in order.
 
 mod backup;
 mod energy;
@@ -28,7 +28,7 @@ pub(crate) use measured::io_latency;
 pub(crate) use saturation::curve;
 pub(crate) use stress::interruptions;
 
-/// Function that selects one of the intervals of a kind of I/O.
+/// Function that selects one of the intervals for an I/O kind.
 pub(crate) type OfLatencies = fn(&LatencyIntervals) -> Interval;
 
 /// Returns the word for a verdict.
@@ -40,7 +40,7 @@ pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Returns the word for a verdict, with the number of doubts about it.
+/// Returns the word for a verdict, followed by the number of doubts about it.
 pub(crate) fn verdict_with_doubts(verdict: Verdict, doubts: usize) -> String {
     match (verdict_word(verdict), doubts) {
         (word, 0) => word.to_string(),
@@ -49,7 +49,7 @@ pub(crate) fn verdict_with_doubts(verdict: Verdict, doubts: usize) -> String {
     }
 }
 
-/// Returns the table of the rules of the verdict.
+/// Returns the table with the verdict's rules.
 pub(crate) fn rules(result: &RunResult) -> Table {
     let column = |name: &str, number| Column { name: name.into(), number };
     let columns = vec![
@@ -82,7 +82,7 @@ pub(crate) fn rules(result: &RunResult) -> Table {
     table.or_say("The run was not judged: it has not ended, or was killed.")
 }
 
-/// Formats the measured value, with its confidence interval if the run has repetitions.
+/// Formats a rule's measured value, with its confidence interval if the run has repetitions.
 fn measured(rule: &Rule, result: &RunResult) -> Cell {
     if !rule.judged {
         return "–".into();
@@ -102,7 +102,7 @@ fn measured(rule: &Rule, result: &RunResult) -> Cell {
     figure(&rule.name, rule.measured).remarked(remark)
 }
 
-/// Returns the kind of I/O and the interval for a rule about a percentile.
+/// Returns the I/O kind and the interval to which a rule about a percentile refers.
 fn percentile(rule: &str) -> Option<(&'static str, OfLatencies)> {
     let kind = match rule.split_once(" of ")?.1 {
         "database reads (msec)" => "database_read",
@@ -121,7 +121,7 @@ pub(crate) fn within(name: &str, interval: &Interval) -> String {
     format!("± {}", figure_text(name, interval.half_width))
 }
 
-/// Formats the half width, in milliseconds, of an interval of a kind of I/O; empty without repetitions.
+/// Formats the half width of an interval for an I/O kind, in milliseconds. Empty without repetitions.
 pub(crate) fn within_ms(result: &RunResult, kind: &str, interval: OfLatencies) -> String {
     let repetitions = result.analysis.repetitions.as_ref();
     let found = repetitions.and_then(|all| all.latencies(kind)).map(|all| interval(&all).half_width);
@@ -136,7 +136,7 @@ fn limit(rule: &Rule) -> Cell {
     Cell::number(text(&limit.text), text(&crate::number::plain(rule.limit)))
 }
 
-/// Tables that are meaningless for a backup without a load.
+/// Tables that make no sense for a backup without load.
 const OF_THE_LOAD: [&str; 16] = [
     "Database Sizing and Throughput",
     "Transactional I/O Performance",
@@ -156,7 +156,8 @@ const OF_THE_LOAD: [&str; 16] = [
     "Verification",
 ];
 
-/// Returns all tables after the rules: first the tables of a Jetstress report under their names, then the others.
+/// Returns all tables after the rules: first the Jetstress report's tables under their original names, then the
+/// others.
 pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
     let mut tables = vec![
         jetstress::summary(result),
@@ -182,7 +183,7 @@ pub(crate) fn all(result: &RunResult, samples: &[Sample]) -> Vec<Table> {
         machine::storage(result),
         jetstress::log(result),
     ];
-    // Inserted after the summary, as in Jetstress.
+    // Inserted after the summary, as in a Jetstress report.
     tables.splice(
         1..1,
         backup::all(result)

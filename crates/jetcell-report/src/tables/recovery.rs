@@ -1,4 +1,4 @@
-//! The tables of a recovery test.
+//! Tables for a recovery test.
 
 use jetcell_workload::profile::RecoveryMode;
 use jetcell_workload::result::{Recovery, ReplayedDatabase, RunResult};
@@ -7,20 +7,20 @@ use super::jetstress::io_table;
 use crate::number::{count, figure_text, plain, three};
 use crate::table::{Cell, Table};
 
-/// Figures per log of a published test, shown next to the figures of the run: Jetstress 2013 on 23 disks with 7,200
-/// rpm, ESRP submission of June 2014. Its redo changed almost no pages. This is the replay time in seconds.
+/// Figures per log from a published test, shown next to the run's own: Jetstress 2013 on 23 disks with 7,200 rpm,
+/// ESRP submission of June 2014. Its redo changed almost no pages. This is the replay time in seconds.
 const PUBLISHED_SECONDS: f64 = 2.910;
 const PUBLISHED_READS: &str = "573 to 614";
 const PUBLISHED_WRITES: &str = "3.985 to 3.995";
 const PUBLISHED_LOG_READS: &str = "4.98 to 5.00";
 
-/// Returns the tables of the replay, or none for other tests.
+/// Returns the replay tables, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<Table> {
     let Some(recovery) = &result.recovery else { return Vec::new() };
     vec![statistics(recovery), per_log(recovery), io(recovery)]
 }
 
-/// Returns Jetstress's table of the replay, in its formats.
+/// Returns Jetstress's replay table, in its formats.
 fn statistics(recovery: &Recovery) -> Table {
     let columns = ["Log files replayed", "Elapsed seconds"];
     let row = |database: &ReplayedDatabase| {
@@ -35,7 +35,7 @@ fn statistics(recovery: &Recovery) -> Table {
         .row(vec!["Sum".into(), count(logs), ticks(seconds).into()])
 }
 
-/// Formats seconds in the unit of Jetstress, which is 100 ns.
+/// Formats seconds in Jetstress's unit, which is 100 ns.
 fn ticks(seconds: f64) -> String {
     format!("{seconds:.7}").trim_end_matches('0').trim_end_matches('.').to_string()
 }

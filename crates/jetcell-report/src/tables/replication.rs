@@ -1,4 +1,4 @@
-//! The tables of a replication test.
+//! Tables for a replication test.
 
 use jetcell_workload::result::{MissingLog, Replication, ReplicationPart, RunResult, SideFigure, SideIo};
 use jetcell_workload::units::human_bytes;
@@ -6,11 +6,11 @@ use jetcell_workload::units::human_bytes;
 use crate::number::{count, decimal, figure_text, plain, three};
 use crate::table::{Cell, Table};
 
-/// Ratio of the I/O of a passive copy to that of the active side, as published for Exchange 2007: before SP1, and
-/// since SP1.
+/// Ratio between a passive copy's I/O and the active side's, as published for Exchange 2007: before SP1, and since
+/// SP1.
 const PUBLISHED: [(bool, &str); 2] = [(true, "0.5 to 1"), (false, "2 to 3")];
 
-/// Figures that both sides have.
+/// Figures available for both sides.
 const FIGURES: [(&str, SideFigure); 6] = [
     ("Database reads and writes", SideIo::transfers),
     ("Database reads", |io| io.database_reads),
@@ -20,7 +20,7 @@ const FIGURES: [(&str, SideFigure); 6] = [
     ("Log writes", |io| io.log_writes),
 ];
 
-/// Returns the tables of the copies, or none for other tests.
+/// Returns the copies' tables, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<Table> {
     let Some(replication) = &result.replication else { return Vec::new() };
     let part =
@@ -35,7 +35,7 @@ fn kind(keep_instance: bool) -> &'static str {
     if keep_instance { "Instance kept (SP1)" } else { "Instance thrown away (RTM)" }
 }
 
-/// Returns the most important figure of the test next to the published value.
+/// Returns the test's most important figure next to the published value.
 fn ratios(replication: &Replication) -> Table {
     let ratio = |part: &Option<ReplicationPart>, kept| {
         let ratio = part.as_ref().and_then(|part| replication.ratio(part, kept, SideIo::transfers));
@@ -60,7 +60,7 @@ fn ratios(replication: &Replication) -> Table {
         ))
 }
 
-/// Returns a table of the I/O per second on both sides, in one part of the test.
+/// Returns a table of I/O per second on both sides in one part of the test.
 fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
     let rate = |count: f64| figure_text("/sec", count / part.seconds.max(0.001));
     let of_kind = |kept: bool, figure: SideFigure| {
@@ -89,7 +89,7 @@ fn io(title: &str, replication: &Replication, part: &ReplicationPart) -> Table {
     ))
 }
 
-/// Returns a table of the log data that a failover would have lost.
+/// Returns a table that shows how much log data a failover would have lost.
 fn missing_log(replication: &Replication) -> Table {
     let kib = |bytes: u64| decimal(bytes as f64 / 1024.0, 1);
     let of = |part: &Option<ReplicationPart>, kept: bool, figure: fn(&MissingLog) -> u64| {

@@ -1,4 +1,4 @@
-//! Curve of a search for the highest sustained rate.
+//! The curve found by a search for the highest sustained rate.
 
 use jetcell_workload::measurement::Step;
 use jetcell_workload::result::RunResult;
@@ -6,7 +6,7 @@ use jetcell_workload::result::RunResult;
 use crate::number::{figure, figure_text, latency_ms};
 use crate::table::{Cell, Column, Table};
 
-/// Returns a table with every step of the search, sorted by rate; empty if there was no search.
+/// Returns a table with every step of the search, sorted by rate. Empty if there was no search.
 pub(crate) fn curve(result: &RunResult) -> Table {
     let columns = ["Achieved/sec", "Mean", "p50", "p99", "p99.9", "Database Read", "Log Write"];
     let mut table = Table::numbers("Latency over Rate (msec)", "Target rate (operations/sec)", columns);

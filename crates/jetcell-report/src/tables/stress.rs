@@ -1,4 +1,4 @@
-//! The tables of a stress test.
+//! Tables for a stress test.
 
 use chrono::DateTime;
 use jetcell_workload::measurement::Trend;
@@ -7,7 +7,7 @@ use jetcell_workload::result::{Part, RunResult};
 use crate::number::{figure, span};
 use crate::table::{Cell, Column, Table};
 
-/// Returns the tables of a stress test, or none for other tests.
+/// Returns the stress test tables, or none for other tests.
 pub(super) fn all(result: &RunResult) -> Vec<Table> {
     match result.parts.is_empty() {
         true => Vec::new(),
@@ -15,7 +15,7 @@ pub(super) fn all(result: &RunResult) -> Vec<Table> {
     }
 }
 
-/// Returns a table of the parts between interruptions.
+/// Returns a table of the parts into which interruptions divided the run.
 fn parts(result: &RunResult) -> Table {
     let last = result.parts.len() - 1;
     let row = |(number, part): (usize, &Part)| {
@@ -45,7 +45,7 @@ fn parts(result: &RunResult) -> Table {
     }
 }
 
-/// Describes the number of interruptions and the lost time, in a sentence without its full stop; `None` if there were
+/// Describes the number of interruptions and the time lost, as a sentence without a full stop. `None` if there were
 /// no interruptions.
 pub(crate) fn interruptions(result: &RunResult) -> Option<String> {
     let (_, interrupted) = result.parts.split_last()?;
@@ -63,7 +63,7 @@ fn times(count: usize) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
-/// Returns the seconds between two times of a result.
+/// Returns the number of seconds between two times in a result.
 fn seconds_between(earlier: &str, later: &str) -> Option<f64> {
     let time = |text| DateTime::parse_from_rfc3339(text).ok();
     Some((time(later)? - time(earlier)?).as_seconds_f64().max(0.0))

@@ -1,4 +1,4 @@
-//! A result for tests. It is stored as JSON, so the tests also cover reading stored results.
+//! An example result for tests. It is stored as JSON, so the tests also cover reading stored results.
 
 use jetcell_workload::measurement::{
     InstanceSample, Interval, IoRates, LatencyIntervals, Repetition, Repetitions, Sample, Saturation, Step,
@@ -72,8 +72,8 @@ pub(crate) fn repetitions() -> Repetitions {
     }
 }
 
-/// Returns a search in which the rate 1200 broke a rule, and the rate 600 was sustained and confirmed with a higher
-/// latency.
+/// Returns a search in which the rate 1200 broke a rule, while the rate 600 was sustained, and confirmed with a
+/// higher latency.
 pub(crate) fn saturation() -> Saturation {
     let step = |rate: f64, p99: u64, confirming| {
         let mut step = Step { rate, confirming, ..Step::default() };

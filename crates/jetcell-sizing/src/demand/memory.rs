@@ -1,4 +1,4 @@
-//! Memory of a server, and the number of its active mailboxes.
+//! A server's memory and its number of active mailboxes.
 
 use super::databases::DatabasePlan;
 use crate::config::Config;
@@ -11,7 +11,7 @@ use crate::sheet::{Sheet, max, min};
 pub(super) struct MemoryPlan {
     /// Number of mailbox copies on a server.
     pub mailbox_copies: f64,
-    /// Number of active mailboxes while all servers work.
+    /// Number of active mailboxes while all servers are working.
     pub active_normal: f64,
     /// Number of active mailboxes after the loss of servers.
     pub active_lost: f64,

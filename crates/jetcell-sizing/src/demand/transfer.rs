@@ -1,4 +1,4 @@
-//! Data transfers of a server: logs to the copies of its databases, backups, and restores.
+//! Data transfers of a server: log replication, backups, and restores.
 
 use super::databases::DatabasePlan;
 use super::memory::MemoryPlan;
@@ -58,7 +58,7 @@ pub(super) struct BackupPlan {
     /// Transfer rate of a backup, MB/s.
     pub backup_mb_s: f64,
     pub backup_hours: f64,
-    /// Time of a restore including replay, hours.
+    /// Time to restore a server, including replay, hours.
     pub restore_hours: f64,
 }
 
@@ -91,7 +91,7 @@ impl BackupPlan {
         BackupPlan { replay_s, parallel_replay, backup_mb_s, backup_hours, restore_hours }
     }
 
-    /// Adds a warning if a server writes logs faster than the server with the copy can replay them.
+    /// Adds a warning if a server writes logs faster than a server with a copy can replay them.
     pub fn warn_of_slow_replay(
         &self,
         config: &Config,

@@ -11,9 +11,10 @@ use super::{Mutex, MutexGuard, time};
 
 /// Condition variable like `parking_lot::Condvar`: threads are woken in the order in which they started to wait.
 ///
-/// Invariant: a thread is in the queue from before it releases the mutex until it is notified or its wait times out.
+/// Invariant: a thread is queued before it releases the mutex, and stays queued until it is notified or its wait
+/// times out.
 pub struct Condvar {
-    // Primitives of the standard library, never held across a scheduling point.
+    // A primitive from the standard library, which is never held across a scheduling point.
     waiters: std::sync::Mutex<VecDeque<Arc<Waiter>>>,
 }
 
@@ -39,7 +40,7 @@ impl Condvar {
         Condvar { waiters: std::sync::Mutex::new(VecDeque::new()) }
     }
 
-    /// Releases the mutex and waits until notified.
+    /// Releases the mutex and waits for a notification.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let waiter = self.enqueue();
         MutexGuard::unlocked(guard, || {
@@ -48,7 +49,7 @@ impl Condvar {
         });
     }
 
-    /// Releases the mutex and waits until notified or until `timeout` has passed.
+    /// Releases the mutex and waits for a notification or until `timeout` has passed.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
         let waiter = self.enqueue();
         let timed_out = MutexGuard::unlocked(guard, || {
@@ -101,7 +102,7 @@ impl Condvar {
     }
 
     fn enqueue(&self) -> Arc<Waiter> {
-        // A notification between the check of the condition and the wait is lost.
+        // A notification between checking the condition and waiting is lost.
         scheduling_point();
         let waiter = Arc::new(Waiter {
             notified: AtomicBool::new(false),

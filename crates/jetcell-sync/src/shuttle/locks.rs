@@ -20,7 +20,8 @@ pub type ArcRwLockWriteGuard<R, T> = lock_api::ArcRwLockWriteGuard<R, T>;
 #[derive(Debug)]
 pub struct RawMutex(BatchSemaphore);
 
-// SAFETY: `lock` returns, and `try_lock` returns true, only with the only permit. Only `unlock` puts it back.
+// SAFETY: `lock` returns, and `try_lock` returns true, only after acquiring the single permit. Only `unlock` puts it
+// back.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[expect(clippy::declare_interior_mutable_const, reason = "each lock starts as a copy of it")]
     const INIT: RawMutex = RawMutex(BatchSemaphore::const_new(1, Fairness::Unfair));
@@ -39,7 +40,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-/// Number of permits of a read-write lock. A reader acquires one permit, a writer all permits.
+/// Number of permits of a read-write lock. A reader acquires one permit, and a writer acquires all of them.
 const READERS: usize = 1 << 16;
 
 /// A read-write lock: a semaphore with one permit for each reader.
@@ -49,8 +50,8 @@ const READERS: usize = 1 << 16;
 #[derive(Debug)]
 pub struct RawRwLock(BatchSemaphore);
 
-// SAFETY: a writer holds all permits, so there is neither a reader nor another writer; each unlock returns the
-// permits that its lock acquired.
+// SAFETY: a writer holds all permits, so there is neither a reader nor another writer; unlocking returns exactly the
+// permits that locking acquired.
 unsafe impl lock_api::RawRwLock for RawRwLock {
     #[expect(clippy::declare_interior_mutable_const, reason = "each lock starts as a copy of it")]
     const INIT: RawRwLock = RawRwLock(BatchSemaphore::const_new(READERS, Fairness::StrictlyFair));
@@ -83,7 +84,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
 fn acquire(semaphore: &BatchSemaphore, permits: usize) {
     let acquired = semaphore.acquire_blocking(permits);
-    // Shuttle closes semaphores while it tears down an execution whose result is known.
+    // Shuttle closes semaphores while it tears down an execution whose result is already known.
     if acquired.is_err() && !std::thread::panicking() {
         panic!("the execution has ended");
     }

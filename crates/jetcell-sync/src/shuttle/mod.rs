@@ -1,8 +1,8 @@
-//! The primitives of a model: after each operation, `shuttle` decides which thread runs next.
+//! Primitives for models: after each operation, `shuttle` decides which thread runs next.
 //!
-//! Locks are `lock_api` over shuttle's semaphores and therefore have the guards of `parking_lot`. Shuttle does not
-//! model time; [`time`] describes the effect of a timed wait. Threads of a model are coroutines of one system thread,
-//! so `thread_local!` must be shuttle's.
+//! Locks are built with `lock_api` on shuttle's semaphores and therefore have the same guards as `parking_lot`.
+//! Shuttle does not model time; [`time`] describes the effect of a timed wait. The threads of a model are coroutines
+//! in one system thread, so `thread_local!` must be shuttle's.
 
 mod condvar;
 mod locks;

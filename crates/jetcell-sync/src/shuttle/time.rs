@@ -1,9 +1,8 @@
-//! Time of a model. Time passes only in timed waits.
+//! Time in a model. Time passes only in timed waits.
 //!
-//! A timed wait lasts until it is notified or until a number of scheduling steps has passed. The number is chosen by
-//! the execution's random numbers. When the wait times out, the clock advances to the end of the timeout. Therefore
-//! each timed wait ends, both early and late ends are tested, and a schedule, which contains the random numbers,
-//! reproduces an execution.
+//! A timed wait lasts until it is notified or until a random number of scheduling steps has passed. When the wait
+//! times out, the clock advances to the end of the timeout. Therefore every timed wait ends, and both early and late
+//! ends are tested. A schedule includes the random numbers, so it reproduces an execution.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use shuttle::rand::Rng;
 const STEPS: u32 = 12;
 
 std::thread_local! {
-    // All threads of an execution run in one system thread.
+    // All threads of an execution run on one system thread.
     static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
@@ -41,7 +40,7 @@ pub(super) fn pass(timeout: Duration, is_over: impl Fn() -> bool) -> bool {
 pub struct Deadline(Duration);
 
 impl Deadline {
-    /// Creates the deadline that is `timeout` from now.
+    /// Creates a deadline that is `timeout` from now.
     pub fn after(timeout: Duration) -> Deadline {
         Deadline(NOW.get().saturating_add(timeout))
     }

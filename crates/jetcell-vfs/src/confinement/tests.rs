@@ -29,7 +29,7 @@ impl Cell {
         self.base.path().join("app").join(name)
     }
 
-    /// Runs `check` on the file system with each way to resolve paths.
+    /// Runs `check` once for each method of path resolution.
     fn each(&self, check: impl Fn(&RealVfs, &str)) {
         for only_components in [false, true] {
             let options = RealOptions { backend: Backend::Threads, direct: false };
@@ -59,7 +59,7 @@ fn locked(lock: io::Result<Box<dyn DirectoryLock>>) -> io::Result<()> {
     lock.map(drop)
 }
 
-/// All operations that accept the path of a file.
+/// All operations that accept a file path.
 const OPERATIONS: [(&str, Attempt); 9] = [
     ("read", |vfs, path| opened(vfs.open(path, OpenMode::Read))),
     ("write", |vfs, path| opened(vfs.open(path, OpenMode::Write))),
@@ -156,7 +156,7 @@ fn a_directory_that_is_replaced_by_a_link_is_refused() {
         );
         std::fs::remove_file(cell.app("incoming")).unwrap();
         std::fs::rename(cell.app("moved"), cell.app("incoming")).unwrap();
-        // The confined directory itself must not be replaced by a link either.
+        // The confined directory itself must not be replaceable by a link either.
         let (app, moved) = (cell.base.path().join("app"), cell.base.path().join("moved"));
         std::fs::rename(&app, &moved).unwrap();
         symlink(&moved, &app).unwrap();

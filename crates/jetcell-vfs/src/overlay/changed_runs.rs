@@ -1,10 +1,10 @@
-//! Map of the changed parts of a file to their positions in the scratch file.
+//! Map from the changed parts of a file to their positions in the scratch file.
 //!
 //! Invariants: runs do not overlap; two runs that are adjacent in both files are merged into one.
 
 use std::collections::BTreeMap;
 
-/// Map of the changed runs of a file.
+/// Map from the changed runs of a file to their positions in the scratch file.
 #[derive(Default)]
 pub(super) struct ChangedRuns {
     /// Position in the scratch file and length of each run, keyed by the offset in the file.

@@ -1,4 +1,4 @@
-//! Real files: with and without O_DIRECT, through both backends.
+//! Tests of real files, with and without O_DIRECT, on both backends.
 
 use std::io::ErrorKind;
 
@@ -14,7 +14,7 @@ use crate::{FaultVfs, TransferKind};
 const WHY: IoReason = IoReason::Other;
 const BACKENDS: [Backend; 2] = [Backend::Uring, Backend::Threads];
 
-/// Creates a directory on the disk of the build directory, because /tmp may be in memory.
+/// Creates a directory on the disk that contains the build directory, because /tmp may be in memory.
 fn on_disk() -> TempDir {
     let build = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     TempDir::new_in(build).unwrap()
@@ -41,7 +41,7 @@ fn every_kind(mut test: impl FnMut(&RealVfs, &Path)) {
     }
 }
 
-/// Runs a batch to completion. Returns results and buffers in the order of the batch.
+/// Runs a batch to completion. Returns results and buffers in batch order.
 fn run(file: &dyn File, batch: Vec<(TransferKind, u64, IoBuffer)>) -> Vec<(io::Result<()>, IoBuffer)> {
     let (sender, receiver) = mpsc::channel();
     let transfers = batch.into_iter().enumerate().map(|(index, (kind, offset, buffer))| {
@@ -249,7 +249,7 @@ fn the_backend_is_io_uring_where_the_kernel_allows_it() {
 
 #[test]
 fn files_that_refuse_direct_transfers_are_opened_without() {
-    // Files of /proc never allow O_DIRECT. The tests cannot rely on any other volume for that.
+    // Files in /proc never allow O_DIRECT. The tests cannot rely on that for any other volume.
     let file = Descriptor::open(Path::new("/proc/self/cmdline"), OpenMode::Read, true).unwrap();
     let mut start = [0; 1];
     file.read_exact_at(0, &mut start).unwrap();
@@ -458,7 +458,7 @@ fn a_lock_is_seen_without_taking_it() {
     let _again = vfs(Backend::Threads, true).unwrap().lock(&path).unwrap();
 }
 
-/// The kernel fails such a read for every backend, because a process may not read unmapped memory.
+/// A process may not access unmapped memory, so the kernel fails such a read on every backend.
 #[test]
 fn an_error_of_the_kernel_reaches_the_caller_of_every_backend() {
     for backend in [Backend::Uring, Backend::Threads] {
@@ -544,8 +544,8 @@ fn only_files_that_nobody_else_prepared_are_opened_as_own_ones() {
     }
     assert_eq!(std::fs::read(at("victim")).unwrap(), [7; 4096]);
     assert!(!at("created").exists());
-    // Only root can create a file that belongs to another user. Such a file is refused, even in a directory of the
-    // same user.
+    // Only root can create a file owned by another user. Such a file is refused, even in a directory owned by this
+    // user.
     if std::os::unix::fs::chown(at("own"), Some(4711), None).is_ok() {
         let vfs = super::RealVfs::new(RealOptions::default()).unwrap();
         for (mode, owner) in [(0o700, 0), (0o1777, 0), (0o1777, 4711), (0o755, 4711)] {

@@ -1,4 +1,4 @@
-//! The bytes of a simulated file: sparse blocks that copies share until one of them writes.
+//! The bytes of a simulated file, stored as sparse blocks that copies share until one of them writes.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl Content {
     }
 }
 
-/// Splits a byte range into (block, offset within the block, range of the caller's buffer).
+/// Splits a byte range into tuples of block number, offset within the block, and range in the caller's buffer.
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

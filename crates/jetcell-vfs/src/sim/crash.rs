@@ -9,27 +9,27 @@ use rand_chacha::ChaCha8Rng;
 use super::content::Content;
 use super::state::{Change, DiskState, Interrupted, NameChange, Node};
 
-/// Atomic write unit of a disk in bytes. After a power failure, a sector has its old or its new content, never a
-/// mixture.
+/// Size in bytes of a disk's atomic write unit. After a power failure, a sector has either its old or its new
+/// content, never a mixture.
 pub(super) const SECTOR: u64 = 512;
 
-/// Probabilities, between 0 and 1, of the damage that a power failure causes.
+/// Probabilities, between 0 and 1, of the different kinds of damage that a power failure can cause.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashOptions {
     /// Probability that an unsynced write is lost.
     pub lose_write: f64,
     /// Probability that an unsynced write stores only a random subset of its sectors.
     pub tear_write: f64,
-    /// Probability that a file keeps, or loses, all its unsynced writes together. Such outcomes are common in
-    /// practice, and almost impossible if each write is decided separately.
+    /// Probability that either all or none of a file's unsynced writes survive. Such outcomes are common in practice,
+    /// but almost impossible if the fate of each write is decided separately.
     pub all_or_nothing: f64,
-    /// Probability that an unsynced length change of a file is lost, together with all later ones.
+    /// Probability that an unsynced change to a file's length is lost, together with all later ones.
     pub lose_length: f64,
-    /// Probability that an unsynced creation, removal or rename is lost, together with all later ones of its
+    /// Probability that an unsynced creation, removal or rename is lost, together with all later ones in the same
     /// directory.
     pub lose_name: f64,
-    /// Probability that a surviving unsynced rename leaves the file under both names. All later changes of its
-    /// directories are then lost. Journaling file systems never do that.
+    /// Probability that a surviving unsynced rename leaves the file under both names. All later changes to the
+    /// directories involved are then lost. Journaling file systems never do that.
     pub tear_rename: f64,
 }
 
@@ -125,7 +125,7 @@ fn surviving(node: &Node, rng: &mut ChaCha8Rng, options: CrashOptions) -> Conten
     content
 }
 
-/// Data past the end of the file is lost.
+/// Writes `data` up to the end of the file. Data past the end is lost.
 fn write_within(content: &mut Content, offset: u64, data: &[u8]) {
     let room = content.len().saturating_sub(offset).min(data.len() as u64) as usize;
     if room > 0 {

@@ -1,4 +1,4 @@
-//! Open files of the simulated disk.
+//! Open files on the simulated disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -93,7 +93,7 @@ impl File for SimFile {
         self.set_len(len, |old| len <= old)
     }
 
-    /// Implemented as a write of zeros, which a power failure can tear. The content reads the same.
+    /// Writes zeros, which a power failure can tear. The resulting content is the same as that of a hole.
     fn punch_hole(&self, offset: u64, len: u64) -> io::Result<()> {
         let end = offset.saturating_add(len).min(self.len()?);
         match end.checked_sub(offset).filter(|len| *len > 0) {

@@ -3,20 +3,21 @@
 //! The model:
 //! - A write is visible immediately and durable after `sync` of its file. When the power fails, each unsynced write
 //!   is kept, lost, or torn: some of its 512-byte sectors are new, the others old. Any subset of the writes may
-//!   survive, in any combination between files. Surviving writes that overlap are applied in the order in which they
+//!   survive, in any combination across files. Surviving writes that overlap are applied in the order in which they
 //!   were issued.
-//! - Length changes are metadata and durable after `sync`. Of the unsynced length changes of one file, a prefix
-//!   survives. A surviving write beyond the surviving length is lost.
-//! - Creations, removals and renames are durable after `sync_directory`. Of the unsynced changes of one directory, a
-//!   prefix survives. A rename between directories survives in both or in neither. Syncing a file does not make its
+//! - Length changes are metadata and durable after `sync`. Of a file's unsynced length changes, a prefix survives. A
+//!   surviving write beyond the surviving length is lost.
+//! - Creations, removals and renames are durable after `sync_directory`. Of a directory's unsynced changes, a prefix
+//!   survives. A rename between directories survives either in both or in neither. Syncing a file does not make its
 //!   name durable. Creating a directory is durable immediately.
 //! - Synced data always survives, unless damage is injected: flipped bits, or writes that are acknowledged but lost.
-//! - Killing the process loses nothing: the kernel has every completed write, still unsynced.
-//! - After [`SimVfs::stop_after`] the power is off and all operations fail. The first call that fails may have
-//!   reached the disk in part, as an unsynced change would.
+//! - Killing the process loses nothing: the kernel keeps every completed write, but the writes remain unsynced.
+//! - After [`SimVfs::stop_after`] has cut the power, all operations fail. The first operation that fails may have
+//!   partly reached the disk, like an unsynced change.
 //!
-//! Transfers complete inside `submit`, in order. Time advances only by the [`SimClock`]. The same calls and the same
-//! seeds give the same bytes. Not simulated: latency, errors (see `FaultVfs`), permissions, links to directories.
+//! Transfers complete inside `submit`, in order. Time advances only through the [`SimClock`]. The same calls with the
+//! same seeds produce the same bytes. Not simulated: latency, errors (see `FaultVfs`), permissions, links to
+//! directories.
 
 mod content;
 mod crash;
@@ -36,7 +37,7 @@ use crate::{Clock, DirectoryLock, File, OpenMode, SimClock, Vfs};
 
 pub use self::crash::CrashOptions;
 
-/// Free space in bytes of a disk without a capacity limit.
+/// Free space in bytes that is reported for a disk without a capacity limit.
 const PLENTY: u64 = 1 << 50;
 
 /// A simulated disk. Clones are handles to the same disk.
@@ -47,7 +48,7 @@ pub struct SimVfs {
 }
 
 impl SimVfs {
-    /// Creates an empty disk. Files can be created in any directory, even if the directory was not created.
+    /// Creates an empty disk. Files can be created in any directory, even if the directory has not been created.
     pub fn new() -> SimVfs {
         SimVfs::default()
     }
@@ -57,14 +58,14 @@ impl SimVfs {
         SimVfs { state: Arc::new(Mutex::new(state)), clock: Arc::new(clock) }
     }
 
-    /// Returns the disk after a power failure at this moment: a new, independent disk without open files. `self` does
-    /// not change.
+    /// Returns the disk as it would be after a power failure now: a new, independent disk without open files. `self`
+    /// does not change.
     pub fn crash(&self, seed: u64, options: CrashOptions) -> SimVfs {
         self.with_state(crash::crash(&self.state.lock(), seed, options))
     }
 
-    /// Returns the disk after the process was killed at this moment: a new, independent disk. It has every completed
-    /// operation, but no operation has become durable. `self` does not change.
+    /// Returns the disk as it would be if the process were killed now: a new, independent disk. It contains every
+    /// completed operation, but none of them has become durable through the kill. `self` does not change.
     pub fn process_kill(&self) -> SimVfs {
         self.clone_disk()
     }
@@ -75,7 +76,7 @@ impl SimVfs {
         self.with_state(state.restarted())
     }
 
-    /// Cuts the power when [`SimVfs::operations`] reaches this number. From then on every operation fails with an
+    /// Cuts the power when [`SimVfs::operations`] reaches this number. From then on, every operation fails with an
     /// error for which [`is_power_off`] returns true. Once an operation has failed, the power stays off. Only the
     /// disks that [`SimVfs::crash`] and [`SimVfs::process_kill`] return have power again.
     pub fn stop_after(&self, operations: u64) {
@@ -140,12 +141,12 @@ impl SimVfs {
         Some(bytes)
     }
 
-    /// Creates or replaces a file durably, for tests that prepare files.
+    /// Creates or replaces a file durably, for tests that need existing files.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         self.state.lock().put(path, bytes);
     }
 
-    /// Returns the clock of this disk, through which tests advance time.
+    /// Returns the clock of this disk. Tests use it to advance time.
     pub fn sim_clock(&self) -> Arc<SimClock> {
         self.clock.clone()
     }
@@ -188,7 +189,7 @@ impl Vfs for SimVfs {
     }
 
     fn confines(&self, _directory: &Path) -> bool {
-        // There are no symbolic links.
+        // The simulated disk does not support symbolic links.
         true
     }
 

@@ -1,4 +1,4 @@
-//! State of a simulated disk: the state that programs see, the durable state, and the changes between them.
+//! State of a simulated disk: the state visible to programs, the durable state, and the changes between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,7 +9,7 @@ use jetcell_sync::Arc;
 use super::content::Content;
 use super::power_off;
 
-/// Number of a file, independent of its names, like an inode number.
+/// Identifier of a file, independent of its names, like an inode number.
 pub(super) type NodeId = u64;
 
 /// A change to a file that is not synced yet.
@@ -50,7 +50,7 @@ impl NameChange {
         }
     }
 
-    /// Returns the directories whose sequences of changes contain this change.
+    /// Returns the directories that this change affects.
     pub fn directories(&self) -> Vec<&Path> {
         match self {
             NameChange::Create { path, .. } | NameChange::Remove { path } => vec![parent(path)],
@@ -95,7 +95,7 @@ fn apply(content: &mut Content, change: &Change) {
     }
 }
 
-/// A change by the operation during which the power was cut. It may have reached the disk.
+/// A change made by the operation during which the power was cut. It may have reached the disk.
 #[derive(Clone)]
 pub(super) enum Interrupted {
     File(NodeId, Change),
@@ -122,7 +122,7 @@ pub(super) struct DiskState {
     /// Injected errors, keyed by the number of the operation.
     pub faults: BTreeMap<u64, io::ErrorKind>,
     pub interrupted: Vec<Interrupted>,
-    /// True after the first call that failed in the power cut. Later calls cannot have reached the disk.
+    /// True after the first call that failed because of the power cut. Later calls cannot have reached the disk.
     pub interruption_over: bool,
     /// Path fragments, each with the number of writes to matching files that are still to be lost.
     pub lost_writes: Vec<(String, u64)>,
@@ -239,7 +239,8 @@ impl DiskState {
         Ok(())
     }
 
-    /// Makes the changes of `directory` durable, and those changes of other directories on which its renames depend.
+    /// Makes the changes to `directory` durable, along with the changes to other directories on which its renames
+    /// depend.
     pub fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.begin(|| None)?;
         let mut reached = BTreeSet::from([directory.to_owned()]);
@@ -312,7 +313,7 @@ impl DiskState {
         Ok(())
     }
 
-    /// Modifies the bytes of a file durably, without a handle.
+    /// Durably modifies the bytes of a file without a handle.
     pub fn tamper(&mut self, path: &Path, tamper: impl Fn(&mut Content)) -> io::Result<()> {
         let id = self.lookup(path)?;
         let node = self.node_mut(id);
@@ -337,7 +338,7 @@ impl DiskState {
         }
     }
 
-    /// Drops nodes that no handle, no name and no possible result of a crash refers to.
+    /// Drops nodes that are no longer referenced by a handle or a name, and could not reappear after a crash.
     fn forget_unreachable(&mut self) {
         let pending = self.unsynced_names.iter().filter_map(|change| match change {
             NameChange::Create { node, .. } | NameChange::Rename { node, .. } => Some(node),
@@ -348,8 +349,8 @@ impl DiskState {
         self.nodes.retain(|id, node| node.handles > 0 || reachable.contains(id));
     }
 
-    /// Returns the disk after a restart of the kernel or process: no open files, no locks, power on, operation count
-    /// zero.
+    /// Returns the disk after the kernel or the process was restarted: no open files, no locks, power on, operation
+    /// count zero.
     pub fn restarted(mut self) -> DiskState {
         for node in self.nodes.values_mut() {
             node.handles = 0;

@@ -1,4 +1,4 @@
-//! Tests of the guarantees of the simulated disk, with many seeds.
+//! Tests of the simulated disk's guarantees, with many seeds.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

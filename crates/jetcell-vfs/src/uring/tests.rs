@@ -1,4 +1,4 @@
-//! Tests of results that the kernel returns rarely. The requests are real, but the test replaces their results.
+//! Tests of results that the kernel rarely returns. The requests are real, but the tests replace their results.
 
 use super::*;
 use crate::retry::MOST;
@@ -9,7 +9,7 @@ const INTERRUPTED: i32 = -4;
 const AGAIN: i32 = -11;
 const LEN: usize = 8192;
 
-/// An in-flight table with a file, for tests. Creation returns `None` if the kernel has no io_uring.
+/// An in-flight table with a file, for tests. The constructor returns `None` if the kernel does not support io_uring.
 struct Bench {
     table: InFlightTable,
     file: Arc<Descriptor>,
@@ -82,7 +82,7 @@ fn interruptions_and_parts_end_in_the_whole_transfer() {
     let (job, outcome) = bench.table.complete(slot, result).unwrap();
     outcome.unwrap();
     assert!(job.transfer.buffer.iter().all(|byte| *byte == 7));
-    // A read of zero bytes is the end of the file and is not retried.
+    // A read that returns zero bytes is at the end of the file and is not retried.
     bench.push();
     let (slot, _) = bench.reap();
     let (_, outcome) = bench.table.complete(slot, 0).unwrap();

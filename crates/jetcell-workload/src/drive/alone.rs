@@ -1,4 +1,4 @@
-//! Measures the load of this host alone, before the loads of the other hosts start.
+//! Measures this host's load alone, before the other hosts start their loads.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::measurement::{HostCounters, Measurement};
 use crate::observer::{Heartbeat, Observer};
 
 impl Drive<'_> {
-    /// Warms the cache and measures without samples and repetitions. The load is stopped before the function returns.
+    /// Warms the cache and measures once, without recording samples. Stops the load before returning.
     pub(crate) fn run_alone(
         &self,
         duration: Duration,

@@ -1,4 +1,4 @@
-//! Estimates when a search for the maximum rate will end, based on the probes that have completed.
+//! Estimates when a search for the maximum rate will end, based on the probes completed so far.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::measurement::Step;
 /// Estimated end of the phase. Every probe result updates the estimate.
 pub(super) struct Forecast {
     settle: Duration,
-    /// Duration of one probe, including the time to settle.
+    /// Duration of one probe, including the settling time.
     probe: Duration,
     /// Expected length of the whole phase.
     total: Duration,
@@ -16,15 +16,15 @@ pub(super) struct Forecast {
 }
 
 impl Forecast {
-    /// Creates the forecast for a search that starts now. The search first runs the load without a rate limit.
+    /// Creates the forecast for a search that starts now. The search begins by running the load without a rate limit.
     pub(super) fn begin(settle: Duration, measured: Duration) -> Forecast {
         let probe = settle + measured;
-        // The settling time of the confirmation is also part of this phase.
+        // This phase also includes the settling time of the confirmation.
         let total = settle + probe * expected_probes(None, None) + settle;
         Forecast { settle, probe, total, end: Instant::now() + total }
     }
 
-    /// Restarts the forecast after a failed confirmation. Only confirmations follow.
+    /// Restarts the forecast after a failed confirmation. From then on, the search runs only confirmations.
     pub(super) fn resume(&mut self) {
         self.total = self.settle;
         self.end = Instant::now() + self.settle;
@@ -45,8 +45,8 @@ impl Forecast {
         self.total.as_millis() as u64
     }
 
-    /// Returns the completed part of the phase in milliseconds. The value decreases if a probe result makes the
-    /// search longer.
+    /// Returns the time that the phase has already taken, in milliseconds. The value decreases if a probe result
+    /// makes the search longer.
     pub(super) fn done(&self) -> u64 {
         let left = self.end.saturating_duration_since(Instant::now());
         self.total.saturating_sub(left).as_millis() as u64
@@ -67,8 +67,7 @@ mod tests {
     fn the_end_comes_nearer_with_each_answer() {
         let second = Duration::from_secs(1000);
         let mut forecast = Forecast::begin(second, 3 * second);
-        // The sum of the initial settling, two probes that bracket the rate, five bisections, and the settling of the
-        // confirmation.
+        // Initial settling, two probes to bracket the rate, five bisection steps, and settling for the confirmation.
         assert_eq!(forecast.total(), 30_000_000);
         let mut left = |ask: Ask, steps: &[Step]| {
             forecast.asks(ask, steps);

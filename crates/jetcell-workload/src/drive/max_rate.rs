@@ -13,7 +13,7 @@ use crate::measurement::{
 use crate::observer::{Heartbeat, Observer, Phase};
 use crate::profile::Profile;
 
-/// Warm-up time of a step at its rate, as a fraction (1/n) of the measured time.
+/// Warm-up time at the rate of a step, as a fraction (1/n) of the measured time.
 const WARMUP_FRACTION: u32 = 3;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ impl Drive<'_> {
         let mut measured = Measurement::default();
         let mut forecast = Forecast::begin(settle, self.profile.duration.0);
         observer.begin(Phase::Search, forecast.total());
-        // The rate without a limit is the highest possible rate. The search starts at half of it.
+        // The rate reached without a limit is an upper bound. The search starts at half of it.
         load.take_tally();
         let began = Instant::now();
         self.wait(load, clock, settle, "without a rate", &forecast, observer);
@@ -91,7 +91,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Measures one step at a rate that has already run for a while.
+    /// Measures one step. The load must already have been running at this rate for a while.
     fn step(
         &self,
         load: &Load<'_>,
@@ -138,7 +138,7 @@ impl Drive<'_> {
         Drive { profile: &profile, ..*self }.measure(load, clock, file, observer, Some(search))
     }
 
-    /// Converts a confirmation into a step of the curve. The step has the latencies of the slowest repetition.
+    /// Converts a confirmation into a step of the curve, with the latencies of the slowest repetition.
     fn confirmed(&self, ask: Ask, measured: &Measurement) -> Step {
         let windows = &measured.repetitions;
         let mean = |value: fn(&Repetition) -> f64| {
@@ -179,14 +179,14 @@ impl Drive<'_> {
     }
 }
 
-/// Discards the samples because another confirmation will be measured.
+/// Discards the samples before another confirmation is measured.
 fn restart(file: &mut SampleFile, observer: &mut dyn Observer) {
     if let Err(error) = file.restart() {
         observer.log(&format!("samples.csv could not be written: {error}"));
     }
 }
 
-/// Formats a step as a line of the test log.
+/// Formats a step as a line for the test log.
 fn describe(step: &Step) -> String {
     let Step { rate, figures, operation_latency, .. } = step;
     let outcome = match &step.broken {

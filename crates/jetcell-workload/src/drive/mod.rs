@@ -1,5 +1,5 @@
-//! Warm-up and measurement. The load starts once and runs through both. The measured time is the time between two
-//! snapshots of the counters, so nothing starts or stops during the measurement.
+//! Warm-up and measurement. The load starts once and runs through both. The measured interval lies between two
+//! snapshots of the counters, so nothing starts or stops at its boundaries.
 
 mod alone;
 mod forecast;
@@ -27,20 +27,20 @@ use self::turns::Turns;
 /// Percentage of the cache that must be in use before the measurement starts. Jetstress: `PreloadJetCache`.
 const WARM_PERCENT: u64 = 90;
 
-/// Warm-up ends if the cache has not grown for this long, because the cache then contains all pages that the load
+/// Warm-up ends if the cache has not grown for this long, because the cache then contains every page that the load
 /// uses.
 const WARM_STANDSTILL: Duration = Duration::from_secs(10);
 
 /// Minimum duration, in seconds, before a measurement can be considered settled. Cache and log activity is periodic,
-/// and the period becomes visible only after some time. The tests of this crate have no such period and use a shorter
+/// and one period takes some time. The model used by this crate's tests has no such period, so tests use a shorter
 /// minimum.
 const MIN_SETTLED: f64 = if cfg!(test) { 1.0 } else { 30.0 };
 
-/// Time after a measurement in which the load may catch up with its rate. One slow operation delays the operations
-/// queued after it, which does not mean that the rate is too high.
+/// Grace period after a measurement for the load to catch up with its schedule. One slow operation delays the
+/// operations queued after it, but that alone does not mean that the rate is too high.
 const DUE_GRACE_PERIOD: Duration = Duration::from_millis(500);
 
-/// Interval at which the measurement updates the progress and checks for stop requests.
+/// Interval at which the measurement updates its progress and checks for stop requests.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Condition that ends a measurement.
@@ -48,16 +48,16 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) enum Goal<'a> {
     /// The duration in the profile has elapsed.
     Time,
-    /// Every database has closed the number of logs that the profile specifies. The slice contains the first
-    /// generation of each database.
+    /// Every database has closed the number of logs specified in the profile. The slice contains the first generation
+    /// of each database.
     Logs(&'a [u32]),
-    /// Other work has completed.
+    /// The concurrent work has completed.
     Work(&'a dyn Beside),
 }
 
 /// Work that runs concurrently with the load.
 pub(crate) trait Beside: Sync {
-    /// Returns the phase that is reported to the observer.
+    /// Returns the phase to report to the observer.
     fn phase(&self) -> Phase {
         Phase::Backup
     }
@@ -75,20 +75,20 @@ pub(crate) struct Drive<'a> {
     pub(crate) store: &'a dyn Store,
     /// Passive copies that follow the databases.
     pub(crate) copies: Option<&'a dyn Copies>,
-    /// The plan with the files of the run.
+    /// The plan, which lists the files of the run.
     pub(crate) plan: &'a Plan,
     /// The profile of the run.
     pub(crate) profile: &'a Profile,
     /// Signal that ends the measurement early.
     pub(crate) stop: &'a StopSignal,
-    /// Seconds that were measured before an interruption or by an earlier measurement.
+    /// Seconds already measured before an interruption or by an earlier measurement.
     pub(crate) measured_before: f64,
     /// Condition that ends the measurement.
     pub(crate) goal: Goal<'a>,
 }
 
 impl Drive<'_> {
-    /// Warms the cache and measures. Each sample is written to `file` immediately.
+    /// Warms the cache and measures. Each sample is written to `file` as soon as it is taken.
     pub(crate) fn run(
         &self,
         file: &mut SampleFile,
@@ -109,8 +109,8 @@ impl Drive<'_> {
         Ok(Measurement { complete: measured.complete && failure.is_none(), failure, ..measured })
     }
 
-    /// Warms the cache and measures twice: first for the duration in the profile, then until `work`, which runs
-    /// concurrently, completes.
+    /// Warms the cache and measures twice: first for the duration in the profile, then until the concurrent `work`
+    /// completes.
     pub(crate) fn run_beside(
         &self,
         file: &mut SampleFile,
@@ -149,7 +149,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Returns the kernel names of the disks that contain the directories of the run.
+    /// Returns the kernel names of the disks that hold the directories of the run.
     fn devices(&self) -> Vec<String> {
         let directories = self.profile.dirs.iter().chain(&self.profile.log_dirs);
         let mut names: Vec<String> =
@@ -163,7 +163,7 @@ impl Drive<'_> {
         self.stop.is_set() || load.failed()
     }
 
-    /// Returns the number of bytes of the cache that must be in use before the measurement starts.
+    /// Returns how many bytes of the cache must be in use before the measurement starts.
     fn warm_bytes(&self) -> u64 {
         self.plan.cache_bytes.min(self.plan.initial_bytes()) / 100 * WARM_PERCENT
     }
@@ -203,7 +203,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Keeps the load running after the measured time while other hosts still measure.
+    /// Keeps the load running after the measurement while other hosts are still measuring.
     fn hold(&self, load: &Load<'_>, clock: Instant, observer: &mut dyn Observer) {
         let mut heartbeat = Heartbeat::new();
         while observer.holds_load() && !self.over(load) {
@@ -212,7 +212,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Measures until the goal is reached. `search` is the state of the search, which is included in interim results.
+    /// Measures until the goal is reached. `search` is the search state to include in interim results.
     pub(crate) fn measure(
         &self,
         load: &Load<'_>,
@@ -311,7 +311,7 @@ impl Drive<'_> {
         Measurement { complete, failure, open_loop: self.caught_up(load), ..measured }
     }
 
-    /// Returns the number of closed logs for each database, limited to the number in the profile.
+    /// Returns the number of logs that each database has closed, capped at the number in the profile.
     fn generated<'b>(&'b self, starts: &'b [u32]) -> impl Iterator<Item = u64> + 'b {
         let closed = |(database, start): (usize, &u32)| {
             let generated = self.store.generation(database).saturating_sub(*start);
@@ -329,7 +329,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Returns how well the load kept its rate, after a grace period in which the load may catch up.
+    /// Returns how well the load kept its rate, after a grace period for it to catch up.
     pub(crate) fn caught_up(&self, load: &Load<'_>) -> Option<OpenLoop> {
         let began = Instant::now();
         loop {
@@ -380,7 +380,7 @@ impl Window {
         self.samples.push(sample);
     }
 
-    /// Returns the results so far. The fields for completion and failure are not set.
+    /// Returns the results so far, except whether the measurement completed or failed.
     fn measured(&self, load: &Load<'_>, tally: Tally) -> Measurement {
         let totals = self.totals(&self.last, load, tally);
         Measurement {

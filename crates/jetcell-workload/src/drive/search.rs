@@ -1,15 +1,16 @@
-//! Searches for the highest sustained rate. The search is a pure function of the results of a probe. It doubles or
-//! halves the rate until one rate meets all limits and another rate violates a limit. It then bisects between these
-//! rates and confirms the highest rate that met all limits.
+//! Searches for the highest sustained rate. The search is a pure function of the probe results. It doubles or halves
+//! the rate until one rate meets all limits and another rate violates a limit. It then bisects between these rates
+//! and confirms the highest rate that met all limits.
 //!
-//! Near the limit, a probe may give either result, so a confirmation may fail. After a failed confirmation the search
-//! does not rely on single probes. It runs only confirmations, at rates that are 5 % lower, then 10 %, 20 % and so
-//! on. The first rate that is confirmed is the result. This result may be too low, but it is confirmed and is below
-//! every rate that violated a limit. The report shows both rates.
+//! Near the limit, a probe may go either way, so a confirmation may fail. After a failed confirmation, the search no
+//! longer relies on single probes. It runs only confirmations, at rates that are 5 % lower, then 10 %, 20 % and so
+//! on. The first rate that is confirmed is the result. This rate may be lower than the true maximum, but it is
+//! confirmed and is below every rate that violated a limit. The report shows both the confirmed rate and the lowest
+//! rate that violated a limit.
 
 use crate::measurement::MIN_RATE;
 
-/// Ratio between the lowest failed rate and the highest passed rate at which the search ends.
+/// The search ends when the ratio of the lowest failed rate to the highest passed rate is at most this value.
 pub(super) const TOLERANCE: f64 = 1.05;
 
 /// Maximum number of probes, including confirmations.
@@ -18,7 +19,8 @@ pub(super) const MAX_PROBES: usize = 30;
 /// Maximum rate of a search, in operations per second.
 const MAX_RATE: f64 = 1e7;
 
-/// Minimum rate as a fraction of the first rate. If this rate also violates a limit, the rate is not the cause.
+/// Minimum rate as a fraction of the first rate. If even this rate violates a limit, the violation is not caused by
+/// the rate.
 const MIN_PART: f64 = 1.0 / 256.0;
 
 /// Request for one probe.
@@ -37,17 +39,16 @@ pub(super) struct Found {
     pub sustained: Option<f64>,
     /// Lowest rate that violated a limit.
     pub first_failed: Option<f64>,
-    /// Whether the search completed. If false, the probe stopped the search.
+    /// Whether the search completed. False if `probe` ended it.
     pub ended: bool,
 }
 
-/// Searches for the highest sustained rate, starting at `start`. `probe` returns true if a rate meets all limits, or
+/// Searches for the highest sustained rate, starting at `start`. `probe` returns whether a rate meets all limits, or
 /// `None` to end the search.
 pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -> Found {
     let start = if start.is_nan() { MIN_RATE } else { start.clamp(MIN_RATE, MAX_RATE) };
     let lowest = (start * MIN_PART).max(MIN_RATE);
-    // `held` is the highest rate that met all limits. `broke` is the lowest rate that violated a limit, and is above
-    // `held`.
+    // `held` is the highest rate that met all limits. `broke` is the lowest rate above `held` that violated a limit.
     let (mut held, mut broke): (Option<f64>, Option<f64>) = (None, None);
     let (mut confirmed_lower, mut drop) = (None, 0.05);
     for _ in 0..MAX_PROBES {
@@ -81,8 +82,8 @@ pub(super) fn find_max(start: f64, mut probe: impl FnMut(Ask) -> Option<bool>) -
     Found { sustained: None, first_failed: broke, ended: true }
 }
 
-/// Returns the expected number of probes until the confirmation. If one bound is unknown, the next probe is assumed
-/// to find it.
+/// Returns the expected number of probes up to the confirmation. If a bound is still unknown, the next probe is
+/// assumed to find it.
 pub(super) fn expected_probes(held: Option<f64>, broke: Option<f64>) -> u32 {
     let bisections = |gap: f64| ((gap - 1.0) / (TOLERANCE - 1.0)).log2().ceil().max(0.0) as u32;
     match (held, broke) {
@@ -92,11 +93,11 @@ pub(super) fn expected_probes(held: Option<f64>, broke: Option<f64>) -> u32 {
     }
 }
 
-/// Rounds to three significant digits. This is more precise than the tolerance.
+/// Rounds to three significant digits, which is finer than the tolerance.
 fn rounded(rate: f64) -> f64 {
     let unit = 10f64.powf(rate.log10().floor() - 2.0);
     let steps = (rate / unit).round();
-    // A division returns the binary number that is closest to the decimal fraction.
+    // Dividing, rather than multiplying by a fraction, yields the floating-point number closest to the decimal value.
     if unit < 1.0 { steps / (1.0 / unit).round() } else { steps * unit.round() }
 }
 
@@ -106,7 +107,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-    /// Runs a search on a model and returns the requests with their results.
+    /// Runs a search on a model. Returns the probe requests with their results.
     fn search(start: f64, mut holds: impl FnMut(Ask) -> bool) -> (Found, Vec<(Ask, bool)>) {
         let mut asked = Vec::new();
         let found = find_max(start, |ask| {
@@ -139,7 +140,7 @@ mod tests {
                 );
                 assert_eq!(asked.iter().filter(|(ask, _)| ask.confirm).count(), 1);
             }
-            // A start that is near the capacity, as in practice, needs few probes.
+            // A start near the capacity, which is the usual case in practice, needs few probes.
             assert!(search(capacity / 1.7, |ask| ask.rate <= capacity).1.len() <= 8);
         }
     }
@@ -167,7 +168,7 @@ mod tests {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut worst: f64 = 1.0;
         for _ in 0..500 {
-            // Each probe sees a random capacity between 900 and 1100. A confirmation sees three such capacities.
+            // Each probe sees one random capacity between 900 and 1100. A confirmation sees three.
             let (found, _) = search(700.0, |ask| {
                 let mut seen = || 900.0 + f64::from(random.next_u32()) / f64::from(u32::MAX) * 200.0;
                 (0..if ask.confirm { 3 } else { 1 }).all(|_| ask.rate <= seen())
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_confirmation_that_breaks_lowers_the_result() {
-        // Single probes pass up to a rate of 1000. Several probes in a row pass only up to 600.
+        // Single probes pass at rates up to 1000, but several probes in a row pass only at rates up to 600.
         let (found, asked) = search(500.0, |ask| ask.rate <= if ask.confirm { 600.0 } else { 1000.0 });
         let sustained = found.sustained.unwrap();
         assert!(sustained <= 600.0 && sustained > 400.0, "{found:?} {asked:?}");
@@ -203,7 +204,7 @@ mod tests {
         let lowest = found.first_failed.unwrap();
         assert_eq!(found, Found { sustained: None, first_failed: Some(lowest), ended: true });
         assert!((1e6 / 512.0..1e6 / 200.0).contains(&lowest), "{lowest}");
-        // Random results may prevent the search from finding a rate, but the search must still end.
+        // With random results, the search may not find a rate, but it must still end.
         let mut random = ChaCha8Rng::seed_from_u64(2);
         (0..200).for_each(|_| assert!(search(1000.0, |_| random.next_u32() % 2 == 0).0.ended));
     }

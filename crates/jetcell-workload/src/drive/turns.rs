@@ -6,7 +6,7 @@ use ese_engine::Error;
 use crate::engine::Store;
 use crate::profile::{Maintenance, MaintenanceSettings, Profile};
 
-/// Turns of one measurement. Every second round runs the turns in reverse order, so a trend affects all tasks
+/// Turns of one measurement. Every second round runs its turns in reverse order, so that a trend affects all tasks
 /// equally.
 pub(super) struct Turns<'a> {
     store: &'a dyn Store,
@@ -15,7 +15,7 @@ pub(super) struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    /// Returns the turns that the profile requests.
+    /// Returns the turns that the profile requests, if any.
     pub fn of(store: &'a dyn Store, profile: &Profile) -> Option<Turns<'a>> {
         let settings = profile.maintenance();
         let of_round = || std::iter::once(Maintenance::default()).chain(settings.tasks.each()).collect();
@@ -27,7 +27,7 @@ impl<'a> Turns<'a> {
         self.of_round.len() as u32
     }
 
-    /// Returns the maintenance task of a turn.
+    /// Returns the maintenance task that runs during a turn.
     pub fn maintenance(&self, turn: usize) -> Maintenance {
         let (round, place) = (turn / self.of_round.len(), turn % self.of_round.len());
         match round.is_multiple_of(2) {
@@ -36,7 +36,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Stops the maintenance of the previous turn and starts the maintenance of this turn.
+    /// Stops the previous turn's maintenance and starts this turn's maintenance.
     pub fn begin(&self, turn: usize) -> Result<(), Error> {
         self.store.stop_maintenance();
         self.store.start_maintenance(&MaintenanceSettings { tasks: self.maintenance(turn), ..self.settings })

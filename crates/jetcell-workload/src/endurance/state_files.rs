@@ -1,7 +1,7 @@
-//! Files with the state of a stress test. A complete state contains all histograms and may take a megabyte for each
-//! database, so it is written only once a minute. Between these writes, increments are appended to a small journal
-//! and synced. After a crash, the complete state and the journal lines that refer to it restore the state of about
-//! one second before the crash.
+//! State files of a stress test. A complete state contains all histograms and may take a megabyte per database, so it
+//! is written only once a minute. Between these writes, increments are appended to a small journal and synced. After
+//! a crash, the complete state and the journal lines that refer to it restore the test to its state about one second
+//! before the crash.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,7 +22,7 @@ const JOURNAL: &str = "jetcell-stress.jsonl";
 /// Time after which the complete state is written again and the journal is restarted.
 const WHOLE_EVERY: Duration = Duration::from_secs(60);
 
-/// A line of the journal: the work that was measured since the previous state.
+/// A journal line: the work measured since the previous state.
 #[derive(Serialize, Deserialize)]
 struct Increment {
     /// Number of the complete state to which the increment applies. After a crash, the journal may still contain
@@ -40,15 +40,15 @@ struct Increment {
     tally: Tally,
 }
 
-/// State files of a part that is running, and their contents.
+/// State files of a running part, and their contents.
 pub(crate) struct StateFiles {
     dir: PathBuf,
     stored: Endurance,
     whole: Instant,
-    /// `None` after an error. The next state is then stored completely.
+    /// `None` after an error. The next state is then stored in full.
     journal: Option<OutputFile>,
-    /// Maximum time in seconds that a crash could lose: from the time of a stored state until the next state was
-    /// durable.
+    /// Longest measured time, in seconds, that a crash could have lost: from the time of a stored state until the
+    /// next state was durable.
     longest_gap: f64,
     failure: Option<io::Error>,
 }
@@ -93,7 +93,7 @@ impl StateFiles {
         STATE_FILE.write(&self.dir, &state)?;
         (self.stored, self.whole) = (state, Instant::now());
         self.journal = Some(OutputFile::create(&self.dir.join(JOURNAL))?);
-        // The directory entry of the journal must survive a crash of the machine.
+        // The journal's directory entry must survive a machine crash.
         OutputFile::sync_directory(&self.dir)
     }
 
@@ -121,8 +121,8 @@ impl StateFiles {
     }
 }
 
-/// Applies the journal to a complete state. A damaged or truncated line ends the journal, because the crash occurred
-/// while the line was written.
+/// Applies the journal to a complete state. Reading stops at a damaged or truncated line, because the crash occurred
+/// while that line was being written.
 pub(super) fn with_increments(mut test: Endurance, dir: &Path) -> Result<Endurance, Refusal> {
     let path = dir.join(JOURNAL);
     let unreadable = |error| refuse(format!("{}: cannot be read: {error}", path.display()));
@@ -166,7 +166,7 @@ mod tests {
     use crate::profile::Options;
     use crate::run_tests::scratch;
 
-    /// Creates a state after `seconds` seconds, with one transfer and one insert per second.
+    /// Returns the state after `seconds` seconds, with one transfer and one insert per second.
     fn state(begun: &Endurance, seconds: u32) -> Endurance {
         let mut io = InstanceIo::default();
         let mut tally = Tally { batches: vec![u64::from(seconds)], ..Tally::default() };
@@ -195,7 +195,7 @@ mod tests {
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
         let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
         let read = || Endurance::read(dir.path()).unwrap().unwrap();
-        // The directory contains a journal of an earlier test.
+        // The directory still contains the journal of an earlier test.
         fs::write(dir.path().join(JOURNAL), "{\"after\":1}\n").unwrap();
         let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
         assert!(same(&read(), &state(&begun, 0)));
@@ -205,7 +205,7 @@ mod tests {
         }
         assert!(files.take_failure().is_none() && read().parts[0].missing_seconds > 0.0);
 
-        // The state after two seconds is read, regardless of the data after the second line.
+        // Whatever follows the second line, the state after two seconds is read.
         let journal = fs::read(dir.path().join(JOURNAL)).unwrap();
         let lines: Vec<&[u8]> = journal.split_inclusive(|byte| *byte == b'\n').collect();
         let kept = lines[0].len() + lines[1].len();
@@ -214,7 +214,7 @@ mod tests {
             assert!(same(&read(), &state(&begun, 2)), "{:?}", String::from_utf8_lossy(tail));
         }
 
-        // A complete state makes the older journal obsolete, even if a crash leaves the journal in place.
+        // A complete state supersedes the older journal, even if a crash prevented the journal from being removed.
         fs::write(dir.path().join(JOURNAL), &journal).unwrap();
         let old = fs::read(dir.path().join(JOURNAL)).unwrap();
         files.store_whole(state(&begun, 40)).unwrap();
@@ -230,7 +230,7 @@ mod tests {
         let options = Options { dirs: vec![dir.path().to_path_buf()], ..Options::default() };
         let begun = Endurance::begin(&options.resolve().unwrap(), &PathBuf::from("out"));
         let mut files = StateFiles::begin(state(&begun, 0)).unwrap();
-        // `/dev/full` fails every write as if the device were full.
+        // Writes to `/dev/full` fail as if the device were full.
         files.journal = Some(OutputFile::append(Path::new("/dev/full")).unwrap());
         files.store(state(&begun, 1));
         assert!(files.take_failure().is_some());

@@ -1,6 +1,6 @@
-//! Backs up an attached database. All pages are read in reads of 256 KiB and verified, as in Jetstress. The pages are
-//! either discarded or written to a directory. In the directory they form a complete backup with the logs that make
-//! the database consistent.
+//! Backs up an attached database. All pages are read in 256 KiB reads and verified, as in Jetstress. The pages are
+//! either discarded or written to a directory, where they form a complete backup together with the logs that make the
+//! database consistent.
 //!
 //! ```text
 //!  DIR/Jetstress001001/manifest.json          what the backup contains, with checksums
@@ -22,12 +22,12 @@ use crate::watch::BackupWatch;
 
 /// Size of one read in bytes, as in Jetstress.
 const READ_BYTES: usize = 256 << 10;
-/// Number of concurrent reads of one database.
+/// Number of concurrent reads per database.
 const READS_IN_FLIGHT: usize = 8;
-/// Maximum number of findings that are kept for each database. The first findings are enough to identify the problem.
+/// Maximum number of findings kept for each database. The first ones are enough to identify the problem.
 const FINDINGS_KEPT: usize = 10;
 
-/// Reads the database of an instance as a backup would, but writes nothing.
+/// Reads an instance's database as a backup would, but writes nothing.
 pub(super) fn read(instance: &Instance, watch: &BackupWatch) -> Result<()> {
     // A copy backup does not affect other backups and removes no logs.
     let backup = instance.begin_backup(BackupKind::Copy)?;
@@ -44,7 +44,7 @@ pub(super) fn read(instance: &Instance, watch: &BackupWatch) -> Result<()> {
     Ok(())
 }
 
-/// Backs up the database of an instance into a subdirectory of `to` that only this test uses.
+/// Backs up an instance's database to a subdirectory of `to` that is reserved for this test.
 pub(super) fn write(
     instance: &Instance,
     files: &Arc<dyn Vfs>,
@@ -53,7 +53,7 @@ pub(super) fn write(
     watch: &Arc<BackupWatch>,
 ) -> Result<()> {
     let directory = directory(to, place);
-    // The backup during the load replaces the backup without load.
+    // The backup taken during the load replaces the one taken without load.
     remove(&directory)?;
     let cancel = Cancel::default();
     let (watched, stop) = (watch.clone(), cancel.clone());
@@ -73,7 +73,7 @@ pub(super) fn write(
     let Err(error) = jetcell_backup::back_up(instance, files, &directory, &options) else { return Ok(()) };
     remove(&directory)?;
     match error {
-        // `watch` already contains the bad pages, which are a finding of the test and not an error.
+        // The bad pages are already recorded in `watch`. They are a test finding, not an error.
         BackupError::Set { fault: SetFault::BadPages, .. } | BackupError::Stopped => Ok(()),
         BackupError::Engine(error) => Err(error),
         error => Err(Error::Usage(error.to_string())),
@@ -92,7 +92,7 @@ fn remove(directory: &Path) -> Result<()> {
     }
 }
 
-/// Updates the counters of the backup. Returns true if the backup should continue.
+/// Updates the backup counters. Returns true if the backup should continue.
 fn note(reads: &PageReads, watch: &BackupWatch) -> bool {
     let finding = |(page, flaw)| format!("page {page}: {flaw}");
     watch.update(|counters| {

@@ -9,7 +9,7 @@ use crate::engine::{LoadStep, Result, Row};
 /// Fill factor of new index pages, in percent.
 const INDEX_DENSITY: u64 = 80;
 
-/// Number of transfer buffers of a load. Each tree has six buffers, and two trees are built concurrently.
+/// Number of transfer buffers for a load. Each tree uses six buffers, and two trees are built concurrently.
 const TRANSFERS: usize = 12;
 /// Minimum and maximum length of a transfer in bytes.
 const TRANSFER_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=2 << 20;
@@ -17,14 +17,14 @@ const TRANSFER_BYTES: std::ops::RangeInclusive<usize> = 128 << 10..=2 << 20;
 /// Returns the options for a load that uses `memory` bytes.
 pub(super) fn options(memory: usize, zero: bool) -> BulkLoadOptions {
     let most = (memory / 2 / TRANSFERS).clamp(*TRANSFER_BYTES.start(), *TRANSFER_BYTES.end());
-    // Only buffers with a power-of-two length fill huge pages. A transfer from a huge page needs one segment instead
-    // of hundreds.
+    // Only buffers whose length is a power of two fill huge pages. A transfer from a huge page needs one segment
+    // instead of hundreds.
     let transfer_bytes = 1 << most.ilog2();
     let sort_bytes = memory.saturating_sub(TRANSFERS * transfer_bytes);
     BulkLoadOptions { sort_bytes, transfer_bytes, zero, ..BulkLoadOptions::default() }
 }
 
-/// Bulk-loads a table with the records that `next` sets.
+/// Bulk-loads a table with the records produced by `next`.
 pub(super) fn table(
     unit: &Unit,
     number: u32,

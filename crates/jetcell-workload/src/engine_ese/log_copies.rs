@@ -1,5 +1,5 @@
-//! Simulates the log reads of additional copies, as in Jetstress. Each closed log is read once for its header and
-//! twice for its body. Network transfer and replay are not simulated.
+//! Simulates the log reads of additional copies, as in Jetstress. Each copy reads a closed log's header once and its
+//! body twice. Network transfer and replay are not simulated.
 //!
 //! ```text
 //!  for each closed log and further copy:  4 KiB header, then two passes of four reads over the body
@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Maximum time to wait for a closed log to be renamed.
 const NAMING: Duration = Duration::from_secs(5);
 
-/// Reads the closed logs of one instance until it is stopped or dropped.
+/// Reads one instance's closed logs until it is stopped or dropped.
 pub(super) struct LogCopier {
     counted: Arc<CountedVfs>,
     shared: Arc<Shared>,
@@ -45,7 +45,7 @@ struct Shared {
 }
 
 impl LogCopier {
-    /// Starts to read the logs that `instance` closes after this call, on behalf of `copies` additional copies.
+    /// Starts reading the logs that `instance` closes after this call, on behalf of `copies` additional copies.
     pub(super) fn start(
         files: &Arc<dyn Vfs>,
         names: LogNames,
@@ -109,7 +109,7 @@ impl Shared {
                         self.logs.fetch_add(1, Relaxed);
                     }
                     Err(_) if self.quit.load(Relaxed) => return,
-                    // Circular logging may have removed the log before it was read.
+                    // Circular logging may have removed the log before it could be read.
                     Err(_) => {
                         self.missed.fetch_add(1, Relaxed);
                     }
@@ -120,8 +120,8 @@ impl Shared {
         }
     }
 
-    /// Reads a log. The engine renames a closed log only after it has opened the next log, so the read waits for the
-    /// new name.
+    /// Reads a log. The engine gives a closed log its final name only after opening the next log, so this function
+    /// waits for that name.
     fn read_when_named(
         &self,
         files: &dyn Vfs,

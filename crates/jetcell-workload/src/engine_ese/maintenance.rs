@@ -1,4 +1,4 @@
-//! Maintenance of the databases during a run, and its summaries.
+//! Maintenance of the databases during a run, and its results.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::profile::{Maintenance, MaintenanceSettings};
 #[derive(Default)]
 struct WorkTime {
     since: Option<Instant>,
-    /// Running time until the task was last stopped, or `None` if it was never stopped.
+    /// Running time accumulated up to the last stop, or `None` if the task was never stopped.
     earlier: Option<Duration>,
 }
 
@@ -29,7 +29,7 @@ impl WorkTime {
     }
 }
 
-/// Accumulated running times of the maintenance tasks of a run.
+/// Accumulated running times of a run's maintenance tasks.
 #[derive(Default)]
 pub(super) struct WorkTimes {
     scan: WorkTime,
@@ -38,8 +38,8 @@ pub(super) struct WorkTimes {
 }
 
 impl EseStore {
-    /// Starts the maintenance tasks. Without a window, all databases of a test are scanned concurrently, as in
-    /// Jetstress. A scan does not resume the pass of a previous test.
+    /// Starts the maintenance tasks. Without a time window, all databases of a test are scanned concurrently, as in
+    /// Jetstress. A scan starts from the beginning and does not resume a pass from a previous test.
     pub(super) fn start_tasks(&self, settings: &MaintenanceSettings) -> Result<()> {
         let Maintenance { scan, zero, defrag, layout } = settings.tasks;
         let mut times = self.worked.lock();

@@ -1,10 +1,10 @@
-//! Replays the logs of a load. The state of the databases before the load is preserved, restored after the load, and
-//! brought forward by the replay.
+//! Replays the logs of a load. Before the load, the state of the databases is preserved. After the load, it is
+//! restored, and replay brings the databases up to date again.
 //!
-//! With [`RecoveryMode::True`], the complete file is preserved as a copy. The copy shares its blocks if the file
-//! system supports that. With [`RecoveryMode::Compatible`], only the header is restored. The header states that redo
-//! needs all logs of the load, although the pages already contain all changes. A database whose checkpoint has not
-//! advanced during the load has such a header.
+//! With [`RecoveryMode::True`], the complete file is preserved as a copy, which shares blocks with the original if
+//! the file system supports that. With [`RecoveryMode::Compatible`], only the header is restored. This header states
+//! that redo needs all logs of the load, although the pages already contain all changes. A database whose checkpoint
+//! did not advance during the load would have the same header.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -28,10 +28,10 @@ use crate::measurement::ReplayCounters;
 use crate::profile::RecoveryMode;
 use crate::watch::ReplayWatch;
 
-/// Buffer size for copying a file, in bytes.
+/// Buffer size, in bytes, for copying a file.
 const PIECE: usize = 8 << 20;
 
-/// Number of bytes at the start of a database that contain both copies of the header.
+/// Length, in bytes, of the region at the start of a database that contains both copies of the header.
 const HEADERS: usize = 2 * (32 << 10);
 
 /// Copies a closed database to preserve its state. `progress` receives the number of bytes copied, and returns
@@ -41,7 +41,7 @@ pub(super) fn keep(instance: &InstancePlan, progress: &mut dyn FnMut(u64) -> boo
     copy(&instance.database, &kept, progress).map_err(|error| Error::io(&kept, &error))
 }
 
-/// Copies a file. The copy shares blocks with the original if the file system supports it.
+/// Copies a file. The copy shares blocks with the original if the file system supports that.
 fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64) -> bool) -> io::Result<()> {
     if let Err(error) = std::fs::remove_file(to)
         && error.kind() != io::ErrorKind::NotFound
@@ -72,13 +72,13 @@ pub(super) fn forget(instance: &InstancePlan) -> Result<()> {
     }
 }
 
-/// Returns the position at which the replay of an open database starts.
+/// Returns the position at which replay of an open database starts.
 pub(super) fn start_of(database: &Path) -> Result<ReplayStart> {
     let header = read_header(database)?;
     Ok(ReplayStart { generation: header.attach_position.generation.0, attached: header })
 }
 
-/// Restores the closed database to the state from which the replay starts.
+/// Restores a closed database to the state from which its replay starts.
 pub(super) fn put_back(instance: &InstancePlan, start: &ReplayStart, mode: RecoveryMode) -> Result<()> {
     let database = &instance.database;
     match mode {
@@ -124,7 +124,7 @@ fn read_header(database: &Path) -> Result<DatabaseHeader> {
     Ok(header.0)
 }
 
-/// Writes the two copies of the header one after the other, so one valid copy exists at any time.
+/// Writes the two copies of the header one after the other, so that one valid copy always exists.
 fn write_header(database: &Path, header: &DatabaseHeader) -> io::Result<()> {
     let file = File::options().write(true).open(database)?;
     let page = header.encode();
@@ -150,7 +150,7 @@ fn newest_generation(instance: &InstancePlan) -> Result<Generation> {
     Ok(header.generation)
 }
 
-/// Returns the logs from generation `first` on. The current log is the last one.
+/// Returns the logs starting at generation `first`. The current log is the last one.
 fn logs_from(instance: &InstancePlan, first: u32) -> Result<Vec<PathBuf>> {
     let newest = newest_generation(instance)?;
     let archived = (first..newest.0).map(|generation| names(instance).archived(Generation(generation)));
@@ -173,7 +173,7 @@ pub(super) fn replay(
     let counted = Arc::new(CountedVfs::new(files.clone()));
     let share = plan.cache_bytes as usize / plan.instances.len().max(1);
     let cache = Cache::new(CacheOptions {
-        // As during the load, the storage must receive the same writes as with ESE.
+        // The storage must receive the same writes as it would from ESE, as during the load.
         eviction: EvictionPolicy::WriteBack,
         ..CacheOptions::new(share, page_size, files.clock())
     });
@@ -205,7 +205,7 @@ pub(super) fn replay(
     let last = counters(&replayer, logs.len());
     replayer.finish()?;
     cache.shutdown();
-    // The counters include the writes at the end of the replay.
+    // The counters must include the writes made at the end of the replay.
     watch.update(ReplayCounters { io: io_of(&counted.snapshot()), ..last });
     Ok(())
 }

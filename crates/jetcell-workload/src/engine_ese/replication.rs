@@ -1,5 +1,5 @@
-//! Passive copies that run in the same process. Each copy is seeded while its database is open. A separate thread for
-//! each copy then replicates the closed logs.
+//! Passive copies that run in this process. Each copy is seeded while its database is open. Then a separate thread
+//! for each copy replicates the closed logs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ struct Follower {
 #[derive(Default)]
 struct Shared {
     quit: AtomicBool,
-    /// Last generation to replay. The copy stops after it has replayed this generation.
+    /// Last generation to replay. The copy stops after replaying it.
     last: AtomicU64,
     seen: Mutex<CopyCounters>,
 }
@@ -130,7 +130,7 @@ impl Follower {
             stream_log: copy.stream_log,
             cache_bytes: copy.cache_bytes as usize,
             checkpoint_depth: copy.checkpoint_depth,
-            // Torn page protection is off, as on the active side, so the copy makes the same writes as ESE.
+            // Torn page protection is off, as on the active side, so that the copy performs the same writes as ESE.
             torn_page_protection: TornPageProtection::Off,
             events,
             ..ReplayOptions::default()
@@ -167,7 +167,7 @@ impl Follower {
     fn counters(&self) -> CopyCounters {
         let mut counters = self.shared.seen.lock().clone();
         counters.io = io_of(&self.counted.snapshot());
-        // A suspended copy does not poll the source, so the queue length is computed from the current generation.
+        // A suspended copy does not poll its source, so the queue length is computed from the current generation.
         let open = self.instance.core().log().tail().generation.0;
         counters.copy_queue = open.saturating_sub(counters.next.max(1));
         counters.lag_bytes = u64::from(counters.behind()) * self.log_bytes;
@@ -175,14 +175,14 @@ impl Follower {
         counters
     }
 
-    /// Returns the number of bytes of durable log that the copy lacks.
+    /// Returns how many bytes of durable log the copy has not received.
     fn missing_log(&self) -> u64 {
         let (next, arrived) = {
             let seen = self.shared.seen.lock();
             (seen.next, seen.next_bytes)
         };
         if next == 0 {
-            // The copy has not polled the source yet.
+            // The copy has not polled its source yet.
             return 0;
         }
         let durable = self.instance.durable();
@@ -250,7 +250,7 @@ impl Copies for Followers {
     fn drain(&self) -> Result<()> {
         for follower in &self.followers {
             let log = follower.instance.core().log();
-            // A current log without records is not closed.
+            // `roll` does not close the current log if it contains no records.
             log.roll()?;
             let last = log.tail().generation.0.saturating_sub(1);
             follower.shared.last.fetch_min(last.into(), Relaxed);
@@ -268,7 +268,7 @@ impl Copies for Followers {
             follower.shared.quit.store(true, Relaxed);
             follower.join();
             counters.push(follower.counters());
-            // Otherwise the next test would retain logs for a copy that no longer exists.
+            // Without this, the next test would retain logs for a copy that no longer exists.
             if let Ok(Some(state)) = CopyState::read(&*follower.counted, &follower.directory) {
                 let _ = follower.source.unregister(&state.id);
             }

@@ -1,4 +1,4 @@
-//! A session of the load on the real engine.
+//! A load session on the real engine.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ese_format::record::{ColumnId, Value};
 use super::table_name;
 use crate::engine::{Commit, Result, Row, Session};
 
-/// A session and the tables that it has opened.
+/// A session and the tables it has opened.
 pub(super) struct EseSession {
     session: ese_engine::Session,
     database: Arc<Database>,
@@ -22,7 +22,7 @@ struct OpenTable {
     columns: Columns,
 }
 
-/// Column identifiers of a table of the load.
+/// Column identifiers of a load table.
 #[derive(Clone, Copy)]
 pub(super) struct Columns {
     id: ColumnId,
@@ -36,8 +36,8 @@ impl EseSession {
         EseSession { session, database, tables: Vec::new() }
     }
 
-    /// Releases all pages that the tables have pinned. Otherwise many sessions on many databases would pin the whole
-    /// cache between transactions.
+    /// Releases all pages that the tables have pinned. Otherwise many sessions on many databases would keep the whole
+    /// cache pinned between transactions.
     fn leave_pages(&mut self) {
         self.tables.iter_mut().flatten().for_each(|open| open.table.reset());
     }
@@ -67,7 +67,7 @@ impl Columns {
         })
     }
 
-    /// Calls `with` with the values of a new record. The buffers of the row are retained.
+    /// Calls `with` with the values of a new record. The row's buffers are kept for reuse.
     pub(super) fn with_values<T>(&self, row: &mut Row, with: impl FnOnce(&[(ColumnId, Value)]) -> T) -> T {
         let values = self.values(std::mem::take(row));
         let result = with(&values);
@@ -117,8 +117,8 @@ fn content(columns: Columns, row: &Row) -> [(ColumnId, Value); 3] {
     ]
 }
 
-/// Returns the bytes of a binary value. A value of another type was not written by the load, so the verification of
-/// the record reports it.
+/// Returns the bytes of a binary value. A value of any other type was not written by the load. Record verification
+/// reports it.
 fn bytes(value: Value) -> Option<Vec<u8>> {
     if let Value::Binary(bytes) = value { Some(bytes) } else { None }
 }

@@ -1,9 +1,8 @@
-//! Verifies databases and logs. The verification shares only the byte formats with the engine.
+//! Verifies databases and logs. The verification code shares only the byte formats with the engine.
 //!
-//! The databases on one spindle are verified sequentially. On other volumes, several databases are verified
-//! concurrently, because small databases and the ends of large databases leave a device idle. The processors are
-//! divided among the verifications. The memory for pages in flight therefore does not grow with the number of
-//! databases.
+//! Databases on one spindle are verified sequentially. On other volumes, several databases are verified concurrently,
+//! because small databases, and the end phase of a large one, do not keep a device busy. The processors are divided
+//! among the verifications, so the memory for pages in flight does not grow with the number of databases.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -24,7 +23,7 @@ use crate::layout::{InstancePlan, LOG_BASE_NAME, Plan};
 use crate::machine::{Device, Storage};
 use crate::measurement::{FileVerification, Verification};
 
-/// Maximum number of findings that are kept for each file. The first findings are enough to identify the problem.
+/// Maximum number of findings kept for each file. The first ones are enough to identify the problem.
 const FINDINGS_KEPT: usize = 10;
 
 /// Interval between two calls of `progress`. Each call may cancel the verification.
@@ -32,14 +31,14 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum number of databases that are verified concurrently on a volume that is not a single spindle.
 const AT_A_TIME: usize = 4;
-/// Maximum number of databases that are verified concurrently if none is larger than [`SMALL`]. The check of a small
-/// database spends most of its time waiting for single pages.
+/// Maximum number of databases that are verified concurrently if none is larger than [`SMALL`]. Verifying a small
+/// database mostly means waiting for single pages.
 const SMALL_AT_A_TIME: usize = 12;
 const SMALL: u64 = 256 << 20;
 
-/// Memory for the pages that a check with one thread reads concurrently, excluding the data that a check keeps about
-/// the whole database. Additional threads, regardless of their number, share [`PAGES_OF_MORE_THREADS`]. All checks
-/// together use at most the memory of the cache, which is not open during the verification.
+/// Memory for the pages that a single-threaded check reads concurrently, excluding the data that the check keeps
+/// about the whole database. Additional threads, regardless of their number, share [`PAGES_OF_MORE_THREADS`]. All
+/// checks together use at most as much memory as the cache, which is not allocated during verification.
 const PAGES_OF_A_CHECK: u64 = 16 << 20;
 const PAGES_OF_MORE_THREADS: u64 = 8 << 20;
 
@@ -59,7 +58,7 @@ impl<'a> Job<'a> {
         Job { instance, database_bytes, log_bytes, done: Arc::default(), checked: Mutex::default() }
     }
 
-    /// Returns the size of the work in bytes. At full depth, the database is read twice, so its length counts twice.
+    /// Returns the amount of work in bytes. At full depth the database is read twice, so its length counts twice.
     fn total(&self, depth: Depth) -> u64 {
         match depth {
             Depth::Everything => 2 * self.database_bytes + self.log_bytes,
@@ -68,13 +67,13 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Databases on one volume that no thread has taken yet, and the number of databases to verify concurrently.
+/// Databases on one volume that no thread has taken yet, and how many of them may be verified concurrently.
 pub(super) struct Queue {
     jobs: Mutex<VecDeque<usize>>,
     at_a_time: usize,
 }
 
-/// Verifies every database and, at full depth, every log. `volumes` contains the volume of each database. Returns
+/// Verifies every database and, at full depth, every log. `volumes` contains each database's volume number. Returns
 /// `None` if `progress` returned `false`.
 pub(super) fn verify(
     files: &Arc<dyn Vfs>,
@@ -108,7 +107,7 @@ pub(super) fn verify(
         loop {
             let done = jobs.iter().map(|job| job.done.load(Ordering::Relaxed)).sum();
             if !progress(done, total) {
-                // The threads stop at the next page. Their findings are discarded.
+                // The threads stop at their next page. Their findings are discarded.
                 cancel.cancel();
                 return false;
             }
@@ -144,10 +143,10 @@ pub(super) fn queues(plan: &Plan, volumes: &[usize], database_bytes: &[u64]) -> 
     (0..count).map(of_volume).collect()
 }
 
-/// Returns true if the device is a single rotating disk. `block` is the `/sys/block` directory of the kernel.
+/// Returns true if the device is a single rotating disk. `block` is the kernel's `/sys/block` directory.
 fn is_spindle(device: &Device, block: &Path) -> bool {
     let parts = fs::read_dir(block.join(&device.name).join("slaves"));
-    // The kernel does not know the physical device of a virtual disk and reports it as rotational.
+    // The kernel reports a virtual disk as rotational because it does not know the underlying device.
     let known = !device.name.starts_with("vd") && !device.name.starts_with("xvd");
     known && device.rotational == Some(true) && parts.map_or(0, Iterator::count) <= 1
 }
@@ -163,8 +162,8 @@ pub(super) fn work(lane: &[&Queue], mut verify: impl FnMut(usize)) {
     }
 }
 
-/// Assigns queues to threads. Each thread processes its queues in order. A thread has one queue, unless the memory
-/// allows only `most` checks and there are fewer threads than queues.
+/// Assigns queues to threads. Each thread processes its queues in order. A thread has only one queue, unless memory
+/// allows only `most` concurrent checks and there are therefore fewer threads than queues.
 pub(super) fn lanes(queues: &[Queue], most: u64) -> Vec<Vec<&Queue>> {
     let wanted = queues.iter().flat_map(|queue| std::iter::repeat_n(queue, queue.at_a_time));
     let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
@@ -190,14 +189,14 @@ fn verify_job(files: &Arc<dyn Vfs>, job: &Job<'_>, depth: Depth, threads: usize,
     *job.checked.lock() = checked;
 }
 
-/// Returns the sizes of the database and of its logs in bytes.
+/// Returns the sizes of the database and its logs in bytes.
 fn lengths(files: &dyn Vfs, instance: &InstancePlan) -> (u64, u64) {
     let logs = files.list(&instance.log_dir).unwrap_or_default();
     let bytes = |path: &PathBuf| files.file_len(path).unwrap_or(0);
     (bytes(&instance.database), logs.iter().map(bytes).sum())
 }
 
-/// Verifies the pages and, at full depth, the trees of a database.
+/// Verifies a database's pages and, at full depth, its trees.
 fn verify_database(
     files: &Arc<dyn Vfs>,
     job: &Job<'_>,
@@ -210,7 +209,7 @@ fn verify_database(
     let progress = move |progress: ese_check::Progress| {
         let part = (u128::from(len) * u128::from(progress.done)).checked_div(u128::from(progress.total));
         let part = part.map_or(len, |part| part as u64);
-        // At full depth, the pages that belong to no tree are checked last.
+        // At full depth, pages that belong to no tree are checked last.
         let before = if everything && progress.phase == Phase::Pages { len } else { 0 };
         done.fetch_max(before + part, Ordering::Relaxed);
     };
@@ -230,7 +229,7 @@ fn verify_database(
     }
     let pages = report.pages.unwrap_or_default();
     let damaged = pages.wrong_page + pages.bad + pages.unreadable;
-    // A structural error may involve no damaged page, but the file must still fail the verification.
+    // Structural errors can occur without a damaged page, but the file must still fail the verification.
     let bad = if damaged > 0 { damaged } else { report.errors().count() as u64 };
     FileVerification {
         path: path.to_path_buf(),
@@ -311,13 +310,13 @@ mod tests {
         assert!(!of("vda", Some(true)) && !of("xvda", Some(true)), "virtual disks");
     }
 
-    /// Verifies that a spindle processes one database at a time, that other volumes process several, and that all
-    /// volumes run concurrently.
+    /// Verifies that a spindle processes one database at a time, other volumes process several, and all volumes run
+    /// concurrently.
     #[test]
     fn volumes_are_verified_together_and_spindles_one_database_at_a_time() {
         let queues = [queue(3, 1), queue(4, 2)];
         let lanes = lanes(&queues, u64::MAX);
-        // The barrier requires that one database of the spindle and two of the other volume are verified
+        // The barrier opens only if one database on the spindle and two on the other volume are verified
         // concurrently.
         let (together, first) = (Barrier::new(3), AtomicU64::new(0));
         let (busy, most) = ([AtomicU64::new(0), AtomicU64::new(0)], [AtomicU64::new(0), AtomicU64::new(0)]);

@@ -1,4 +1,4 @@
-//! Volumes of the databases in a plan, and the threads for background work on each volume.
+//! Volumes that hold the databases of a plan, and the background threads for each volume.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,14 +11,14 @@ use jetcell_vfs::Clock;
 use crate::engine::Result;
 use crate::layout::Plan;
 
-/// Maximum number of instances that have their own threads. Such an instance has five threads, and one for each
+/// Maximum number of instances that have threads of their own. Such an instance has five threads, plus one for each
 /// maintenance task.
 const OWN_THREADS: usize = 1;
-/// Number of threads for the first volume. Eight databases can have a log write in flight.
+/// Number of threads for the first volume. With eight threads, eight databases can have a log write in flight.
 const FIRST_VOLUME: usize = 8;
 /// Number of threads for each additional volume: one for logs and one for pages.
 const FURTHER_VOLUME: usize = 2;
-/// Maximum number of threads. If there are more volumes than these threads can serve, a stalled volume may delay
+/// Maximum number of threads. If there are more volumes than these threads can serve, a stalled volume may delay the
 /// others.
 const MAX_THREADS: usize = 64;
 
@@ -59,15 +59,15 @@ pub(super) fn volumes(plan: &Plan, arrays: &[PathBuf]) -> Vec<usize> {
     plan.instances.iter().map(number).collect()
 }
 
-/// Returns the number of threads for background work of databases on these volumes. Returns `None` if each instance
-/// has its own threads.
+/// Returns the number of background threads for databases on these volumes. Returns `None` if each instance has its
+/// own threads.
 pub(super) fn threads(volumes: &[usize]) -> Option<usize> {
     let count = volumes.iter().max().map_or(0, |last| last + 1);
     let further = count.saturating_sub(1).saturating_mul(FURTHER_VOLUME);
     (volumes.len() > OWN_THREADS).then(|| (FIRST_VOLUME + further).min(MAX_THREADS))
 }
 
-/// Returns the worker group of the volume of each database, or `None` if the instance has its own threads.
+/// For each database, returns the worker group of its volume, or `None` if the instance has its own threads.
 pub(super) fn workers(volumes: &[usize], clock: Arc<dyn Clock>) -> Result<Vec<Option<Arc<WorkerGroup>>>> {
     let Some(threads) = threads(volumes) else { return Ok(vec![None; volumes.len()]) };
     let workers = Workers::start(threads, clock)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fiemap::{Fiemap, FiemapExtent, FiemapExtentFlags, FiemapFlags};
 
-/// Error codes of the kernel if a file system does not support extents: ENOTTY, EOPNOTSUPP.
+/// Kernel error codes for a file system that does not support extents: ENOTTY, EOPNOTSUPP.
 const UNKNOWN_TO_FILE_SYSTEM: [i32; 2] = [25, 95];
 
 /// A contiguous part of a file.
@@ -18,24 +18,24 @@ pub struct Extent {
     pub physical: Option<u64>,
     /// Length in bytes.
     pub bytes: u64,
-    /// Whether the extent is allocated but was never written.
+    /// Whether the extent was allocated but never written.
     pub unwritten: bool,
     /// Whether the extent is shared with other files or snapshots.
     pub shared: bool,
 }
 
 impl Extent {
-    /// Returns the offset in the file of the first byte after the extent.
+    /// Returns the file offset just past the end of the extent.
     pub fn end(&self) -> u64 {
         self.logical.saturating_add(self.bytes)
     }
 
-    /// Returns the number of bytes of the extent before a file offset.
+    /// Returns how many bytes of the extent lie before a file offset.
     pub(super) fn bytes_before(&self, offset: u64) -> u64 {
         self.end().min(offset).saturating_sub(self.logical)
     }
 
-    /// Returns the distance on the device from the end of this extent to the start of the next extent.
+    /// Returns the distance on the device between the end of this extent and the start of the next.
     pub fn distance_to(&self, next: &Extent) -> Option<u64> {
         Some(self.physical?.saturating_add(self.bytes).abs_diff(next.physical?))
     }
@@ -72,11 +72,11 @@ pub struct FileMap {
     pub path: PathBuf,
     /// Length of the file in bytes.
     pub bytes: u64,
-    /// Extents of the file. The last extent may extend past the end of the file.
+    /// Extents of the file. The last extent may reach past the end of the file.
     pub extents: Vec<Extent>,
 }
 
-/// Reason why no map of a file is available.
+/// Reason why a file's map is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// The path is not a regular file.
@@ -102,14 +102,14 @@ impl FileMap {
         pairs.filter(|(one, next)| !one.is_continued_by(next))
     }
 
-    /// Reads the map of a file. Data that is only in memory is flushed first, because it has no location on the
-    /// device before that.
+    /// Reads a file's map. Data that is only in memory is flushed first, because until then it has no location on the
+    /// device.
     ///
     /// # Errors
     /// The file cannot be read, is not a regular file, or its file system does not report extents.
     pub fn of(path: &Path) -> Result<FileMap, MapError> {
         let unreadable = |error| MapError::Unreadable { path: path.into(), error };
-        // The type is checked before the file is opened, because opening a pipe would block.
+        // Opening a pipe would block, so the type is checked before the file is opened.
         if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
             return Err(MapError::NotAFile(path.into()));
         }

@@ -1,8 +1,8 @@
 //! Fragmentation of a file on its device.
 //!
-//! Extents that are contiguous in the file and on the device form one piece, because a transfer across both needs no
-//! seek. File systems limit the length of an extent (ext4: 128 MiB). The number of extents alone is therefore not
-//! meaningful.
+//! Extents that are contiguous both in the file and on the device form one piece, because a transfer that crosses
+//! from one to the next needs no seek. File systems limit the length of an extent (ext4: 128 MiB), so the number of
+//! extents alone is not meaningful.
 
 mod file_map;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use self::file_map::{Extent, FileMap, MapError};
 use crate::layout::Plan;
 
-/// Location of a file on its device. All sizes and distances are in bytes.
+/// A file's layout on its device. All sizes and distances are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fragmentation {
     /// Path of the file.
@@ -30,20 +30,20 @@ pub struct Fragmentation {
     pub mean_extent_bytes: f64,
     /// Length of the largest extent.
     pub largest_extent_bytes: u64,
-    /// Mean distance on the device from the end of an extent to the start of the next. Contiguous extents have the
-    /// distance 0. `None` if no two successive extents have known locations.
+    /// Mean distance on the device between the end of an extent and the start of the next. Contiguous extents have a
+    /// distance of 0. `None` if there are no successive extents with known locations.
     pub mean_distance_bytes: Option<f64>,
-    /// Largest distance on the device from the end of an extent to the start of the next.
+    /// Largest distance on the device between the end of an extent and the start of the next.
     pub largest_distance_bytes: Option<u64>,
-    /// Number of extents located before their predecessor on the device.
+    /// Number of extents that lie before their predecessor on the device.
     pub backward: usize,
     /// Reads that span more than one piece, by read size.
     pub reads: Vec<CrossedReads>,
-    /// Bytes of the file without allocated space. A read of a hole does not reach the device.
+    /// Bytes in holes, which have no allocated space. Reading a hole does not access the device.
     pub hole_bytes: u64,
-    /// Bytes that are allocated but were never written. A read of these bytes does not reach the device either.
+    /// Bytes that were allocated but never written. Reading them does not access the device either.
     pub unwritten_bytes: u64,
-    /// Bytes that are shared with other files or snapshots. The next write to these bytes moves them.
+    /// Bytes shared with other files or snapshots. The next write to them relocates them.
     pub shared_bytes: u64,
     /// Bytes whose location the file system does not report, because they are compressed, encrypted, stored in an
     /// inode or not yet allocated.
@@ -55,7 +55,7 @@ pub struct Fragmentation {
 pub struct CrossedReads {
     /// Size of a read in bytes.
     pub read_bytes: u64,
-    /// Number of reads of this size that are needed to read the whole file.
+    /// Number of reads of this size needed to read the whole file.
     pub reads: u64,
     /// Number of reads that span more than one piece.
     pub crossing: u64,
@@ -72,11 +72,11 @@ pub struct FragmentationChange {
     pub after: Fragmentation,
 }
 
-/// Size of a background scan read in bytes.
+/// Size, in bytes, of a read by the background scan.
 const SCAN_READ: u64 = 256 << 10;
 
-/// Returns the fragmentation of each database of a run, for reads of one page and of the background scan. The value
-/// is `None` for a file on an array, and if the file system does not report locations.
+/// Returns the fragmentation of each database in a run, for page-sized reads and for background scan reads. The value
+/// is `None` for a file on an array, or if the file system does not report locations.
 pub(crate) fn of_databases(plan: &Plan) -> Vec<Option<Fragmentation>> {
     let reads = [u64::from(plan.page_bytes), SCAN_READ];
     let of = |path: &PathBuf| FileMap::of(path).ok().map(|map| Fragmentation::of(&map, &reads));
@@ -126,7 +126,7 @@ impl CrossedReads {
         let mut crossed: Vec<u64> = breaks
             .iter()
             .filter(|(_, next)| next.logical < bytes)
-            // If there is a hole between the extents, a read may need only one of the two.
+            // If there is a hole between the extents, a read that reaches into the hole may need only one of the two.
             .filter(|(one, next)| one.end().saturating_sub(1) / size == next.logical / size)
             .map(|(_, next)| next.logical / size)
             .collect();
@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn reads_that_need_two_pieces_are_counted_once_each() {
-        // The breaks are at 48, 56 and 128 KiB. The first two are in one page, and the third is between two pages.
+        // The breaks are at 48, 56 and 128 KiB. The first two fall within one page, and the third falls on a page
+        // boundary.
         let extents =
             vec![extent(0, 1000, 48), extent(48, 4000, 8), extent(56, 100, 72), extent(128, 9000, 1024)];
         let found = fragmentation(1152, extents);
@@ -198,7 +199,7 @@ mod tests {
             (found.hole_bytes, found.unwritten_bytes, found.shared_bytes),
             (64 * KIB, 64 * KIB, 64 * KIB)
         );
-        // Only the read of 256 KiB spans more than one piece. The other reads are within one piece or in the hole.
+        // Only the 256 KiB read spans more than one piece. The other reads fall within one piece or the hole.
         assert_eq!(found.reads.iter().map(|reads| reads.crossing).collect::<Vec<_>>(), [0, 1]);
     }
 

@@ -28,7 +28,7 @@ const MAX_OPERATIONS: u64 = 1 << 50;
 pub struct Latencies(Option<Box<Histogram<u64>>>);
 
 impl fmt::Debug for Latencies {
-    /// Formats the stored form, because most buckets are empty.
+    /// Formats the stored text form, because most buckets are empty.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from(self.clone()))
     }
@@ -79,7 +79,7 @@ impl Latencies {
     fn histogram(&mut self) -> &mut Histogram<u64> {
         self.0.get_or_insert_with(|| {
             let mut histogram = Histogram::new(3).expect("three digits are supported");
-            // The histogram grows with the recorded latencies, so most histograms stay small.
+            // The histogram grows on demand, so most histograms stay small.
             histogram.auto(true);
             Box::new(histogram)
         })
@@ -98,7 +98,7 @@ impl Latencies {
         self.record_many(us, 1);
     }
 
-    /// Records `count` operations with approximately the same latency, in microseconds.
+    /// Records `count` operations that all have about this latency, in microseconds.
     pub fn record_many(&mut self, us: u64, count: u64) {
         if count > 0 {
             self.histogram().record_n(us.clamp(1, MAX_US), count).expect("the histogram grows");
@@ -114,7 +114,7 @@ impl Latencies {
         }
     }
 
-    /// Returns this histogram without the operations of `earlier`, which must be an earlier state of this histogram.
+    /// Returns this histogram minus the operations in `earlier`, which must be an earlier state of it.
     pub fn since(&self, earlier: &Latencies) -> Latencies {
         let (Some(now), Some(earlier)) = (&self.0, &earlier.0) else { return self.clone() };
         let mut rest = now.clone();
@@ -124,14 +124,14 @@ impl Latencies {
         }
     }
 
-    /// Returns the number of operations that took at most `us` microseconds, within the precision of the histogram.
+    /// Returns the number of operations that took at most `us` microseconds, to within the histogram's precision.
     pub fn at_most(&self, us: u64) -> u64 {
         self.0.as_ref().map_or(0, |histogram| histogram.count_between(0, us))
     }
 
-    /// Returns the shares of the operations in logarithmic latency intervals. A factor of ten is divided into
-    /// `per_decade` intervals. The result has the lower bound in microseconds and the share for each interval, from
-    /// the fastest to the slowest operation.
+    /// Returns the share of operations in each logarithmic latency interval, from the fastest to the slowest
+    /// operation. Each factor of ten is divided into `per_decade` intervals. An entry contains the interval's lower
+    /// bound in microseconds and its share.
     pub fn shares(&self, per_decade: u32) -> Vec<(f64, f64)> {
         let per_decade = f64::from(per_decade.max(1));
         let number = |us: u64| ((us.max(1) as f64).log10() * per_decade + 1e-9).floor() as usize;
@@ -199,7 +199,7 @@ pub struct LatencySummary {
     pub max: u64,
 }
 
-/// Percentiles per kind of operation.
+/// Percentiles for each kind of operation.
 pub type LatencyTable = BTreeMap<String, LatencySummary>;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Limiting factor of a run, derived from measured evidence.
+//! The limiting factor of a run, derived from measured evidence.
 //!
-//! The first rule that applies determines the result. The evidence for all rules is reported, so a reader can check
-//! the result.
+//! The first rule that applies determines the result. The evidence for all rules is reported, so that readers can
+//! check the result.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,19 @@ use crate::measurement::Measurement;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limiter {
-    /// The load kept its target rate, so the storage received no more requests.
+    /// The load kept to its target rate, so the storage was not asked to do more.
     TargetRate,
-    /// The processors were busy, mostly with this test. The run measured the machine and not the storage.
+    /// The processors were busy, mostly with this test. The run measured the machine rather than the storage.
     Cpu,
     /// The processors were busy, mostly with other programs.
     OtherPrograms,
     /// The threads spent most of their time waiting for durable commits.
     LogFlush,
-    /// Sessions waited for free cache pages, because pages were read and changed faster than they were written.
+    /// Sessions waited for free cache pages, because pages were read and changed faster than they were written back.
     Cache,
     /// The threads spent most of their time waiting for database reads.
     Device,
-    /// No other factor applies. The number of threads limits the number of parallel requests.
+    /// No other factor applies. The number of threads limits how many requests run in parallel.
     Threads,
 }
 
@@ -42,18 +42,18 @@ impl Limiter {
     }
 }
 
-/// Limiting factor with its evidence. Shares are fractions of the time of all load threads.
+/// A limiting factor with its evidence. Shares are fractions of the total time of all load threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// The limiting factor.
     pub limiter: Limiter,
-    /// Reason for the decision, as a sentence.
+    /// Explanation of the decision, as a sentence.
     pub reason: String,
-    /// Busy time of all processors of the machine in percent.
+    /// Busy time of all the machine's processors, in percent.
     pub cpu_percent: f64,
     /// Share of the threads' time spent in durable commits.
     pub commit_share: f64,
-    /// Total latency of all database reads divided by the threads' time. The value can exceed 1, because prereads
+    /// Total latency of all database reads divided by the threads' time. The value can exceed 1 because prereads
     /// overlap.
     pub database_read_share: f64,
     /// Number of waits for a free cache page.
@@ -64,7 +64,7 @@ const BUSY_CPU_PERCENT: f64 = 90.0;
 const LARGE_SHARE: f64 = 0.5;
 
 impl Limit {
-    /// Determines the limiting factor of `measured`. Returns `None` if nothing was measured.
+    /// Determines the limiting factor from `measured`. Returns `None` if nothing was measured.
     pub fn of(measured: &Measurement, threads: usize) -> Option<Limit> {
         let thread_us = measured.seconds * threads as f64 * 1e6;
         if thread_us <= 0.0 || measured.tally.total() == 0 {
@@ -114,7 +114,7 @@ mod tests {
     use crate::measurement::counters::InstanceIo;
     use crate::measurement::open_loop::OpenLoop;
 
-    /// Creates a measurement of one thread over one second with the given waiting times in milliseconds.
+    /// Creates a one-second measurement of one thread with the given wait times in milliseconds.
     fn measured(commit_ms: u64, read_ms: u64) -> Measurement {
         let mut io = InstanceIo::default();
         io.database_read.record(32768, read_ms * 1000);

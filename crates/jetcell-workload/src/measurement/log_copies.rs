@@ -1,15 +1,15 @@
-//! Simulated log reads of additional copies of the databases.
+//! Simulated log reads on behalf of additional database copies.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Log reads for the additional copies of one database, from attach to shutdown.
+/// Log reads on behalf of one database's additional copies, from attach to shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogCopies {
     /// Path of the database file.
     pub database: PathBuf,
-    /// Number of closed logs that were read for every additional copy.
+    /// Number of closed logs that were read, once for each additional copy.
     pub logs: u64,
     /// Number of closed logs that were removed before they could be read.
     pub missed: u64,

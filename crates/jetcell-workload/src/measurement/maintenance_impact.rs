@@ -1,6 +1,6 @@
-//! Cost of each maintenance task for the load.
+//! How much each maintenance task costs the load.
 //!
-//! Turns with and without each task alternate. A turn is compared with the turn without maintenance in the same
+//! Turns with and without each task alternate. Each turn is compared with the maintenance-free turn of the same
 //! round, which was measured at about the same time.
 
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use crate::profile::Maintenance;
 /// Cost of one maintenance task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskImpact {
-    /// The maintenance task. Empty for the load alone.
+    /// The maintenance task. Empty for turns without maintenance.
     pub tasks: Maintenance,
     /// Number of turns that were compared.
     pub turns: usize,
-    /// Database reads and writes of the load per second.
+    /// The load's database reads and writes per second.
     pub transactional_iops: Interval,
-    /// Average latency of database reads of the load.
+    /// Average latency of the load's database reads.
     pub database_read_ms: Interval,
     /// Average latency of log writes.
     pub log_write_ms: Interval,
@@ -30,8 +30,8 @@ pub struct TaskImpact {
 }
 
 impl TaskImpact {
-    /// Computes the cost of each task. The load alone comes first. The result is empty if there are fewer than two
-    /// rounds, or if all turns had the same maintenance.
+    /// Computes the cost of each task. The load without maintenance comes first. The result is empty if there are
+    /// fewer than two rounds, or if all turns had the same maintenance.
     pub fn all(turns: &[Repetition]) -> Vec<TaskImpact> {
         let mut tasks: Vec<Maintenance> = Vec::new();
         for turn in turns {
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_task_is_compared_with_the_load_alone_of_its_round() {
-        // The storage becomes half as fast between the rounds. The scan always costs 10 % of the rate and 20 % of the
+        // Storage speed halves between the rounds. The scan always costs 10 % of the rate and adds 20 % to the
         // latency.
         let turns = [
             turn("none", 1000.0, 5.0),

@@ -1,6 +1,6 @@
-//! The measurements of a run. The types are plain values and do not depend on the load. Counters are read while the
-//! load runs. Samples, repetitions and latencies are computed from the counters, and the analysis (steady state,
-//! limit) interprets them.
+//! Measurements of a run. The types are plain data and do not depend on the load. Counters are read while the load
+//! runs. Samples, repetitions and latencies are computed from them, and the analysis (steady state, limiting factor)
+//! interprets the results.
 
 mod array;
 mod backup_counters;
@@ -58,30 +58,30 @@ pub use tally::Tally;
 pub use trend::{Trend, trends};
 pub use verification::{FileVerification, Verification};
 
-/// Results for the measured time, between its first and its last snapshot.
+/// Results for the measured interval, between its first and last snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Measurement {
-    /// Length of the measured time in seconds.
+    /// Length of the measured interval in seconds.
     pub seconds: f64,
     /// Length of the warm-up in seconds.
     pub warm_seconds: f64,
     /// I/O of each instance.
     pub io: Vec<InstanceIo>,
-    /// State of the cache at the end. Stalls are those during the measured time.
+    /// State of the cache at the end. The number of stalls covers only the measured interval.
     pub cache: CacheState,
-    /// Work of the load.
+    /// Work done by the load.
     pub tally: Tally,
-    /// Samples of the measured time.
+    /// Samples taken during the measured interval.
     pub samples: Vec<Sample>,
-    /// Resource usage of the machine over the measured time.
+    /// The machine's resource usage over the measured interval.
     pub host: HostUse,
-    /// Resource usage of the machine in each interval.
+    /// The machine's resource usage in each interval.
     pub host_samples: Vec<HostUse>,
-    /// Activity of the arrays in each interval. Empty if no database is on an array.
+    /// Array activity in each interval. Empty if no database is on an array.
     pub array_samples: Vec<ArraySample>,
     /// Results of each completed repetition.
     pub repetitions: Vec<Repetition>,
-    /// Whether the load kept the target rate, or `None` in a closed loop.
+    /// How well the load kept to the target rate, or `None` in a closed loop.
     pub open_loop: Option<OpenLoop>,
     /// Search for the highest rate, if the run included one.
     pub saturation: Option<Saturation>,

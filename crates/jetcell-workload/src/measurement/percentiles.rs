@@ -6,7 +6,7 @@ use crate::measurement::latency::{Latencies, LatencySummary};
 use crate::profile::Thresholds;
 use crate::verdict::Rule;
 
-/// Latency percentiles in microseconds, over all instances and all kinds of operations.
+/// Latency percentiles in microseconds, over all instances and all operation kinds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Percentiles {
     pub(crate) database_reads: LatencySummary,
@@ -15,7 +15,7 @@ pub(crate) struct Percentiles {
 }
 
 impl Percentiles {
-    /// Computes the percentiles from the I/O of the measured time and its operations by kind.
+    /// Computes the percentiles from the I/O and the latencies of each operation kind in the measured interval.
     pub(crate) fn of(io: &[InstanceIo], operations: &[Latencies]) -> Percentiles {
         let all = |kind: fn(&InstanceIo) -> &IoTotals| sum(io.iter().map(|io| &kind(io).latencies));
         Percentiles {

@@ -1,8 +1,7 @@
-//! Repetitions of the measured time, and confidence intervals for their figures.
+//! Repetitions of the measurement, and confidence intervals for their figures.
 //!
-//! Repetitions run one after the other without a pause on the same databases, so they are not independent: a trend
-//! affects all of them. An interval covers the noise between repetitions, but not the difference between devices or
-//! days.
+//! Repetitions run back to back on the same databases, so they are not independent: a trend affects all of them. The
+//! confidence intervals cover the noise between repetitions, but not differences between devices or days.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,13 +18,13 @@ const T: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// Figures of one repetition. Average and maximum latencies are those of the worst instance, because the verdict
-/// judges the worst instance.
+/// Figures of one repetition. Average and maximum latencies are those of the worst instance, because the verdict is
+/// based on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetition {
     /// Length in seconds.
     pub seconds: f64,
-    /// Database reads and writes per second of all instances.
+    /// Database reads and writes per second, over all instances.
     pub transactional_iops: f64,
     /// Completed operations per second.
     pub operations_per_second: f64,
@@ -33,9 +32,9 @@ pub struct Repetition {
     pub database_read_ms: f64,
     /// Average latency of log writes in milliseconds.
     pub log_write_ms: f64,
-    /// Highest average database read latency of a sample that ended in this repetition, in milliseconds.
+    /// Highest average database read latency of any sample that ended in this repetition, in milliseconds.
     pub maximum_database_read_ms: f64,
-    /// Highest average log write latency of a sample that ended in this repetition, in milliseconds.
+    /// Highest average log write latency of any sample that ended in this repetition, in milliseconds.
     pub maximum_log_write_ms: f64,
     /// Number of waits for a free cache page.
     pub page_fault_stalls: u64,
@@ -45,13 +44,13 @@ pub struct Repetition {
     /// Log write latencies over all instances, in microseconds.
     #[serde(default)]
     pub log_writes: LatencySummary,
-    /// Maintenance that ran during this repetition, if the cost of each task is measured.
+    /// Maintenance that ran during this repetition, if the cost of each task is being measured.
     #[serde(default, skip_serializing_if = "Maintenance::is_none")]
     pub maintenance: Maintenance,
 }
 
 impl Repetition {
-    /// Computes the repetition between two snapshots. `samples` are the samples that ended in it.
+    /// Computes the repetition between two snapshots. `samples` are the samples that ended between them.
     pub fn between(first: &Snapshot, last: &Snapshot, samples: &[Sample]) -> Repetition {
         let seconds = last.at - first.at;
         let mut one = Repetition {
@@ -96,13 +95,13 @@ pub struct Interval {
 
 impl Interval {
     /// Computes the interval for the mean of `values`. Returns `None` for fewer than two values, because they have no
-    /// spread.
+    /// variance.
     pub fn of(values: &[f64]) -> Option<Interval> {
         let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
-        // For more values than the table covers, the last entry is used, which gives a slightly wider interval.
+        // Beyond the end of the table, the last entry is used. This makes the interval slightly wider than necessary.
         let t = T[freedom.min(T.len()) - 1];
         Some(Interval { mean, half_width: t * (variance / count).sqrt() })
     }
@@ -110,8 +109,8 @@ impl Interval {
 
 /// Confidence intervals for latencies over all instances, in microseconds.
 ///
-/// Higher percentiles have no interval. In a single repetition they are based on few operations and differ from the
-/// percentile of the whole time.
+/// Higher percentiles have no interval. In a single repetition, they depend on few operations and differ from the
+/// percentiles of the whole measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyIntervals {
     /// Arithmetic mean.
@@ -127,8 +126,8 @@ pub struct LatencyIntervals {
 }
 
 impl LatencyIntervals {
-    /// Computes the intervals for a list of repetitions. Returns `None` if a repetition had no such I/O or was stored
-    /// without its percentiles.
+    /// Computes the intervals for a list of repetitions. Returns `None` if any repetition had no such I/O or was
+    /// stored without percentiles.
     fn of(each: &[LatencySummary]) -> Option<LatencyIntervals> {
         if each.iter().any(|one| one.count == 0) {
             return None;
@@ -148,7 +147,7 @@ impl LatencyIntervals {
 /// All repetitions and the means of their figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Repetitions {
-    /// The repetitions in order.
+    /// The repetitions, in order.
     pub each: Vec<Repetition>,
     /// Database reads and writes per second.
     pub transactional_iops: Interval,
@@ -189,7 +188,7 @@ impl Repetitions {
         })
     }
 
-    /// Returns the intervals for a kind of I/O, given its name in results.
+    /// Returns the intervals for the kind of I/O with this name in results.
     pub fn latencies(&self, kind: &str) -> Option<LatencyIntervals> {
         match kind {
             "database_read" => self.database_reads,

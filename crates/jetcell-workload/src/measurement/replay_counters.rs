@@ -1,8 +1,8 @@
-//! Counters of a running log replay.
+//! Counters for a running log replay.
 
 use crate::measurement::counters::InstanceIo;
 
-/// Progress of the replay of one database.
+/// Replay progress of one database.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayCounters {
     /// Number of logs replayed.

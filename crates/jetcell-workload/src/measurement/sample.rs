@@ -1,5 +1,5 @@
-//! Samples: the figures of each interval. Rates are per second of the interval. Latencies are means weighted by
-//! transfers.
+//! Samples: the figures for each interval. Rates are averages over the interval. Latencies are means weighted by the
+//! number of transfers.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,8 @@ pub struct InstanceSample {
     pub log_write: IoRates,
 }
 
-/// Latency percentiles of an interval in milliseconds, over all instances. All fields are zero if there was no
-/// transfer.
+/// Latency percentiles in an interval, in milliseconds, over all instances. All fields are zero if there were no
+/// transfers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SamplePercentiles {
     /// Median.
@@ -33,7 +33,7 @@ pub struct SamplePercentiles {
 }
 
 impl SamplePercentiles {
-    /// Computes the percentiles for one kind of transfer between two states of the instances.
+    /// Computes the percentiles of one kind of transfer between two states of the instances.
     fn between(before: &[InstanceIo], after: &[InstanceIo], kind: fn(&InstanceIo) -> &IoTotals) -> Self {
         let mut all = Latencies::default();
         for (earlier, later) in before.iter().zip(after) {
@@ -52,7 +52,7 @@ pub struct Sample {
     pub at_seconds: f64,
     /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Operations of the load per second.
+    /// Load operations per second.
     pub operations_per_second: f64,
     /// Bytes of the cache in use at the end of the interval.
     pub cache_used_bytes: u64,
@@ -69,7 +69,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Computes the sample between two snapshots. `began` is the start time of the measurement.
+    /// Computes the sample between two snapshots. `began` is the measurement's start time.
     pub fn between(before: &Snapshot, after: &Snapshot, began: f64) -> Sample {
         let seconds = after.at - before.at;
         let instance = |(earlier, later): (&InstanceIo, &InstanceIo)| InstanceSample {
@@ -90,7 +90,7 @@ impl Sample {
         }
     }
 
-    /// Returns the transactional I/O per second of all instances.
+    /// Returns the transactional I/O per second, over all instances.
     pub fn iops(&self) -> f64 {
         self.instances.iter().map(|i| i.database_read.per_second + i.database_write.per_second).sum()
     }

@@ -1,5 +1,5 @@
-//! `samples.csv`: one line per interval and instance. The file is flushed after each interval, so a killed run leaves
-//! all complete intervals.
+//! `samples.csv`: one line per interval and instance. The file is flushed after each interval, so if a run is killed,
+//! the file contains all complete intervals.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
@@ -14,8 +14,8 @@ const HEADER: &str = "at_seconds,seconds,instance,operations_per_second,cache_us
     database_writes_per_second,database_write_ms,database_write_bytes,\
     log_reads_per_second,log_read_ms,log_read_bytes,log_writes_per_second,log_write_ms,log_write_bytes";
 
-/// Columns that are missing in files of older builds. Their values cover all instances and are repeated on each line
-/// of an interval.
+/// Columns that files written by older builds lack. Their values cover all instances and are repeated on each line of
+/// an interval.
 const PERCENTILES: [&str; 6] = [
     "database_read_p50_ms",
     "database_read_p95_ms",
@@ -44,14 +44,14 @@ impl SampleFile {
         Ok(SampleFile { file, synced: false })
     }
 
-    /// Syncs the file after each sample, so samples survive a crash of the machine.
+    /// Syncs the file after each sample, so that samples survive a machine crash.
     #[must_use]
     pub fn synced(self) -> SampleFile {
         SampleFile { synced: true, ..self }
     }
 
-    /// Rewrites a file with the given samples and continues it. After a crash, the file has either the old content or
-    /// the new content.
+    /// Rewrites a file with the given samples, then appends to it. After a crash, the file has either the old content
+    /// or the new content.
     pub fn continued(path: &Path, samples: &[Sample]) -> io::Result<SampleFile> {
         let unfinished = unique_unfinished(path);
         let written = || {
@@ -64,7 +64,7 @@ impl SampleFile {
         written().inspect_err(|_| drop(std::fs::remove_file(&unfinished)))
     }
 
-    /// Discards all samples, because another measurement replaces them.
+    /// Discards all samples, so that another measurement can replace them.
     pub fn restart(&mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_mut().set_len(0)?;
@@ -105,14 +105,14 @@ impl SampleFile {
     }
 }
 
-/// Maximum number of bytes of `samples.csv` that are read. The file of a 24-hour run with 3,000 instances and one
-/// sample per second is smaller.
+/// Maximum number of bytes read from `samples.csv`. Even a 24-hour run with 3,000 instances and one sample per second
+/// produces a smaller file.
 const MAX_FILE: u64 = 16 << 30;
-/// Maximum number of instances in a file. No run has as many.
+/// Maximum number of instances in a file. No run has this many.
 const MAX_INSTANCES: usize = 100_000;
 
-/// Reads `samples.csv`. Columns are found by name, and unknown columns are ignored. An incomplete last line, which a
-/// killed run may leave, is ignored.
+/// Reads `samples.csv`. Columns are found by name, and unknown columns are ignored. An incomplete last line, left by
+/// a killed run, is also ignored.
 ///
 /// # Errors
 /// The file cannot be read, or a line is invalid. The error contains the line number.
@@ -183,7 +183,7 @@ pub fn read_samples(path: &Path) -> io::Result<Vec<Sample>> {
             _ => return Err(wrong(number, "instances are not in order")),
         }
     }
-    // A run that was killed while it wrote an interval leaves lines for only some of the instances.
+    // A run that was killed while writing an interval leaves lines for only some of the instances.
     let complete = samples.first().map_or(0, |sample| sample.instances.len());
     if samples.last().is_some_and(|last| last.instances.len() < complete) {
         samples.pop();
@@ -243,7 +243,7 @@ mod tests {
         file.add(&sample(2.0)).unwrap();
         assert_eq!(read_samples(&path).unwrap(), [sample(1.0), sample(2.0)]);
 
-        // A file of an older build has no percentiles.
+        // Files written by older builds have no percentiles.
         let text = std::fs::read_to_string(&path).unwrap();
         let older = |line: &str| line.split(',').take(18).collect::<Vec<_>>().join(",") + "\n";
         std::fs::write(&path, text.lines().map(older).collect::<String>()).unwrap();

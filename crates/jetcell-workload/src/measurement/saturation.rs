@@ -1,4 +1,4 @@
-//! Highest sustained rate of the storage, and the curve of latency over rate.
+//! Highest sustained rate of the storage, and the curve of latency against rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +10,10 @@ use crate::profile::Thresholds;
 use crate::verdict;
 use crate::verdict::Rule;
 
-/// Number of times in a row that the confirmed rate must meet all limits.
+/// How many times in a row the confirmed rate must meet all limits.
 pub(crate) const CONFIRMATIONS: u32 = 3;
 
-/// Minimum rate of a search, in operations per second.
+/// Minimum rate in a search, in operations per second.
 pub(crate) const MIN_RATE: f64 = 1.0;
 
 /// Result of a search for the highest sustained rate.
@@ -22,15 +22,15 @@ pub struct Saturation {
     /// Highest rate that met all limits three times in a row. `None` if there is no such rate, or if the search was
     /// stopped.
     pub sustained_rate: Option<f64>,
-    /// Lowest rate that broke a rule, or `None` if no rate broke a rule.
+    /// Lowest rate that broke a rule, or `None` if no rate did.
     pub first_failed_rate: Option<f64>,
     /// Whether the search completed.
     pub ended: bool,
-    /// Operations per second of the closed loop before the search.
+    /// Operations per second in the closed loop before the search.
     pub closed_loop_rate: f64,
-    /// Time in seconds for which each step runs at its rate before it is measured.
+    /// How long each step runs at its rate before it is measured, in seconds.
     pub settle_seconds: f64,
-    /// All steps in the order in which they were measured.
+    /// All steps, in the order in which they were measured.
     pub steps: Vec<Step>,
 }
 
@@ -41,13 +41,13 @@ pub struct Step {
     pub rate: f64,
     /// Whether the step is a confirmation, which is measured three times in a row.
     pub confirming: bool,
-    /// Achieved rate, and the figures to which the rules apply.
+    /// Achieved rate, and the other figures to which the rules apply.
     pub figures: Repetition,
-    /// Latency of all operations in microseconds, measured from the time they were due.
+    /// Latency of all operations in microseconds, measured from when they were due.
     pub operation_latency: LatencySummary,
-    /// Delay at the end of the step: time in seconds since the oldest operation that has not started was due.
+    /// Delay at the end of the step: seconds since the oldest operation not yet started became due.
     pub behind_seconds: f64,
-    /// First rule that the step broke, or `None` if all rules were met.
+    /// First rule that the step broke, or `None` if it met all rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<Rule>,
 }
@@ -61,10 +61,10 @@ impl Saturation {
     }
 }
 
-/// Minimum share of its target rate that a step must achieve.
+/// Minimum fraction of its target rate that a step must achieve.
 const ACHIEVED_SHARE: f64 = 0.98;
 
-/// Returns the first rule that a step breaks.
+/// Returns the first rule that a step breaks, if any.
 pub(crate) fn broken(
     limits: &Thresholds,
     figures: &Repetition,

@@ -1,4 +1,4 @@
-//! Summary of the background checksum scan of a database, which corresponds to Jetstress's background database
+//! Summary of a database's background checksum scan, which corresponds to Jetstress's background database
 //! maintenance. The engine performs the scan.
 
 use std::path::PathBuf;
@@ -6,31 +6,31 @@ use std::path::PathBuf;
 use ese_engine::internals::scan::ScanProgress;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of findings that are kept for each database. The first findings are enough to identify the problem.
+/// Maximum number of findings kept for each database. The first ones are enough to identify the problem.
 const FINDINGS_KEPT: usize = 10;
 
-/// Summary of the scan of one database, from attach to shutdown.
+/// Summary of one database's scan, from attach to shutdown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScanSummary {
     /// Path of the database file.
     pub database: PathBuf,
     /// Number of passes that reached the end of the file.
     pub passes: u64,
-    /// Number of pages read in all passes.
+    /// Number of pages read, over all passes.
     pub pages: u64,
     /// Number of bytes read.
     pub bytes: u64,
     /// Number of pages that contain only zeros because they were never used.
     pub uninitialized: u64,
-    /// Number of pages that appeared damaged while a write was in progress, and were read again.
+    /// Number of pages that were read again because they appeared damaged while a write was in progress.
     pub examined_again: u64,
-    /// Number of pages with a wrong checksum or page number, with flipped bits, or with a read error. A page counts
-    /// once per pass.
+    /// Number of pages with a wrong checksum or page number, flipped bits, or a read error. A page is counted once
+    /// per pass.
     pub bad: u64,
-    /// Running time in seconds, including pauses. Zero in results of earlier versions.
+    /// Running time in seconds, including pauses. Zero in results written by earlier versions.
     #[serde(default)]
     pub seconds: f64,
-    /// Number of pages that were partially or completely overwritten because they contained deleted data.
+    /// Number of pages that were partly or fully overwritten because they contained deleted data.
     #[serde(default)]
     pub zeroed: u64,
     /// First findings, one line each.

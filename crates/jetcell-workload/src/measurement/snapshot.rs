@@ -5,13 +5,13 @@ use crate::measurement::{ArrayCounters, CacheState, CopyCounters, InstanceIo};
 /// All counters at one instant.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Seconds since the start of the run.
+    /// Time of the snapshot, in seconds since the start of the run.
     pub at: f64,
     /// I/O counters of each instance.
     pub io: Vec<InstanceIo>,
     /// State of the cache.
     pub cache: CacheState,
-    /// Number of completed operations of the load.
+    /// Number of operations that the load has completed.
     pub operations: u64,
     /// Counters of the arrays that store the databases, if there are any.
     pub arrays: Option<ArrayCounters>,

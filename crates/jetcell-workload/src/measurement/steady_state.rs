@@ -1,9 +1,8 @@
 //! Steady state, computed from the samples.
 //!
-//! The measured time is divided into five windows of whole samples. The state is steady if two conditions are met.
-//! The IOPS of the windows differ by at most 20 % of their mean, and the line fitted to them rises or falls by at
-//! most 10 % of the mean. These are the limits of the storage industry's performance test specification (SNIA SSS
-//! PTS).
+//! The measured interval is divided into five windows of whole samples. The load is steady if two conditions are met:
+//! the windows' IOPS differ by at most 20 % of their mean, and a line fitted to them rises or falls by at most 10 %
+//! of the mean. These limits come from the storage industry's performance test specification (SNIA SSS PTS).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +12,10 @@ use crate::measurement::sample::Sample;
 const WINDOWS: usize = 5;
 const MAX_SPREAD: f64 = 0.20;
 const MAX_SLOPE: f64 = 0.10;
-/// Minimum number of samples in each window of a settled measurement.
+/// Minimum number of samples per window for a settled measurement.
 const SAMPLES_OF_WINDOW: usize = 4;
-/// Maximum half width of the confidence interval of a settled measurement, as a fraction of the mean. A wider
-/// interval is reported as a doubt about the run.
+/// Maximum half width of a settled measurement's confidence interval, as a fraction of the mean. A wider interval is
+/// reported as a doubt about the run.
 const WIDEST: f64 = 0.05;
 
 /// Steady-state analysis of a load.
@@ -26,9 +25,10 @@ pub struct SteadyState {
     pub steady: bool,
     /// Transactional I/O per second in each of the five windows.
     pub window_iops: Vec<f64>,
-    /// Difference between the highest and the lowest window, as a fraction of their mean. The limit is 0.20.
+    /// Difference between the highest and the lowest window, as a fraction of the mean of all windows. The limit is
+    /// 0.20.
     pub spread: f64,
-    /// Change of the least-squares line from the first window to the last, as a fraction of the mean. The limit is
+    /// Change along the least-squares line from the first window to the last, as a fraction of the mean. The limit is
     /// ±0.10.
     pub slope: f64,
 }
@@ -64,16 +64,16 @@ impl SteadyState {
         Some(SteadyState { steady, window_iops, spread, slope })
     }
 
-    /// Returns true if a longer measurement would not improve the result. The load must be steady. The five windows,
-    /// treated as repetitions, must give the I/O per second within 5 % at 95 % confidence. The samples must cover at
-    /// least `shortest` seconds, and there must be at least 20 samples.
+    /// Returns true if a longer measurement would not improve the result. The load must be steady. With the five
+    /// windows treated as repetitions, the I/O per second must be known to within 5 % at 95 % confidence. There must
+    /// be at least 20 samples, and they must cover at least `shortest` seconds.
     pub(crate) fn is_settled(samples: &[Sample], shortest: f64) -> bool {
         let seconds: f64 = samples.iter().map(|sample| sample.seconds).sum();
         let enough = seconds >= shortest && samples.len() >= WINDOWS * SAMPLES_OF_WINDOW;
         enough && SteadyState::of(samples).is_some_and(|state| state.is_precise())
     }
 
-    /// Returns true if the load is steady, and the I/O per second are known within 5 % at 95 % confidence.
+    /// Returns true if the load is steady and the I/O per second is known to within 5 % at 95 % confidence.
     pub fn is_precise(&self) -> bool {
         let interval = Interval::of(&self.window_iops);
         self.steady && interval.is_some_and(|found| found.half_width <= WIDEST * found.mean)
@@ -115,7 +115,7 @@ mod tests {
         assert!(settled(&[100.0; 20], 1.5));
         assert!(!settled(&[100.0; 20], 1.4), "28 s");
         assert!(!settled(&[100.0; 19], 10.0), "too few samples");
-        // A spread of 18 % is steady, but the half width exceeds 5 %: 2.776 * 8.2 / sqrt(5) is 10.2.
+        // With a spread of 18 % the load is steady, but the half width exceeds 5 %: 2.776 * 8.2 / sqrt(5) is 10.2.
         let wide: Vec<f64> = [91.0, 109.0, 91.0, 109.0, 100.0].iter().flat_map(|iops| [*iops; 4]).collect();
         assert!(SteadyState::of(&samples(&wide)).unwrap().steady && !settled(&wide, 10.0));
         let rising: Vec<f64> = (0..20).map(|n| 100.0 + f64::from(n)).collect();

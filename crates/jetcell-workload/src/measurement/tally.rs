@@ -1,17 +1,18 @@
-//! Work of the load threads.
+//! Work done by the load threads.
 
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::latency::Latencies;
 
-/// Maximum number of descriptions of wrong records that are kept. All wrong records are counted.
+/// Maximum number of descriptions of wrong records that are kept. All wrong records are counted, even if not
+/// described.
 const WRONG_RECORDS_KEPT: usize = 20;
 
-/// Work of the load threads.
+/// Work done by the load threads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tally {
-    /// Latencies of the operations including their commit, measured from the time they were due. Indexed by kind:
-    /// insert, delete, replace, read.
+    /// Operation latencies including the commit, measured from when the operations were due. Indexed by kind: insert,
+    /// delete, replace, read.
     pub operations: [Latencies; 4],
     /// Number of completed operations, indexed by kind.
     pub counts: [u64; 4],
@@ -19,18 +20,18 @@ pub struct Tally {
     pub durable_commits: Latencies,
     /// Number of batches per database.
     pub batches: Vec<u64>,
-    /// Number of operations that failed because another thread had locked the record in every table.
+    /// Number of operations that failed because other threads had locked the record in every table.
     pub conflicts: u64,
     /// Number of operations that found no record in any table.
     pub misses: u64,
-    /// Number of records whose content differs from the content that was written.
+    /// Number of records whose content differs from what was written.
     pub wrong_records: u64,
-    /// Descriptions of the first records with wrong content.
+    /// Descriptions of the first records found to have wrong content.
     pub wrong: Vec<String>,
 }
 
 impl Tally {
-    /// Returns the number of operations of all kinds.
+    /// Returns the total number of operations of all kinds.
     pub fn total(&self) -> u64 {
         self.counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count))
     }
@@ -68,7 +69,7 @@ impl Tally {
         self.wrong.extend(other.wrong.iter().take(room).cloned());
     }
 
-    /// Returns the work since the state `earlier`.
+    /// Returns the work done since the state `earlier`.
     pub(crate) fn since(&self, earlier: &Tally) -> Tally {
         let batches = self.batches.iter().zip(earlier.batches.iter().chain(std::iter::repeat(&0)));
         Tally {

@@ -1,26 +1,26 @@
 //! Trends over a long run: whether a figure drifts, and how fast.
 //!
-//! The samples are averaged in blocks of equal length. The slope is the median of the slopes of all pairs of blocks
-//! (Theil–Sen), so single incidents do not affect it. The confidence interval follows Sen (1968) and uses the
-//! variance of Kendall's statistic. Neighboring blocks are correlated, so random variation can look like a trend. The
-//! variance is therefore increased by the correlation of neighboring ranks after the trend is removed (effective
-//! sample size, Yue and Wang 2004). The variance is never reduced.
+//! The samples are averaged in blocks of equal length. The slope is the median of the slopes between all pairs of
+//! blocks (Theil–Sen), so isolated incidents do not affect it. The confidence interval follows Sen (1968) and uses
+//! the variance of Kendall's statistic. Because neighboring blocks are correlated, random variation can look like a
+//! trend. The variance is therefore increased according to the correlation between neighboring ranks after the trend
+//! is removed (effective sample size, Yue and Wang 2004). It is never reduced.
 
 use serde::{Deserialize, Serialize};
 
 use crate::measurement::io::IoRates;
 use crate::measurement::sample::{InstanceSample, Sample};
 
-/// Minimum number of blocks for a trend.
+/// Minimum number of blocks needed to compute a trend.
 const MIN_BLOCKS: usize = 12;
-/// Maximum number of blocks. Samples are averaged to stay within this number.
+/// Maximum number of blocks. Samples are averaged so that this number is not exceeded.
 const MAX_BLOCKS: usize = 240;
 /// Two-sided 95 % quantile of the normal distribution.
 const Z: f64 = 1.959_964;
-/// Maximum correlation of neighboring blocks. If the correlation is higher, the run is too short for a conclusion.
+/// Maximum correlation between neighboring blocks. If it is higher, the run is too short for a conclusion.
 const STRONGEST: f64 = 0.95;
-/// Minimum change over the run, as a fraction of the median, that counts as a drift. A smaller change can be
-/// statistically certain but does not matter.
+/// Minimum change over the run, as a fraction of the median, that counts as a drift. A smaller change may be
+/// statistically significant but does not matter in practice.
 const DRIFT: f64 = 0.05;
 
 /// Trend of a figure.
@@ -28,9 +28,9 @@ const DRIFT: f64 = 0.05;
 pub struct Trend {
     /// Name of the figure with its unit.
     pub figure: String,
-    /// Number of blocks that had a value.
+    /// Number of blocks that have a value.
     pub blocks: usize,
-    /// Median of the blocks.
+    /// Median over the blocks.
     pub median: f64,
     /// Change per hour.
     pub per_hour: f64,
@@ -38,7 +38,7 @@ pub struct Trend {
     pub low_per_hour: f64,
     /// Upper bound of the 95 % confidence interval for the change per hour.
     pub high_per_hour: f64,
-    /// Change over the measured time, as a fraction of the median.
+    /// Change over the measured interval, as a fraction of the median.
     pub change: f64,
     /// Whether the interval excludes zero and the change is 5 % or more.
     pub drifts: bool,
@@ -87,7 +87,7 @@ pub fn trends(samples: &[Sample]) -> Vec<Trend> {
 }
 
 impl Trend {
-    /// Computes the trend of values over time in hours. Returns `None` if there are too few values.
+    /// Computes the trend of values over time, given in hours. Returns `None` if there are too few values.
     fn of(points: &[(f64, f64)]) -> Option<Trend> {
         let count = points.len();
         let (Some(first), Some(last)) = (points.first(), points.last()) else { return None };
@@ -133,7 +133,7 @@ fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Returns the variance of Kendall's statistic for values without a trend, with a correction for ties.
+/// Returns the variance of Kendall's statistic for values without a trend, corrected for ties.
 fn variance(values: &[f64]) -> f64 {
     let of = |count: f64| count * (count - 1.0) * (2.0 * count + 5.0);
     let mut sorted = values.to_vec();
@@ -142,8 +142,8 @@ fn variance(values: &[f64]) -> f64 {
     ((of(values.len() as f64) - ties) / 18.0).max(0.0)
 }
 
-/// Returns the factor by which the correlation of neighboring values increases the variance. The factor is at least
-/// 1.
+/// Returns the factor by which the correlation between neighboring values increases the variance. The factor is at
+/// least 1.
 fn autocorrelation(values: &[f64]) -> f64 {
     let count = values.len();
     let mut order: Vec<usize> = (0..count).collect();
@@ -154,7 +154,7 @@ fn autocorrelation(values: &[f64]) -> f64 {
     let square: f64 = ranks.iter().map(|rank| (rank - mean).powi(2)).sum();
     let pairs = ranks.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean));
     let found = pairs.sum::<f64>() / square;
-    // The correlation in a sample underestimates the correlation of the process.
+    // The sample correlation underestimates the correlation of the underlying process.
     let correlation = (found + (1.0 + 3.0 * found) / count as f64).clamp(0.0, STRONGEST);
     (1.0 + correlation) / (1.0 - correlation)
 }
@@ -208,7 +208,7 @@ mod tests {
         };
         let independent = runs(0.0);
         assert!((2..=16).contains(&independent), "{independent} of 200");
-        // Without the correction, about every third run with this noise would show a trend.
+        // Without the correction, about a third of the runs with this noise would show a trend.
         let correlated = runs(0.6);
         assert!(correlated <= 30, "{correlated} of 200");
     }

@@ -1,4 +1,4 @@
-//! Checks the directory to which the backup test writes. The checks leave no trace on disk.
+//! Checks the directory to which the backup test writes. The checks leave no traces on disk.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(crate) fn check(profile: &Profile) -> Result<(), Refusal> {
     }
 }
 
-/// Returns the absolute path with symbolic links resolved in the part of the path that exists.
+/// Returns the absolute path, with symbolic links resolved in the part of the path that exists.
 fn place(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let there = absolute.ancestors().find_map(|path| Some((path, fs::canonicalize(path).ok()?)));

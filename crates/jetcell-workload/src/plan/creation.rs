@@ -1,9 +1,9 @@
-//! Records an unfinished creation of databases. The request is stored in a small file in the directory of the first
-//! database. The file exists from before the first byte is written until all databases are filled and closed.
-//! `--resume` uses it to continue the creation. Other runs are refused, so they cannot use incomplete databases.
+//! Records an unfinished database creation. The request is stored in a small file in the first database's directory.
+//! The file exists from before the first byte is written until all databases are filled and closed. `--resume` uses
+//! it to continue the creation. Other runs are refused, so that they cannot use incomplete databases.
 //!
 //! Records are a function of seed, place and key (see [`crate::load`]). A resumed creation therefore adds the same
-//! records as an uninterrupted one.
+//! records as an uninterrupted one would.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,14 +18,13 @@ use crate::layout::InstancePlan;
 use crate::profile::{Options, Profile, Source};
 use crate::refusal::{Refusal, refuse};
 
-/// Name of the file, in the directory of the first database.
+/// Name of the file, in the first database's directory.
 pub(crate) const FILE: &str = "jetcell-creation.json";
 
-/// Version of the file format and of the content of records. All parts of a database must have the same content
-/// version.
+/// Version of the file format and of the record content. All parts of a database must have the same content version.
 const VERSION: u32 = 3;
 
-/// The size limit is larger than the file for a thousand databases with long names.
+/// The size limit leaves room for a thousand databases with long names.
 const STATE_FILE: KeptFile = KeptFile { name: FILE, largest: 4 << 20, advice: "start over with --force" };
 
 /// Request to create databases.
@@ -48,7 +47,7 @@ impl Creation {
         }
     }
 
-    /// Reads the interrupted creation from this directory. Returns `None` if there is no interrupted creation.
+    /// Reads the interrupted creation recorded in `dir`. Returns `None` if there is none.
     pub(crate) fn read(dir: &Path) -> Result<Option<Creation>, Refusal> {
         let Some(creation) = STATE_FILE.read::<Creation>(dir)? else { return Ok(None) };
         let shown = dir.join(FILE);
@@ -64,7 +63,7 @@ impl Creation {
         STATE_FILE.write(dir, self)
     }
 
-    /// Returns the current size of the databases in percent of the requested size.
+    /// Returns the current total size of the databases as a percentage of the requested size.
     pub(crate) fn percent(&self, files: &dyn Vfs) -> u64 {
         let there = |one: &InstancePlan| files.file_len(&one.database).unwrap_or(0);
         let (mut done, mut wanted) = (0, 0);
@@ -75,7 +74,7 @@ impl Creation {
         (done * 100 / wanted.max(1)) as u64
     }
 
-    /// Returns the refusal for any other use of the directory.
+    /// Returns the refusal to use the directory for anything else.
     pub(crate) fn refusal(&self, files: &dyn Vfs, dir: &Path) -> Refusal {
         Refusal::new(format!(
             "{}: a creation of databases was interrupted at {} %: --resume continues it, --force starts over",
@@ -89,7 +88,7 @@ impl Creation {
         std::path::absolute(output).is_ok_and(|output| output == self.output)
     }
 
-    /// Copies the sizes of the interrupted creation to `instances`. Returns an error if the profile requests
+    /// Copies the database sizes of the interrupted creation to `instances`. Returns an error if the profile requests
     /// different databases.
     pub(crate) fn continue_with(
         &self,
@@ -127,7 +126,7 @@ impl Creation {
         Ok(())
     }
 
-    /// Returns the options that the user does not have to repeat.
+    /// Returns the options that the user need not repeat.
     fn options(&self) -> Options {
         let Options { dirs, log_dirs, databases, size, growth_percent, page_size, records, seed, .. } =
             self.profile.to_options();
@@ -147,19 +146,18 @@ impl Creation {
     }
 }
 
-/// Removes the file because the databases are complete.
+/// Removes the file once the databases are complete.
 pub(crate) fn end(dir: &Path) -> io::Result<()> {
     STATE_FILE.remove(dir)
 }
 
-/// Returns true if both lists name the same directories, even if the paths differ.
+/// Returns true if both lists refer to the same directories, even by different paths.
 fn same_places(now: &[PathBuf], then: &[PathBuf]) -> bool {
     let place = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     now.iter().map(place).eq(then.iter().map(place))
 }
 
-/// Adds the options of the interrupted creation that are not given, if `--resume` is given. Otherwise returns the
-/// options unchanged.
+/// With `--resume`, fills in missing options from the interrupted creation. Otherwise returns the options unchanged.
 pub fn remember(options: Options) -> Result<Options, Refusal> {
     let (true, Some(first)) = (options.resume == Some(true), options.dirs.first()) else {
         return Ok(options);
@@ -173,8 +171,8 @@ pub fn remember(options: Options) -> Result<Options, Refusal> {
     }
 }
 
-/// Returns the interrupted creation that a run of this profile continues, if there is one. Returns an error if the
-/// profile cannot continue it.
+/// Returns the interrupted creation that a run with this profile continues, if any. Returns an error if the profile
+/// cannot continue it.
 pub(crate) fn find(profile: &Profile, files: &dyn Vfs) -> Result<Option<Creation>, Refusal> {
     let Some(first) = profile.dirs.first().filter(|_| profile.source != Source::Replace) else {
         return Ok(None);

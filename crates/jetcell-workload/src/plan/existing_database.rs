@@ -1,5 +1,5 @@
-//! Examines an existing database file without changing it. The checks cover whether the file is a database, whether
-//! this program supports it, and whether its required logs exist.
+//! Examines an existing database file without changing it: whether it is a database, whether this program supports
+//! it, and whether the logs it needs exist.
 
 use std::io;
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::engine::ExistingDatabase;
 use crate::layout::{InstancePlan, LOG_BASE_NAME};
 use crate::refusal::{Refusal, refuse};
 
-/// Length of the file start that is read, in bytes. It contains both header copies for every page size.
+/// Number of bytes to read from the start of the file. They contain both header copies for every page size.
 const START: u64 = 65536;
 
-/// Maximum length of a database file whose header was not written yet, in bytes.
+/// Maximum length, in bytes, of a database file whose header has not been written yet.
 const MAX_UNBORN: u64 = 16 << 20;
 
-/// Reads the header. If the file cannot be used, returns a one-line error with the reason and what to do.
+/// Reads the header. If the file cannot be used, returns a one-line error that states the reason and what to do.
 pub(crate) fn inspect(files: &dyn Vfs, instance: &InstancePlan) -> Result<ExistingDatabase, Refusal> {
     let shown = instance.database.display();
     let unreadable = |error: std::io::Error| Refusal::new(format!("{shown} cannot be read: {error}"));
@@ -67,8 +67,8 @@ fn start_of(files: &dyn Vfs, path: &Path) -> io::Result<(Vec<u8>, u64)> {
     Ok((start.to_vec(), length))
 }
 
-/// Returns true if an interrupted creation can create this database again without loss. Either the file is missing,
-/// or the creation was interrupted before the header was written.
+/// Returns true if an interrupted creation can recreate this database without losing anything. This is the case if
+/// the file is missing, or if the creation was interrupted before the header was written.
 pub(crate) fn is_unborn(files: &dyn Vfs, database: &Path) -> bool {
     let Ok((start, file_bytes)) = start_of(files, database) else {
         return !files.exists(database).unwrap_or(true);
@@ -79,7 +79,7 @@ pub(crate) fn is_unborn(files: &dyn Vfs, database: &Path) -> bool {
     }
 }
 
-/// Returns the first generation of the range whose log is missing from the directory, in hexadecimal. The last
+/// Returns the first generation in the range whose log is missing from the directory, in hexadecimal. The last
 /// generation may be the current log, whose name contains no number.
 fn missing_log(files: &dyn Vfs, dir: &Path, first: u32, last: u32) -> Option<String> {
     let is_there = |name: String| files.exists(&dir.join(name)).unwrap_or(false);
@@ -106,7 +106,7 @@ mod tests {
         header
     }
 
-    /// Inspects a file with two copies of `header` after the file was modified by `damage`.
+    /// Inspects a file that starts with two copies of `header` and was then modified by `damage`.
     fn look(
         header: &DatabaseHeader,
         damage: impl Fn(&mut Vec<u8>),
@@ -165,7 +165,7 @@ mod tests {
         let (garbage, full) = (vec![0; 8 << 20], vec![0; 17 << 20]);
         std::fs::write(&path, garbage).unwrap();
         assert!(is_unborn(&files(), &path));
-        // A large file without a header was filled before, so its header is damaged.
+        // A large file without a header must have been filled earlier, so its header is damaged.
         std::fs::write(&path, full).unwrap();
         assert!(!is_unborn(&files(), &path));
     }

@@ -1,5 +1,4 @@
-//! Checks whether the process can get the memory and the threads that a run needs, before the run allocates any of
-//! them.
+//! Checks whether the process can get the memory and threads that a run needs, before the run allocates any of them.
 
 use jetcell_vfs::{MemoryLimit, memory_limit, try_reserve, try_threads};
 
@@ -8,13 +7,13 @@ use crate::profile::{Profile, default_cache};
 use crate::refusal::{Refusal, refuse};
 use crate::units::{ByteSize, human_bytes};
 
-/// Memory in addition to the cache: log buffers, version store, transfers, and the program itself.
+/// Memory needed in addition to the cache: log buffers, version store, transfers, and the program itself.
 const BASE_BYTES: u64 = 256 << 20;
-/// Address space of a thread: its stack and its share of the allocator.
+/// Address space needed by a thread: its stack and its share of the allocator.
 const THREAD_BYTES: u64 = 16 << 20;
 
-/// Returns the cache size of a run on `databases` databases with `total` bytes. Returns an error if the requested
-/// cache is too small for the databases and the threads.
+/// Returns the cache size for a run on `databases` databases with a total size of `total` bytes. Returns an error if
+/// the requested cache is too small for the databases and threads.
 pub(super) fn cache(profile: &Profile, databases: usize, total: u64) -> Result<u64, Refusal> {
     let threads = profile.threads;
     let least = MemoryBudget { cache: 0, databases, threads }.least_cache();
@@ -44,9 +43,9 @@ pub(super) fn check_memory(profile: &Profile, cache_bytes: u64) -> Result<(), Re
     })
 }
 
-/// Number of threads of a run that are not load threads: threads of the engine, of the I/O backend and of views.
+/// Number of threads other than load threads in a run: those of the engine, the I/O backend and the views.
 const OTHER_THREADS: usize = 32;
-/// Number of engine threads for each additional volume, and maximum number of volumes that have such threads.
+/// Number of engine threads for each additional volume, and the maximum number of volumes that get such threads.
 const THREADS_OF_A_VOLUME: usize = 2;
 const MAX_VOLUMES: usize = 32;
 
@@ -63,7 +62,7 @@ pub(super) fn check_threads(profile: &Profile) -> Result<(), Refusal> {
 }
 
 /// Returns an error if the cache leaves too little memory for the rest of the process. With a cache larger than
-/// memory, the run would measure page faults of the kernel, and the process would be killed.
+/// memory, the run would measure the kernel's paging, or the process would be killed.
 fn fits(cache_bytes: u64, limit: Option<&MemoryLimit>) -> Result<(), Refusal> {
     let Some(limit) = limit else { return Ok(()) };
     let most = limit.bytes.saturating_sub(BASE_BYTES);

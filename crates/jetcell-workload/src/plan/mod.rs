@@ -1,5 +1,5 @@
 //! Plans a run: which files it uses, and whether it can start. [`Plan::make`] only reads. Nothing on disk changes
-//! before [`Plan::prepare`].
+//! until [`Plan::prepare`] is called.
 
 mod backup_target;
 mod creation;
@@ -32,8 +32,8 @@ pub use creation::remember;
 pub(crate) use existing_database::inspect;
 
 impl Plan {
-    /// Creates a plan. Performs all checks that do not require a change on disk. `stamp` is part of the name of the
-    /// default output directory. If `continued` is set, the output directory may already contain results of this run.
+    /// Creates a plan. Performs all checks that do not require changes on disk. `stamp` becomes part of the default
+    /// output directory's name. If `continued` is set, the output directory may already contain results of this run.
     pub(crate) fn make(
         profile: &Profile,
         engine: &dyn Engine,
@@ -79,8 +79,8 @@ impl Plan {
                     remove.extend(found);
                 }
                 Source::Open => {
-                    // If the databases will be restored, the current files are overwritten, so the preserved files
-                    // are checked instead.
+                    // If the databases are to be restored, their current files will be overwritten, so the preserved
+                    // files are checked instead.
                     let state = put_back.as_ref().map_or(&*instance, |kept| &kept[instance.number - 1]);
                     if engine.in_use(instance) {
                         return in_use(instance);
@@ -97,7 +97,7 @@ impl Plan {
                     adopt(instance, engine, &mut page_bytes)?;
                 }
             }
-            // A recovery test that was killed leaves a copy of the database.
+            // A killed recovery test leaves behind a copy of the database.
             remove.extend(
                 Some(instance.state_before_load()).filter(|copy| files.exists(copy).unwrap_or(false)),
             );
@@ -135,7 +135,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Removes the files to be replaced, creates the directories, and writes the creation file.
+    /// Removes the files to be replaced, creates the directories, and writes the file that records an unfinished
+    /// creation.
     pub(crate) fn prepare(&self, profile: &Profile, engine: &dyn Engine) -> Result<(), Refusal> {
         let files = engine.files();
         for file in &self.remove {
@@ -159,8 +160,7 @@ impl Plan {
     }
 }
 
-/// Names the files as Jetstress does: the number of the instance, followed by the number of the database in the
-/// instance.
+/// Names the files as Jetstress does: the instance number followed by the number of the database within the instance.
 fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan>, Refusal> {
     let instance = |number: usize| InstancePlan {
         number,
@@ -186,7 +186,7 @@ fn name_instances(profile: &Profile, files: &dyn Vfs) -> Result<Vec<InstancePlan
     }
 }
 
-/// Returns the directories for passive copies.
+/// Returns the directories for the passive copies.
 fn copy_places(profile: &Profile) -> Vec<PathBuf> {
     match profile.test {
         TestKind::Replication if profile.copy_dirs.is_empty() => {
@@ -261,7 +261,7 @@ fn check_output(output: &Path, replaceable: bool, create: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// Returns the existing database, log and checkpoint files of the instance.
+/// Returns the instance's existing database, log and checkpoint files.
 fn files_of(instance: &InstancePlan, files: &dyn Vfs) -> Result<Vec<PathBuf>, Refusal> {
     let mut found = Vec::new();
     // A dangling symbolic link also counts as an existing file.

@@ -1,4 +1,4 @@
-//! Determines whether a run restores the databases, preserves their state, or must not use them.
+//! Determines whether a run restores the databases, preserves their state, or must be refused.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::prepared::{self, Prepared};
 use crate::profile::{Profile, ResetMethod, Source};
 use crate::refusal::{Refusal, refuse};
 
-/// Returns the preserved files that the run restores, in the form of instances. Returns `None` if the run does not
-/// restore databases.
+/// Returns the preserved files that the run restores, as instances. Returns `None` if the run does not restore
+/// databases.
 pub(super) fn find(
     profile: &Profile,
     engine: &dyn Engine,
@@ -17,7 +17,7 @@ pub(super) fn find(
 ) -> Result<Option<Vec<InstancePlan>>, Refusal> {
     let Some(first) = profile.dirs.first() else { return Ok(None) };
     let kept = match profile.source {
-        // If databases are replaced, their preserved state is replaced, too.
+        // If the databases are replaced, so is their preserved state.
         Source::Replace => None,
         _ => Prepared::read(first)?,
     };

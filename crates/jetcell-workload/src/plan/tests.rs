@@ -1,4 +1,4 @@
-//! Tests of plans in real directories with the model engine.
+//! Tests of plans, using real directories and the model engine.
 
 use super::*;
 use crate::machine::Mount;

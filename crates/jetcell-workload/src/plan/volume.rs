@@ -1,4 +1,4 @@
-//! Checks whether directories and their volumes can be used. The checks leave no trace on disk.
+//! Checks whether directories and their volumes can be used. The checks leave no traces on disk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,18 +15,18 @@ use crate::profile::{Profile, RecoveryMode, Source, TestKind};
 use crate::refusal::{Refusal, refuse};
 use crate::units::{ByteSize, DatabaseSize, human_bytes};
 
-/// Disk space for a circular log stream: checkpoint depth, reserve logs and a margin.
+/// Disk space needed by a circular log stream: checkpoint depth, reserve logs and a margin.
 const CIRCULAR_LOG_BYTES: u64 = 64 << 20;
 
-/// Returns an error if the directory cannot contain databases or logs. If a directory is missing but its parent
-/// exists, adds the directory to `create`.
+/// Returns an error if the directory cannot hold databases or logs. If the directory is missing but its parent
+/// exists, adds it to `create`.
 pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(), Refusal> {
     let shown = dir.display();
     let probe = match fs::metadata(dir) {
         Ok(metadata) if metadata.is_dir() => dir.to_path_buf(),
         Ok(_) => return refuse(format!("{shown} is not a directory; give the directory for the files")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A missing parent directory is more likely a mistake, or an unmounted volume.
+            // If the parent directory is missing too, this is more likely a typing mistake or an unmounted volume.
             let parent = match dir.parent() {
                 Some(parent) if parent == Path::new("") => Path::new("."),
                 Some(parent) => parent,
@@ -58,8 +58,7 @@ pub(crate) fn check_directory(dir: &Path, create: &mut Vec<PathBuf>) -> Result<(
     })
 }
 
-/// Opens an unnamed file for direct I/O. An unnamed file leaves no trace, not even in the timestamps of the
-/// directory.
+/// Opens an unnamed file for direct I/O. An unnamed file leaves no trace, not even in the directory's timestamps.
 fn probe_direct_io(dir: &Path) -> io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match rustix::fs::openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR) {
@@ -72,11 +71,11 @@ fn probe_direct_io(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Volume of a path. The path need not exist yet.
+/// The volume of a path, which need not exist yet.
 struct Space {
-    /// Nearest existing directory.
+    /// Nearest existing parent directory.
     there: PathBuf,
-    /// Identity of the volume. All paths on a volume have the same identity.
+    /// Identity of the volume, which is the same for all paths on it.
     volume: VolumeId,
     total: u64,
     free: u64,
@@ -108,8 +107,8 @@ fn space_at(engine: &dyn Engine, path: &Path) -> Result<Space, Refusal> {
     })
 }
 
-/// Sets the size of every database. If the size is a share of a volume, all databases on the volume divide this
-/// share, including their space for growth.
+/// Sets the size of every database. If the size is a share of a volume, all databases on the volume divide this share
+/// among them, including their space for growth.
 pub(crate) fn size_databases(
     profile: &Profile,
     engine: &dyn Engine,
@@ -147,7 +146,7 @@ fn allocated(engine: &dyn Engine, file: &Path) -> u64 {
     file.metadata().map_or(0, |file| file.blocks().saturating_mul(512))
 }
 
-/// Returns an error if the plan needs more space than is free. Files that the run removes count as free space.
+/// Returns an error if the plan needs more space than is free. Files that the run will remove count as free space.
 pub(crate) fn check_space(
     profile: &Profile,
     engine: &dyn Engine,
@@ -178,7 +177,7 @@ pub(crate) fn check_space(
             (TestKind::Recovery, RecoveryMode::True) => instance.initial_bytes,
             _ => 0,
         };
-        // Shared blocks need additional space when they are changed.
+        // Shared blocks need additional space once they are changed.
         let kept = kept + if profile.reset.is_some() && !put_back { instance.initial_bytes } else { 0 };
         let there = allocated(engine, &instance.database);
         let created = match profile.source {
@@ -188,7 +187,7 @@ pub(crate) fn check_space(
         };
         let directory = instance.database.parent().unwrap_or(Path::new("."));
         need(directory, created.saturating_add(growth).saturating_add(kept))?;
-        // Without circular logging, the logs also contain all data that is written to a database.
+        // Without circular logging, all data written to a database is also kept in the logs.
         let logs = match profile.test {
             TestKind::Recovery => replayed,
             _ if profile.circular_log => 0,

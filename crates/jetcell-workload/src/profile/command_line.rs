@@ -8,7 +8,7 @@ use super::options::Options;
 const ALWAYS: [&str; 3] = ["dir", "duration", "seed"];
 
 impl Profile {
-    /// Returns the `jetcell test` command that repeats this run, including the seed, quoted for a POSIX shell.
+    /// Returns the quoted `jetcell test` command for a POSIX shell that repeats this run, including the seed.
     pub fn to_command_line(&self) -> String {
         let base = Options { dirs: self.dirs.clone(), duration: Some(self.duration), ..Options::default() };
         let defaults = base.resolve_for(self.test).map(|profile| profile.to_options()).unwrap_or_default();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::profile::toml::complete;
 
-    /// Splits the line into words as a shell would. Supports only the quotes that are used here.
+    /// Splits a command line into words as a shell would. Supports only the quotes that are used here.
     fn words(line: &str) -> Vec<String> {
         let (mut words, mut word, mut inside, mut chars) = (Vec::new(), String::new(), false, line.chars());
         while let Some(c) = chars.next() {

@@ -24,8 +24,8 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Reads a configuration file for a test. `given` contains the options of the command line, which take
-    /// precedence. A mistake contains the file name and the line number.
+    /// Reads a configuration file for a test. `given` contains the command-line options, which take precedence. Each
+    /// mistake names the file and the line.
     pub fn read(path: &Path, test: TestKind, given: &Options) -> Result<Configuration, Vec<Mistake>> {
         let shown = path.display();
         let one = |what: String| vec![Mistake::new(format!("--config {shown}: {what}"))];

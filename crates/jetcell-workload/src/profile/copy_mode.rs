@@ -1,4 +1,4 @@
-//! Part of the log that the passive copies of a replication test receive.
+//! Which part of the log the passive copies receive in a replication test.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// Part of the log that copies receive.
+/// Which part of the log the copies receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyMode {

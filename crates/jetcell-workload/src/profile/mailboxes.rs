@@ -1,5 +1,5 @@
-//! The mailbox profile: derives the size of the databases and the target of a run from mailboxes. Jetstress: the test
-//! category "Exchange Mailbox Profile".
+//! The mailbox profile: derives a run's database sizes and target from a number of mailboxes. It corresponds to
+//! Jetstress's test category "Exchange Mailbox Profile".
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct Mailboxes {
 }
 
 impl Mailboxes {
-    /// Returns the mailboxes from the options, if they are given. The three options must be given together, and they
+    /// Returns the mailboxes given in the options, if any. The three mailbox options must be given together, and they
     /// replace two other options.
     pub(super) fn of(options: &Options) -> Result<Option<Mailboxes>, Mistake> {
         let found = match (options.mailboxes, options.iops_per_mailbox, options.quota) {
@@ -59,7 +59,7 @@ impl Mailboxes {
         self.count as f64 * self.iops_each
     }
 
-    /// Returns the size of each of `databases` databases. The databases hold all mailboxes after they have grown by
+    /// Returns the size of each of `databases` databases, chosen so that they hold all mailboxes after growing by
     /// `growth_percent`.
     pub(super) fn size(&self, databases: usize, growth_percent: u32) -> DatabaseSize {
         let total =
@@ -68,7 +68,7 @@ impl Mailboxes {
         ByteSize(u64::try_from(mib).unwrap_or(u64::MAX).saturating_mul(MIB)).into()
     }
 
-    /// Returns the number of mailboxes that a given number of database reads and writes per second supports.
+    /// Returns how many mailboxes the given number of database reads and writes per second supports.
     pub fn carried_by(&self, iops: f64) -> u64 {
         (iops / self.iops_each) as u64
     }
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(profile.size, ByteSize::mib(360_000).into());
         let mailboxes = profile.mailboxes.unwrap();
         assert_eq!(mailboxes.carried_by(285.979), 2383);
-        // The configuration file that repeats the run resolves to the same profile.
+        // The configuration file written to repeat the run must resolve to the same profile.
         let again: Options = toml::from_str(&profile.to_toml()).unwrap();
         assert_eq!(again.resolve().unwrap(), profile);
     }

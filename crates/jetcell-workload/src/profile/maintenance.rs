@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// Maintenance tasks. One pass performs both scan and zeroing. Defragmentation and layout are separate tasks.
+/// A set of maintenance tasks. One pass performs both the scan and zeroing. Defragmentation and layout are separate
+/// tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Maintenance {
@@ -29,7 +30,7 @@ impl Maintenance {
         *self == Maintenance::default()
     }
 
-    /// Returns the tasks one at a time. Zeroing includes the scan.
+    /// Returns the tasks one at a time. Zeroing is returned together with the scan.
     pub fn each(self) -> impl Iterator<Item = Maintenance> {
         let none = Maintenance::default();
         let all = [
@@ -42,7 +43,7 @@ impl Maintenance {
     }
 }
 
-/// Maintenance windows of the tasks on one database.
+/// Time windows for the maintenance tasks on one database.
 pub struct TaskWindows {
     /// Window for the scan and zeroing.
     pub scan: Option<MaintenanceWindow>,
@@ -59,14 +60,15 @@ pub struct MaintenanceSettings {
     pub tasks: Maintenance,
     /// Pause after each read of the scan and each step of defragmentation.
     pub pause: Duration,
-    /// Time window in which maintenance may run. The tasks, and the databases in a directory, divide the window.
+    /// Time window in which maintenance may run. It is divided among the tasks, and among the databases in a
+    /// directory.
     pub window: Option<MaintenanceWindow>,
 }
 
 impl MaintenanceSettings {
-    /// Returns the windows of the tasks on a database that shares its disk with others. `of_disk` contains the index
-    /// of the database on the disk and the number of databases. The enabled tasks get equal parts of the window:
-    /// first the scan, then defragmentation, then layout.
+    /// Returns the task windows for a database that shares its disk with others. `of_disk` contains the database's
+    /// index on the disk and the number of databases there. The enabled tasks get equal parts of the window: first
+    /// the scan, then defragmentation, then layout.
     ///
     /// # Errors
     /// [`ese_engine::Error::Usage`] if the window is too short.

@@ -4,7 +4,7 @@ use jetcell_input::printable;
 use thiserror::Error;
 
 /// Maximum length of a message in characters. Longer messages are truncated, because a configuration file may contain
-/// anything.
+/// arbitrary text.
 const MAX_MISTAKE: usize = 400;
 
 /// A mistake in the options. The message is a single line that describes the mistake and how to correct it.
@@ -13,10 +13,10 @@ const MAX_MISTAKE: usize = 400;
 pub struct Mistake(String);
 
 impl Mistake {
-    /// Creates a mistake. Line breaks are replaced by spaces. Other control characters, which may come from a file,
-    /// are escaped.
+    /// Creates a mistake. Line breaks are replaced by spaces, and other control characters, which may come from a
+    /// file, are escaped.
     pub fn new(what: impl AsRef<str>) -> Mistake {
-        // The conversion never shortens a text, so the rest of a long text is not needed.
+        // The conversion never shortens text, so the rest of a long text is not needed.
         let start: String = what.as_ref().chars().take(MAX_MISTAKE + 1).collect();
         let start = printable(&start.replace(['\n', '\r', '\t'], " ")).into_owned();
         let mut line: String = start.chars().take(MAX_MISTAKE).collect();

@@ -1,9 +1,9 @@
 //! The profile of a run: all settings that determine what the run does. The same profile and seed produce the same
 //! load.
 //!
-//! A profile is created in two steps. This distinguishes an option that was not given from an option that was given
-//! with its default value. [`Options`] come from the command line and from a configuration file. [`Options::resolve`]
-//! fills in the defaults and validates. The defaults are those of Jetstress 2013 unless a comment gives a reason.
+//! A profile is created in two steps, so that an omitted option can be distinguished from one that was set to its
+//! default. [`Options`] come from the command line and from a configuration file. [`Options::resolve`] fills in the
+//! defaults and validates the result. Unless a comment explains otherwise, the defaults are those of Jetstress 2013.
 
 mod command_line;
 mod configuration;
@@ -52,26 +52,26 @@ pub struct Profile {
     /// Kind of test.
     #[serde(default)]
     pub test: TestKind,
-    /// Directories for databases. The databases are distributed over them in turn.
+    /// Directories for databases. Databases are assigned to them in turn.
     pub dirs: Vec<PathBuf>,
-    /// Directories for logs. The log streams are distributed over them in turn. Never empty.
+    /// Directories for logs. Log streams are assigned to them in turn. Never empty.
     pub log_dirs: Vec<PathBuf>,
     /// Number of databases. `None` with [`Source::Open`] means all existing databases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub databases: Option<usize>,
-    /// Size of each database after its creation.
+    /// Size of each database when its creation is complete.
     pub size: DatabaseSize,
-    /// Mailboxes from which the size and the target were computed, if they were given.
+    /// Mailboxes from which the size and target were computed, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mailboxes: Option<Mailboxes>,
-    /// Free space for growth in addition to the databases, in percent of their size. Jetstress:
+    /// Free space to leave for growth in addition to the databases, in percent of their size. Jetstress:
     /// `DatabaseSpaceReserved`.
     pub growth_percent: u32,
     /// Number of load threads, shared by all databases.
     pub threads: usize,
     /// Duration of the measurement.
     pub duration: TimeSpan,
-    /// Number of successive measurements on the same open databases.
+    /// Number of successive measurements on the same databases, which stay open.
     #[serde(default = "once")]
     pub repeat: u32,
     /// Whether the measurement ends as soon as the load is steady. `duration` is then the maximum duration.
@@ -83,31 +83,31 @@ pub struct Profile {
     /// Page size. `None` selects the page size of existing databases, or 32 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_size: Option<ByteSize>,
-    /// Shares of the operation kinds.
+    /// Percentages of the operation kinds.
     pub mix: Mix,
     /// Percentage of commits that do not wait for the log.
     pub lazy_percent: u8,
     /// Number of updates in a batch.
     pub batch_updates: u32,
-    /// Shape of the records.
+    /// Record layout.
     pub records: Records,
     /// Limits that the verdict applies.
     pub thresholds: Thresholds,
     /// Minimum number of database reads and writes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_iops: Option<f64>,
-    /// Whether doubts about the measurement cause the run to fail.
+    /// Whether doubts about the measurement make the run fail.
     #[serde(default)]
     pub strict: bool,
     /// Tolerated shortfall from the target, as a fraction.
     pub margin: f64,
-    /// Operations per second of an open loop. `None` selects the closed loop.
+    /// Operations per second in an open loop. `None` selects a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// Whether to search for the highest sustained rate. `duration` is then the duration of each step.
     #[serde(default)]
     pub find_max: bool,
-    /// Distribution of accesses over the records.
+    /// How accesses are distributed over the records.
     #[serde(default)]
     pub skew: Skew,
     /// Whether a checksum scan of each database runs concurrently with the load. Jetstress:
@@ -141,24 +141,23 @@ pub struct Profile {
     /// Whether the backup test also runs a load.
     #[serde(default)]
     pub under_load: bool,
-    /// Number of logs of each database that the recovery test generates. Jetstress: `LogFilesToReplay`.
+    /// Number of logs that the recovery test generates for each database. Jetstress: `LogFilesToReplay`.
     #[serde(default = "options::default::logs")]
     pub logs: u32,
-    /// State of the databases before the replay of the recovery test.
+    /// State of the databases before the recovery test replays the logs.
     #[serde(default)]
     pub mode: RecoveryMode,
-    /// Number of copies of each database, including the active copy. Log reads of the other copies are simulated.
-    /// Jetstress: `DatabaseCopyCount`. In a replication test, the number of passive copies.
+    /// Number of copies of each database, including the active copy. Log reads by the other copies are simulated.
+    /// Jetstress: `DatabaseCopyCount`. In a replication test, this is the number of passive copies.
     #[serde(default = "once")]
     pub copies: u32,
     /// Directories for the passive copies of a replication test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copy_dirs: Vec<PathBuf>,
-    /// Part of the log that these copies receive.
+    /// Which part of the log the passive copies receive.
     #[serde(default)]
     pub copy_mode: CopyMode,
-    /// Whether the replaying engine of a copy stays open between two batches of logs. With `None`, both modes are
-    /// measured.
+    /// Whether a copy's replaying engine stays open between batches of logs. With `None`, both modes are measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_instance: Option<bool>,
     /// Seed of the load.
@@ -167,19 +166,19 @@ pub struct Profile {
     pub sample_interval: TimeSpan,
     /// Whether logs that are no longer needed are removed during the run.
     pub circular_log: bool,
-    /// Number of newest logs that may be lost without making a database inconsistent. ESE:
+    /// Number of most recent logs that can be lost without making a database inconsistent. ESE:
     /// `JET_paramWaypointLatency`.
     #[serde(default)]
     pub waypoint_latency: u32,
-    /// Whether the unused bytes of pages are overwritten while databases are created.
+    /// Whether unused bytes of pages are overwritten during database creation.
     #[serde(default)]
     pub zero_at_creation: bool,
-    /// Method by which the state before the load is preserved or restored.
+    /// How the state before the load is preserved or restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset: Option<ResetMethod>,
-    /// Source of the databases.
+    /// Where the databases come from.
     pub source: Source,
-    /// User's description of the run. Jetstress: `Description`.
+    /// The user's description of the run. Jetstress: `Description`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Directory for the results. With `None`, the plan chooses a name in the first database directory.
@@ -188,7 +187,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Returns the settings of the maintenance that runs concurrently with the load.
+    /// Returns the settings for maintenance that runs concurrently with the load.
     pub fn maintenance(&self) -> MaintenanceSettings {
         MaintenanceSettings {
             tasks: Maintenance { scan: self.scan, zero: self.zero, defrag: self.defrag, layout: self.layout },
@@ -198,18 +197,17 @@ impl Profile {
     }
 }
 
-/// Returns the default for stored results that lack these fields. They have one measurement, and one copy of each
-/// database.
+/// Returns the default for fields that older stored results lack: one measurement, and one copy of each database.
 fn once() -> u32 {
     1
 }
 
-/// Returns the pause that Jetstress uses between two reads of its checksum scan.
+/// Returns the pause that Jetstress makes between two reads of its checksum scan.
 fn jetstress_pause() -> TimeSpan {
     TimeSpan(Duration::from_millis(100))
 }
 
-/// Shares of the four operations in percent. Their sum is 100.
+/// Percentages of the four operations. They add up to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mix {
@@ -223,7 +221,7 @@ pub struct Mix {
     pub read: u8,
 }
 
-/// Shape of the records.
+/// Record layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Records {
@@ -233,7 +231,7 @@ pub struct Records {
     pub long_bytes: u32,
     /// Percentage of records that have the long column. Jetstress: `Bulky1Percentage`.
     pub long_percent: u8,
-    /// Number of tables in each database. The tables are filled in parallel.
+    /// Number of tables in each database. Tables are filled in parallel.
     pub tables: u32,
 }
 
@@ -243,11 +241,11 @@ pub struct Records {
 pub struct Thresholds {
     /// Average latency of database reads.
     pub average_database_read_ms: f64,
-    /// Maximum of the average latency of database reads in any sample.
+    /// Highest average latency of database reads in any sample.
     pub maximum_database_read_ms: f64,
     /// Average latency of log writes.
     pub average_log_write_ms: f64,
-    /// Maximum of the average latency of log writes in any sample.
+    /// Highest average latency of log writes in any sample.
     pub maximum_log_write_ms: f64,
     /// Maximum number of waits for a free cache page.
     pub page_fault_stalls: u64,
@@ -271,7 +269,7 @@ pub struct Thresholds {
     pub p99_operation_ms: Option<f64>,
 }
 
-/// Source of the databases of a run.
+/// Where the databases of a run come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -291,7 +289,7 @@ impl Default for Mix {
     }
 }
 
-/// Parses the form that is used on the command line: `40/20/5/35`.
+/// Parses the command-line form: `40/20/5/35`.
 impl FromStr for Mix {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Mix, ParseError> {
@@ -313,16 +311,16 @@ impl fmt::Display for Mix {
 }
 
 impl Thresholds {
-    /// Maximum duration with strict limits. A longer run is an endurance test with lenient maxima. Jetstress: type
-    /// `Stress`.
+    /// Maximum duration for which the strict limits apply. A longer run is an endurance test with lenient maximum
+    /// latencies. Jetstress: type `Stress`.
     pub(crate) const STRICT_UP_TO: Duration = Duration::from_secs(6 * 3600);
 }
 
-/// Returns the default cache size for all databases together.
+/// Returns the default size of the cache that all databases share.
 ///
 /// Jetstress gives each database at most 256 MiB, so nearly every access misses the cache. The databases of a short
-/// run are small. The cache is therefore also limited to an eighth of their size. The minimum is 64 MiB for each
-/// database, because a smaller cache cannot absorb the changes during one slow log flush.
+/// run are small, so the cache is also limited to an eighth of their size. It has at least 64 MiB for each database,
+/// because a smaller cache cannot absorb the changes made during one slow log flush.
 pub fn default_cache(databases: usize, total_bytes: u64) -> ByteSize {
     let databases = databases as u64;
     ByteSize((total_bytes / 8).clamp(databases << 26, databases << 28))

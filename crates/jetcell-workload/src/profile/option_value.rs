@@ -1,4 +1,4 @@
-//! Types of option values: how each type is parsed and displayed.
+//! Types of option values, and how each is parsed and displayed.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -20,8 +20,7 @@ pub enum OptionKind {
     Path,
 }
 
-/// A type of option value. The text that [`show`](OptionValue::show) returns is accepted by
-/// [`read`](OptionValue::read).
+/// A type of option value. Text returned by [`show`](OptionValue::show) is accepted by [`read`](OptionValue::read).
 pub(super) trait OptionValue: Sized {
     /// Kind of the value type.
     const KIND: OptionKind = OptionKind::Value;
@@ -98,7 +97,8 @@ impl OptionValue for String {
 impl OptionValue for PathBuf {
     const KIND: OptionKind = OptionKind::Path;
 
-    // Paths are checked for valid UTF-8 when the options are resolved. The message then contains the path.
+    // Paths are checked for valid UTF-8 later, when the options are resolved, so that the message can include the
+    // path.
     fn read(text: &OsStr) -> Result<PathBuf, ParseError> {
         Ok(PathBuf::from(text))
     }

@@ -11,10 +11,10 @@ use crate::parse_error::ParseError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecoveryMode {
-    /// The databases already contain all changes of the logs, as in Jetstress. Redo reads pages but changes almost no
-    /// pages.
+    /// The databases already contain all changes in the logs, as in Jetstress. Redo reads pages but changes almost
+    /// none of them.
     Compatible,
-    /// The databases are in the state before the load. Redo applies all changes again.
+    /// The databases are in their state before the load. Redo applies all changes again.
     #[default]
     True,
 }

@@ -1,4 +1,4 @@
-//! Methods of restoring databases to their prepared state.
+//! Methods for restoring databases to their prepared state.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::parse_error::ParseError;
 
-/// Method by which a state of the databases is preserved and restored.
+/// How a state of the databases is preserved and restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetMethod {
-    /// Files share their blocks. This is fast, but the first write to each block is slower. The file system must
-    /// support shared blocks.
+    /// Preserved and restored files share blocks. This is fast, but the first write to each block is slower. The file
+    /// system must support shared blocks.
     Snapshot,
-    /// Files are copied byte by byte, so the physical state on the device is also equal.
+    /// Files are copied byte by byte, so that their physical location on the device also stays the same.
     Copy,
 }
 

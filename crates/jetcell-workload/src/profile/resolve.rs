@@ -10,13 +10,13 @@ use super::{
 use crate::units::TimeSpan;
 
 impl Options {
-    /// Resolves the profile of a performance test: fills in the defaults and validates. The error contains all
-    /// mistakes, not only the first one.
+    /// Resolves the profile of a performance test: fills in the defaults and validates the result. The error contains
+    /// all mistakes, not just the first one.
     pub fn resolve(self) -> Result<Profile, Vec<Mistake>> {
         self.resolve_for(TestKind::Performance)
     }
 
-    /// Resolves the profile of a test. Options that do not apply to the test are ignored, because one file may
+    /// Resolves the profile of a test. Options that do not apply to the test are ignored, because the same file may
     /// configure all tests.
     pub fn resolve_for(self, test: TestKind) -> Result<Profile, Vec<Mistake>> {
         self.of_test(test).resolve_all(test)
@@ -162,16 +162,16 @@ impl Options {
 }
 
 /// Default limit for the 99th percentile of the operation latency in a search. Jetstress has no limit for operations.
-/// Without a limit, a search would accept a rate at which the storage is fast while the operations queue up.
+/// Without one, a search would accept a rate at which the storage is fast but operations queue up.
 const MAX_OPERATION_MS: f64 = 1000.0;
 
 /// Duration of a stress test, as required for an ESRP paper.
 const STRESS_DURATION: Duration = Duration::from_secs(24 * 3600);
 
-/// Interval between samples of a replay, as in Jetstress, and of a backup.
+/// Interval between samples, both for a replay, as in Jetstress, and for a backup.
 const REPLAY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Returns the default sample interval: 15 s as in Jetstress, or less in short runs, so there are always about 60
+/// Returns the default sample interval: 15 s, as in Jetstress, or less for short runs, which then have about 60
 /// samples.
 fn default_interval(duration: Duration) -> TimeSpan {
     TimeSpan((duration / 60).clamp(Duration::from_secs(1), Duration::from_secs(15)).min(duration))

@@ -1,6 +1,6 @@
 //! Distribution of accesses over the records. The newest records are accessed most often, as in a mailbox. A skew
-//! maps a uniformly distributed position in the key range to a skewed position. The sequence of operations therefore
-//! still depends only on the seed.
+//! maps a uniformly distributed position in the key range to a skewed one, so the sequence of operations still
+//! depends only on the seed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,12 +16,12 @@ pub enum Skew {
     /// All records are equally likely.
     #[default]
     Uniform,
-    /// Continuous Zipf distribution. With an exponent below 1, the newest fraction `x` of the keys gets the share
-    /// `x^(1 - exponent)` of the accesses. With an exponent of 1 or more, this share would be infinite near 0. The
-    /// density is then constant within the newest millionth of the keys.
+    /// Continuous Zipf distribution. With an exponent below 1, the newest fraction `x` of the keys gets the fraction
+    /// `x^(1 - exponent)` of the accesses. With an exponent of 1 or more, the integral of the density would diverge
+    /// near 0, so the density is kept constant within the newest millionth of the keys.
     Zipf(f64),
-    /// The newest `keys` percent of the keys get `accesses` percent of the accesses. Each part is uniformly
-    /// distributed.
+    /// The newest `keys` percent of the keys get `accesses` percent of the accesses. Accesses are uniformly
+    /// distributed within each of the two parts.
     Hot {
         /// Percentage of the accesses.
         accesses: u8,
@@ -34,7 +34,7 @@ pub enum Skew {
 const MAX_EXPONENT: f64 = 10.0;
 
 impl Skew {
-    /// Maps a uniform position to a skewed position. Both are fractions of 2^64 of the key range.
+    /// Maps a uniform position to a skewed one. Both are fractions of the key range, in units of 2^-64.
     pub fn point(self, uniform: u64) -> u64 {
         match self {
             Skew::Uniform => uniform,
@@ -61,14 +61,13 @@ impl Skew {
     }
 }
 
-/// Fraction of the key range within which a Zipf density with an exponent of 1 or more is constant.
+/// Fraction of the key range in which the density is constant if the Zipf exponent is 1 or more.
 const STEEP_CORE: f64 = 1e-6;
 
-/// Returns the age for a uniform random number. The density is `age^-exponent` outside the core and constant inside
-/// it.
+/// Maps a uniform random number to an age. The density is `age^-exponent` outside the core and constant inside it.
 fn steep_age(draw: f64, exponent: f64) -> f64 {
-    // The integrals of the density are relative to the integral over the core: 1 for the core, and `outside(x)` from
-    // its edge to the age `x`.
+    // Integrals of the density, in units of the integral over the core: 1 for the core, and `outside(x)` from its
+    // edge to the age `x`.
     let power = exponent - 1.0;
     let outside = |x: f64| match power < 1e-9 {
         true => (x / STEEP_CORE).ln(),
@@ -86,9 +85,9 @@ fn steep_age(draw: f64, exponent: f64) -> f64 {
     age.clamp(STEEP_CORE, 1.0)
 }
 
-/// Returns the position at this fraction of the key range, counted from the newest key.
+/// Returns the position at this fraction of the key range, measured from the newest key.
 fn from_newest(age: f64) -> u64 {
-    // The conversion saturates, so age 0 is the last key.
+    // The conversion saturates, so age 0 maps to the last key.
     ((1.0 - age) * u64::MAX as f64) as u64
 }
 
@@ -145,7 +144,7 @@ impl From<Skew> for String {
 mod tests {
     use super::*;
 
-    /// Returns the share of evenly spaced numbers that is mapped to the newest `percent` of the keys.
+    /// Returns the fraction of evenly spaced positions that are mapped to the newest `percent` of the keys.
     fn share_of_newest(skew: Skew, percent: u64) -> f64 {
         const DRAWS: u64 = 100_000;
         let bound = u64::MAX / 100 * (100 - percent);

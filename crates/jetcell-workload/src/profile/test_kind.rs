@@ -13,19 +13,19 @@ pub enum TestKind {
     /// Measures and judges a load.
     #[default]
     Performance,
-    /// A 24-hour performance test with lenient maxima. The test can be resumed after a crash.
+    /// A 24-hour performance test with lenient maximum latencies. It can be resumed after a crash.
     Stress,
     /// Reads and verifies all pages, as a backup does. Jetstress: `DatabaseBackup`.
     Backup,
     /// Generates and replays logs. Jetstress: `SoftRecovery`.
     Recovery,
-    /// Replicates the databases of a load to passive copies.
+    /// Replicates the databases under load to passive copies.
     Replication,
 }
 
 use TestKind::{Backup, Performance, Recovery, Replication, Stress};
 
-/// Keys of options that apply only to some tests.
+/// Keys of options that apply only to certain tests.
 const ONLY: &[(&str, &[TestKind])] = &[
     ("logs", &[Recovery]),
     ("mode", &[Recovery]),
@@ -44,10 +44,10 @@ const ONLY: &[(&str, &[TestKind])] = &[
 ];
 
 impl TestKind {
-    /// Tests in an ESRP document, in the order of its appendices.
+    /// Tests in an ESRP document, in the order of the document's appendices.
     pub const ALL: [TestKind; 4] = [Performance, Stress, Backup, Recovery];
 
-    /// Returns the name of the command, which is also the name of the test in results.
+    /// Returns the command name, which is also the test's name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Performance => "performance",
@@ -58,7 +58,7 @@ impl TestKind {
         }
     }
 
-    /// Returns the first part of the name of the default results directory.
+    /// Returns the prefix of the default results directory's name.
     pub const fn directory(self) -> &'static str {
         match self {
             Performance => "Performance",
@@ -69,8 +69,8 @@ impl TestKind {
         }
     }
 
-    /// Returns true if the verdict applies the latency limits and the target. Jetstress does not apply them to other
-    /// tests.
+    /// Returns true if the verdict applies the latency limits and the target. Like Jetstress, it does not do so for
+    /// the other tests.
     pub const fn judges_speed(self) -> bool {
         matches!(self, Performance | Stress)
     }

@@ -1,6 +1,7 @@
-//! The TOML configuration file: parses it, writes a file that repeats a run, and contains the commented example.
+//! The TOML configuration file. This module parses it, writes a file that repeats a run, and contains a commented
+//! example.
 //!
-//! The example is also the list of known keys. A key that is not in the example is a mistake.
+//! The example also serves as the list of known keys. A key that does not appear in it is a mistake.
 
 use jetcell_input::{error_line, shortened_name};
 use serde::Deserialize;
@@ -10,7 +11,7 @@ use super::mistake::Mistake;
 use super::options::{Options, RecordOptions, ThresholdOptions};
 use super::{Profile, Source, Thresholds};
 
-/// A complete configuration with comments. It resolves to the defaults.
+/// A complete configuration with comments, which resolves to the defaults.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// Returns the line number of a byte offset, starting at 1.
@@ -18,7 +19,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// Parses a configuration. Every unknown key is reported with its line and the most similar known key.
+/// Parses a configuration. Each unknown key is reported with its line and the most similar known key.
 pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
     let wrong = |error: toml::de::Error| {
         let offset = error.span().map_or(0, |span| span.start);
@@ -36,7 +37,7 @@ pub(super) fn parse(text: &str) -> Result<Options, Vec<Mistake>> {
     Options::deserialize(Deserializer::from(document)).map_err(wrong)
 }
 
-/// Replaces Rust type names by words for users.
+/// Replaces Rust type names with words that users understand.
 fn plain(message: &str) -> String {
     let mut message = message.to_string();
     let words = [
@@ -83,7 +84,7 @@ fn unknown_key(
     let plain = known.keys().map(|key| ("", key));
     let nested = known.iter().filter_map(|(table, value)| Some((table, value.as_table()?)));
     let nested = nested.flat_map(|(table, keys)| keys.keys().map(move |key| (table.as_str(), key)));
-    // If several keys are equally similar, a key in the same table is the most likely.
+    // If several keys are equally similar, prefer one in the same table.
     let nearest =
         plain.chain(nested).min_by_key(|(place, key)| (strsim::osa_distance(key, written), *place != table));
     let near = match nearest {
@@ -107,7 +108,7 @@ fn complete_text() -> String {
 }
 
 fn complete_table() -> toml::Table {
-    // The text is part of the program, and a test verifies that it parses.
+    // The text is compiled into the program, and a test verifies that it parses.
     complete_text().parse().unwrap_or_default()
 }
 
@@ -151,7 +152,7 @@ impl Profile {
             strict: Some(self.strict),
             open: (self.source == Source::Open).then_some(true),
             force: (self.source == Source::Replace).then_some(true),
-            // To repeat a run that resumed a creation, the databases are created from scratch.
+            // If the run resumed a creation, repeating it means creating the databases from scratch.
             resume: None,
             reset: self.reset,
             records: RecordOptions {

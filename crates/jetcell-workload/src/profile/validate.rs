@@ -1,4 +1,4 @@
-//! Validates a profile. Every mistake gets a one-line message that describes the mistake and how to correct it.
+//! Validates a profile. For each mistake, a one-line message describes what is wrong and how to correct it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use ese_engine::InstanceOptions;
 use super::{Mistake, Mix, Profile, Source, TestKind};
 use crate::units::{ByteSize, DatabaseSize};
 
-/// Maximum pause of a scan that ESE accepts. ESE: `JET_paramDbScanThrottle`.
+/// Maximum scan pause that ESE accepts. ESE: `JET_paramDbScanThrottle`.
 const MAX_SCAN_PAUSE: Duration = Duration::from_secs(60);
 
 /// Minimum size of a database in bytes. A smaller database would consist mostly of fixed structures and preallocated

@@ -1,22 +1,22 @@
-//! Load of a host while the other hosts of its fleet were idle.
+//! Results of a host's load while the other hosts of its fleet were idle.
 
 use serde::{Deserialize, Serialize};
 
-/// Figures of the load alone. A comparison with the figures of the run shows how much hosts with shared storage slow
-/// each other down.
+/// Figures for the load alone. Comparing them with the figures of the run shows how much hosts with shared storage
+/// slow each other down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Alone {
-    /// Start of the phase, from the clock of the host, in RFC 3339 format.
+    /// Start of the phase by the host's clock, in RFC 3339 format.
     pub started: String,
-    /// Time at which the databases were closed again, in RFC 3339 format.
+    /// Time at which the databases had been closed again, in RFC 3339 format.
     pub ended: String,
-    /// Length of the measured time in seconds.
+    /// Length of the measured interval in seconds.
     pub measured_seconds: f64,
     /// Database reads and writes per second.
     pub achieved_transactional_iops: f64,
-    /// Bytes of database reads and writes per second.
+    /// Bytes read from and written to the databases per second.
     pub database_bytes_per_second: f64,
-    /// Operations of the load per second.
+    /// Load operations per second.
     pub operations_per_second: f64,
     /// Mean latency of database reads in milliseconds.
     pub database_read_ms: f64,

@@ -1,20 +1,20 @@
-//! Figures of a report. The definitions are those of Jetstress where Jetstress defines a figure.
+//! Figures for a report. Where Jetstress defines a figure, its definition is used.
 //!
-//! Achieved I/O is the sum of database reads and writes of the load on all instances. It excludes log I/O, background
-//! maintenance and log replication. A mean is a sum that is divided once. Jetstress averages over samples. This crate
-//! does not, because samples without I/O would lower the mean.
+//! Achieved I/O is the sum of the load's database reads and writes on all instances. It excludes log I/O, background
+//! maintenance and log replication. A mean is computed by dividing the total once. Jetstress instead averages over
+//! samples, which lets samples without I/O lower the mean.
 
 use crate::measurement::{InstanceSample, IoRates, Sample};
 use crate::result::RunResult;
 use crate::result::instance_row::InstanceRow;
 
-/// Returns the achieved transactional I/O per second: database reads and writes of all rows of transactional I/O.
+/// Returns the achieved transactional I/O per second: the database reads and writes of all rows.
 pub fn achieved_iops(rows: &[InstanceRow]) -> f64 {
     rows.iter().map(|row| row.database_reads_per_second + row.database_writes_per_second).sum()
 }
 
-/// Subtracts `apart` from `total`. Rates and bytes are subtracted. The latency is kept, because one counter measures
-/// it for both.
+/// Subtracts `apart` from `total`. Rates and bytes are subtracted. The latency is kept, because a single counter
+/// measures it for both.
 pub fn without(total: IoRates, apart: IoRates) -> IoRates {
     let per_second = total.per_second - apart.per_second;
     let bytes = total.per_second * total.average_bytes - apart.per_second * apart.average_bytes;
@@ -22,8 +22,8 @@ pub fn without(total: IoRates, apart: IoRates) -> IoRates {
     IoRates { per_second, average_bytes, average_ms: total.average_ms }
 }
 
-/// Returns the database reads for the table of total I/O: the reads of the load and of background maintenance. The
-/// latency is that of the load's reads, because one counter measures it for both.
+/// Returns the database reads for the total I/O table: those of the load and those of background maintenance. The
+/// latency is that of the load's reads, because a single counter measures it for both.
 pub fn total_reads(row: &InstanceRow) -> IoRates {
     together(
         (row.database_reads_per_second, row.database_reads_average_bytes),
@@ -32,7 +32,7 @@ pub fn total_reads(row: &InstanceRow) -> IoRates {
     )
 }
 
-/// Returns the log reads for the table of total I/O: the reads of the engine and of log replication. As for database
+/// Returns the log reads for the total I/O table: those of the engine and those of log replication. As for database
 /// reads, the latency is that of the engine's reads.
 pub fn total_log_reads(row: &InstanceRow) -> IoRates {
     together(
@@ -49,7 +49,7 @@ fn together(one: (f64, f64), other: (f64, f64), average_ms: f64) -> IoRates {
     IoRates { per_second, average_bytes: if per_second > 0.0 { bytes / per_second } else { 0.0 }, average_ms }
 }
 
-/// Combines all instances in one row. Rates are added. Sizes and latencies are means over transfers.
+/// Combines all instances into one row. Rates are added. Sizes and latencies are averaged over transfers.
 pub fn total(rows: &[InstanceRow]) -> InstanceRow {
     type Value = fn(&InstanceRow) -> f64;
     let of = |rate: Value, bytes: Value, ms: Value| {
@@ -99,7 +99,7 @@ pub fn total(rows: &[InstanceRow]) -> InstanceRow {
     )
 }
 
-/// The seven lines of an ESRP summary, computed from rows of the table of total I/O.
+/// The seven lines of an ESRP summary, computed from the rows of the total I/O table.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Database reads and writes per second.
@@ -108,18 +108,18 @@ pub struct Summary {
     pub database_reads: f64,
     /// Database writes per second.
     pub database_writes: f64,
-    /// Unweighted mean of the read latencies of the instances, in milliseconds.
+    /// Unweighted mean of the instances' read latencies, in milliseconds.
     pub database_read_ms: f64,
-    /// Unweighted mean of the write latencies of the instances, in milliseconds.
+    /// Unweighted mean of the instances' write latencies, in milliseconds.
     pub database_write_ms: f64,
     /// Log writes per second.
     pub log_writes: f64,
-    /// Unweighted mean of the log write latencies of the instances, in milliseconds.
+    /// Unweighted mean of the instances' log write latencies, in milliseconds.
     pub log_write_ms: f64,
 }
 
 impl Summary {
-    /// Sums rates and averages latencies over `rows`.
+    /// Sums the rates and averages the latencies of `rows`.
     pub fn of(rows: &[InstanceRow]) -> Summary {
         let sum = |value: fn(&InstanceRow) -> f64| rows.iter().map(value).sum::<f64>();
         let mean = |value| sum(value) / rows.len().max(1) as f64;
@@ -137,13 +137,13 @@ impl Summary {
     }
 }
 
-/// Rounds to three decimals, with halves away from zero, as the published tables do. A decimal half that binary
-/// cannot represent exactly counts as a half.
+/// Rounds to three decimals, with halves rounded away from zero, as in the published tables. A decimal half that has
+/// no exact binary representation still counts as a half.
 pub fn three_decimals(value: f64) -> f64 {
     (value * 1000.0 * (1.0 + 1e-12)).round() / 1000.0
 }
 
-/// Combines one kind of I/O over several intervals. The totals of the intervals are added and divided once.
+/// Combines one kind of I/O over several intervals. The interval totals are added up and divided once.
 pub fn over_intervals(intervals: impl Iterator<Item = (f64, IoRates)>) -> IoRates {
     let (mut seconds, mut count, mut bytes, mut ms) = (0.0, 0.0, 0.0, 0.0);
     for (length, rates) in intervals {
@@ -162,8 +162,8 @@ pub fn over_intervals(intervals: impl Iterator<Item = (f64, IoRates)>) -> IoRate
 }
 
 impl RunResult {
-    /// Computes the figures of a result without a measurement, which a killed run leaves, from its samples.
-    /// Percentiles remain empty because samples have only means.
+    /// Computes the figures of a result without a measurement, as left by a killed run, from its samples. Percentiles
+    /// remain empty because samples contain only means.
     pub fn fill_from_samples(&mut self, samples: &[Sample]) {
         let Some(last) = samples.last() else { return };
         self.measured_seconds = samples.iter().map(|sample| sample.seconds).sum();

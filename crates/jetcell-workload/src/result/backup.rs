@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use crate::measurement::BackupCounters;
 use crate::result::instance_row::InstanceRow;
 
-/// Backup of all databases, in the stored form.
+/// Backup of all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Backup {
     /// Directory to which the backup was written, or `None` if the pages were only read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<PathBuf>,
-    /// Time until the last database was completely read, in seconds.
+    /// Seconds until the last database had been read completely.
     pub seconds: f64,
-    /// Whether every database was completely read.
+    /// Whether every database was read completely.
     pub complete: bool,
     /// Backups of the individual databases.
     pub databases: Vec<DatabaseBackup>,
     /// Progress over time.
     pub samples: Vec<BackupSample>,
-    /// Mutual cost of the backup and the load, if a load ran during the backup.
+    /// How much the backup and the load slowed each other down, if a load ran during the backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<BackupCost>,
 }
@@ -38,7 +38,7 @@ pub struct DatabaseBackup {
     /// Counters of the backup.
     #[serde(flatten)]
     pub counters: BackupCounters,
-    /// I/O of the backup. Only the row of database reads is not zero.
+    /// I/O of the backup. Only the database reads are nonzero.
     pub io: Option<InstanceRow>,
 }
 
@@ -47,16 +47,16 @@ pub struct DatabaseBackup {
 pub struct BackupSample {
     /// Seconds since the start of the backup.
     pub at_seconds: f64,
-    /// Bytes of each database that were read so far.
+    /// Number of bytes read so far from each database.
     pub bytes: Vec<u64>,
 }
 
-/// Mutual cost of a backup and a load that run concurrently.
+/// How much a backup and a load slow each other down when they run concurrently.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BackupCost {
-    /// Bytes per second of the backup without a load, for all databases together.
+    /// Bytes per second of the backup without a load, over all databases.
     pub backup_alone: f64,
-    /// Bytes per second of the backup during the load, for all databases together.
+    /// Bytes per second of the backup during the load, over all databases.
     pub backup_together: f64,
     /// Figures of the load without a backup.
     pub load_alone: LoadFigures,
@@ -64,7 +64,7 @@ pub struct BackupCost {
     pub load_together: LoadFigures,
 }
 
-/// Figures of the load that a backup may affect. Latencies are means over all instances.
+/// Load figures that a backup may affect. Latencies are means over all instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadFigures {
     /// Length of the measurement in seconds.
@@ -89,7 +89,7 @@ impl DatabaseBackup {
 }
 
 impl Backup {
-    /// Returns the bytes per second of the server: the sum over the databases, as in Jetstress.
+    /// Returns the server's backup rate in bytes per second: the sum over the databases, as in Jetstress.
     pub fn rate(&self) -> f64 {
         self.databases.iter().map(DatabaseBackup::rate).sum()
     }

@@ -1,23 +1,22 @@
-//! Doubts: reasons why the figures of a run may not reflect the capability of the storage, although all rules are
-//! met.
+//! Doubts: reasons why a run's figures may not reflect the capability of the storage, even though all rules are met.
 
 use crate::measurement::{Interval, Limiter, LogCopies, Measurement, Trend};
 use crate::profile::Profile;
 use crate::result::{Analysis, Backup, Replication};
 use crate::units::{grouped, human_bytes};
 
-/// Minimum duration of a measurement in seconds. A shorter measurement may lie between two checkpoints, or measure
-/// only a cache of the device.
+/// Minimum duration of a measurement in seconds. A shorter one may fall between two checkpoints, or measure only a
+/// device cache.
 const MIN_SECONDS: f64 = 30.0;
 /// Maximum half width of a confidence interval, as a fraction of the mean.
 const WIDEST: f64 = 0.05;
-/// Processor time of other programs, in percent of all processors, above which they may delay the load.
+/// Processor time used by other programs, as a percentage of all processors, above which they may delay the load.
 const OTHERS_CPU_PERCENT: f64 = 20.0;
-/// Minimum duration of a backup in seconds. A shorter backup may read from a cache of the device.
+/// Minimum duration of a backup in seconds. A shorter backup may read only from a device cache.
 const MIN_BACKUP: f64 = 10.0;
 /// Minimum number of replayed logs. The first logs are replayed with an empty cache.
 const MIN_LOGS: u32 = 100;
-/// Minimum number of database reads that gives meaningful percentiles.
+/// Minimum number of database reads for meaningful percentiles.
 const MIN_READS: u64 = 1000;
 
 /// Data from which the doubts are derived.
@@ -33,7 +32,7 @@ pub(crate) struct Grounds<'a> {
     pub(crate) cache_bytes: u64,
 }
 
-/// Returns all doubts, each as a sentence with its figures. Returns `None` if nothing was measured.
+/// Returns all doubts, each as a sentence with the relevant figures. Returns `None` if nothing was measured.
 pub(crate) fn doubts(grounds: &Grounds<'_>) -> Option<Vec<String>> {
     let Grounds { profile, measured, analysis, .. } = grounds;
     if let Some(backup) = grounds.backup.filter(|backup| backup.complete) {
@@ -122,7 +121,7 @@ fn short(measured: &Measurement) -> Option<String> {
     })
 }
 
-/// Returns the doubt about the copies of a replication test, if there is one.
+/// Returns the doubt about the copies in a replication test, if any.
 fn of_replication(replication: &Replication) -> Option<String> {
     let depth = human_bytes(replication.checkpoint_depth);
     (!replication.has_written_pages()).then(|| {

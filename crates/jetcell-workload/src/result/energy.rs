@@ -3,18 +3,18 @@
 use jetcell_power::{Energy, Tariff};
 use serde::{Deserialize, Serialize};
 
-/// Energy used during the measured time of a run. It covers the whole scope and cannot be attributed to a part of the
-/// scope.
+/// Energy used during the measured interval of a run. It covers the whole scope and cannot be attributed to a part of
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunEnergy {
-    /// Name of the meter, or of the power log.
+    /// Name of the meter or power log.
     pub meter: String,
-    /// Mean power, its scope, and the extrapolation to a year.
+    /// Mean power, its scope, and the energy extrapolated to a year.
     #[serde(flatten)]
     pub energy: Energy,
-    /// Measured time in seconds.
+    /// Length of the measured interval in seconds.
     pub seconds: f64,
-    /// Energy used during the measured time, in joules.
+    /// Energy used during the measured interval, in joules.
     pub joules: f64,
     /// Joules per transactional I/O, or `None` without I/O.
     pub joules_per_transactional_io: Option<f64>,

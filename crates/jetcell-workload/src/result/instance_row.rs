@@ -1,4 +1,4 @@
-//! One instance, in the form of Jetstress's tables.
+//! One instance, as in Jetstress's tables.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::IoRates;
 
-/// Figures of one instance: the rows of Jetstress's table "Transactional I/O Performance" under their names.
+/// Figures of one instance, with the rows and names of Jetstress's table "Transactional I/O Performance".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceRow {
     /// Name of the database, without its extension.
@@ -52,17 +52,17 @@ pub struct InstanceRow {
     #[allow(missing_docs)]
     #[serde(rename = "I/O Log Writes Average Bytes")]
     pub log_writes_average_bytes: f64,
-    /// Highest average database read latency of a sample, in milliseconds.
+    /// Highest average database read latency in any sample, in milliseconds.
     pub maximum_database_read_ms: f64,
-    /// Highest average log write latency of a sample, in milliseconds.
+    /// Highest average log write latency in any sample, in milliseconds.
     pub maximum_log_write_ms: f64,
-    /// Reads per second of the background checksum scan. They are not included in the database reads above.
+    /// Reads per second by the background checksum scan. They are not included in the database reads above.
     #[serde(rename = "Database Maintenance IO Reads/sec", default)]
     pub maintenance_reads_per_second: f64,
     #[allow(missing_docs)]
     #[serde(rename = "Database Maintenance IO Reads Average Bytes", default)]
     pub maintenance_reads_average_bytes: f64,
-    /// Simulated log reads per second of additional copies. They are not included in the log reads above.
+    /// Simulated log reads per second for additional copies. They are not included in the log reads above.
     #[serde(rename = "Log Replication I/O Log Reads/sec", default)]
     pub replication_reads_per_second: f64,
     #[allow(missing_docs)]
@@ -71,7 +71,7 @@ pub struct InstanceRow {
 }
 
 impl InstanceRow {
-    /// Returns the twelve Jetstress rows with their names, in Jetstress's order.
+    /// Returns the twelve Jetstress rows with their names, in the order used by Jetstress.
     pub fn jetstress_rows(&self) -> [(&'static str, f64); 12] {
         [
             ("I/O Database Reads Average Latency (msec)", self.database_reads_average_latency_ms),

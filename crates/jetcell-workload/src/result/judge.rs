@@ -1,5 +1,5 @@
-//! Judges a run by comparing measured values with limits. The rules about speed are those of Jetstress 2013. The
-//! rules about correctness are Jetcell's own.
+//! Judges a run by comparing measured values with limits. The speed rules are those of Jetstress 2013. The
+//! correctness rules are Jetcell's own.
 
 use crate::measurement::{
     CONFIRMATIONS, MIN_RATE, Measurement, OpenLoop, Percentiles, Saturation, ScanSummary, Verification,
@@ -12,7 +12,7 @@ use crate::verdict::{
     MAXIMUM_DATABASE_READ, MAXIMUM_LOG_WRITE, MEASURED_ENOUGH, PASSIVE_IO, Rule, STALLS, Verdict,
 };
 
-/// Evidence that does not come from the measured time.
+/// Evidence from outside the measured interval.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence<'a> {
     /// Number of failed transfers in the whole run.
@@ -31,12 +31,12 @@ pub struct Evidence<'a> {
     pub replication: Option<&'a Replication>,
     /// Reason why the run ended early, if it did.
     pub cut_short: Option<&'a str>,
-    /// Doubts about the measurement, or `None` if it cannot be judged.
+    /// Doubts about the measurement, or `None` if there is no measurement to judge.
     pub doubts: Option<&'a [String]>,
 }
 
 impl Evidence<'_> {
-    /// Returns true if the test can pass without operations of a load.
+    /// Returns true if the test can pass without any load operations.
     fn needs_no_load(&self) -> bool {
         self.recovery.is_some() || self.backup.is_some_and(|backup| backup.cost.is_none())
     }
@@ -53,7 +53,7 @@ pub struct Judgement {
     pub rules: Vec<Rule>,
 }
 
-/// Returns the highest value and the name of its instance.
+/// Returns the highest value and the name of the instance that has it.
 fn worst(instances: &[InstanceRow], value: impl Fn(&InstanceRow) -> f64) -> (f64, String) {
     let of = |row: &InstanceRow| (value(row), row.instance.clone());
     instances.iter().map(of).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or_default()
@@ -87,7 +87,7 @@ fn speed_rules(profile: &Profile, instances: &[InstanceRow], iops: f64, measured
     speed
 }
 
-/// Judges a run. Rules about speed require a measurement. Rules about correctness always apply.
+/// Judges a run. Speed rules require a measurement. Correctness rules always apply.
 pub fn judge(
     profile: &Profile,
     instances: &[InstanceRow],
@@ -168,8 +168,8 @@ pub fn judge(
     Judgement { verdict, reason, rules: speed }
 }
 
-/// Returns the rule about a search. A search that found no sustained rate is a failure, regardless of the
-/// measurements of its steps.
+/// Returns the rule for a search. A search that found no sustained rate fails, regardless of the measurements at its
+/// steps.
 fn sustained(saturation: &Saturation) -> Rule {
     let measured = saturation.sustained_rate.unwrap_or(0.0);
     let note = match saturation.curve().first().and_then(|step| step.broken.as_ref()) {
@@ -179,7 +179,7 @@ fn sustained(saturation: &Saturation) -> Rule {
     Rule::at_least("Highest sustained rate (operations/sec)", MIN_RATE, measured, note)
 }
 
-/// Returns the rule about a backup. A backup with a bad page cannot replace its database.
+/// Returns the rule for a backup. A backup with a bad page cannot replace its database.
 fn backed_up(backup: &Backup) -> Rule {
     let first = backup.databases.iter().find(|database| database.counters.bad > 0);
     let note = first.map(|database| {
@@ -188,7 +188,7 @@ fn backed_up(backup: &Backup) -> Rule {
     Rule::at_most(BAD_IN_BACKUP, 0.0, backup.bad() as f64, note.unwrap_or_default())
 }
 
-/// Returns the rule about a replay. A replay with a missing log is a failure, regardless of its speed.
+/// Returns the rule for a replay. A replay with a missing log fails, regardless of its speed.
 fn replayed(recovery: &Recovery) -> Rule {
     let fewest = recovery.fewest_logs();
     let note = fewest.map(|database| format!("fewest: {}", database.instance)).unwrap_or_default();
@@ -199,15 +199,15 @@ fn replayed(recovery: &Recovery) -> Rule {
     rule
 }
 
-/// Returns the rule about copies. A copy that stopped replicating is a failure.
+/// Returns the rule for copies. A copy that stopped replicating is a failure.
 fn followed(replication: &Replication) -> Rule {
     let failed = || replication.copies.iter().filter_map(|copy| Some((copy, copy.failure.as_ref()?)));
     let note = failed().next().map(|(copy, why)| format!("{}: {why}", copy.directory.display()));
     Rule::at_most(COPIES_FAILED, 0.0, failed().count() as f64, note.unwrap_or_default())
 }
 
-/// Maximum I/O of a passive copy with a persistent instance, relative to its active side. Published values are 0.5 to
-/// 1, and in a later source one half.
+/// Maximum I/O of a passive copy with a persistent instance, relative to its active side. Published values range from
+/// 0.5 to 1, and a later source gives one half.
 const MAX_PASSIVE_IO: f64 = 0.5;
 
 fn passive_io(replication: &Replication) -> Rule {
@@ -229,7 +229,7 @@ fn explain(rule: &Rule) -> String {
     format!("{name}: {} where {bound} {} is allowed{note}", round(*measured), round(*limit))
 }
 
-/// Rounds to three decimals, as in the tables. Trailing zeros are omitted when the number is printed.
+/// Rounds to three decimals, as in the tables, so that numbers are printed without trailing zeros.
 fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

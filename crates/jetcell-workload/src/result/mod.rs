@@ -1,6 +1,6 @@
-//! The result of a run: one value that contains every number of a report. It is stored as `result.json`.
+//! The result of a run: one value that contains every number in a report. It is stored as `result.json`.
 //!
-//! `schema_version` is increased when a field changes its meaning or is removed. New fields do not increase it.
+//! `schema_version` is increased whenever a field is removed or changes its meaning. New fields do not increase it.
 
 mod alone;
 mod arithmetic;
@@ -47,7 +47,7 @@ pub use replication::{
 /// Version of the stored format.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// Work of the load in the measured time.
+/// Work done by the load in the measured interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Operations {
     /// Number of completed operations by kind.
@@ -60,41 +60,42 @@ pub struct Operations {
     pub conflicts: u64,
     /// Number of operations that found no record.
     pub misses: u64,
-    /// Number of records whose content differs from the content that was written.
+    /// Number of records whose content differs from what was written.
     pub wrong_records: u64,
-    /// Descriptions of the first records with wrong content.
+    /// Descriptions of the first records found to have wrong content.
     pub wrong: Vec<String>,
 }
 
 /// Maximum number of databases in a stored result. A profile has at most 999.
 const MAX_DATABASES: usize = 4096;
-/// Maximum number of latency histograms in a stored result. There is one for each kind of I/O and operation. A
-/// histogram takes up to 200 KiB of memory, regardless of the length of its text.
+/// Maximum number of latency histograms in a stored result. There is one for each kind of I/O and each kind of
+/// operation. A histogram takes up to 200 KiB of memory, regardless of the length of its text.
 const MAX_HISTOGRAMS: usize = 64;
 
-/// Analysis of the figures: steady state, limiting factor, and resource usage of the machine.
+/// Analysis of the figures: steady state, limiting factor, and the machine's resource usage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
     /// Steady-state analysis, or `None` if there are too few samples.
     pub steady_state: Option<SteadyState>,
     /// Limiting factor, or `None` if nothing was measured.
     pub limit: Option<Limit>,
-    /// Repetitions with their confidence intervals, or `None` with one repetition.
+    /// Repetitions with their confidence intervals, or `None` if there is only one repetition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<Repetitions>,
-    /// Cost of each maintenance task. The load alone comes first. Empty if the cost was not measured.
+    /// Cost of each maintenance task. The load without maintenance comes first. Empty if the cost was not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub maintenance_impact: Vec<TaskImpact>,
     /// Search for the highest rate, if the run included one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saturation: Option<Saturation>,
-    /// Deviation from the target rate, or `None` without a target rate. The rate may be the result of a search.
+    /// Deviation from the target rate, or `None` without a target rate. The target rate may be the result of a
+    /// search.
     pub open_loop: Option<OpenLoop>,
-    /// Resource usage of the machine over the measured time.
+    /// The machine's resource usage over the measured interval.
     pub host: HostUse,
-    /// Resource usage of the machine in each interval of `samples.csv`.
+    /// The machine's resource usage in each interval of `samples.csv`.
     pub host_samples: Vec<HostUse>,
-    /// Activity of the arrays in each interval of `samples.csv`. Empty if no database is on an array.
+    /// Array activity in each interval of `samples.csv`. Empty if no database is on an array.
     #[serde(default)]
     pub array_samples: Vec<ArraySample>,
 }
@@ -106,12 +107,12 @@ pub struct PhaseTime {
     pub phase: Phase,
     /// Duration in seconds.
     pub seconds: f64,
-    /// Processor time of the process in seconds. Zero in results of earlier versions.
+    /// Processor time used by the process, in seconds. Zero in results written by earlier versions.
     #[serde(default)]
     pub processor_seconds: f64,
 }
 
-/// A part of a stress test, which ends with an interruption or with the end of the test.
+/// A part of a stress test. It ends with an interruption or at the end of the test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
     /// Start time in RFC 3339 format.
@@ -120,9 +121,8 @@ pub struct Part {
     pub ended: String,
     /// Measured time in seconds.
     pub measured_seconds: f64,
-    /// Maximum time in seconds by which `measured_seconds` may be too short, for a part that was interrupted. It is
-    /// the longest time that a stored state did not cover. The true value may be larger if the storage stalled at the
-    /// end.
+    /// Maximum number of seconds by which `measured_seconds` may be too short if the part was interrupted. It is the
+    /// longest time not covered by a stored state. The true value may be larger if the storage stalled at the end.
     #[serde(default)]
     pub missing_seconds: f64,
 }
@@ -143,34 +143,34 @@ pub struct RunResult {
     pub reason: String,
     /// Rules that determine the verdict.
     pub rules: Vec<Rule>,
-    /// Reasons why the figures may not reflect the capability of the storage. Empty if there are no such reasons, or
-    /// if nothing was measured.
+    /// Reasons why the figures may not reflect the capability of the storage. Empty if there are none, or if nothing
+    /// was measured.
     #[serde(default)]
     pub doubts: Vec<String>,
-    /// Database reads and writes per second of all instances.
+    /// Database reads and writes per second, over all instances.
     pub achieved_transactional_iops: f64,
     /// Start of the run in RFC 3339 format.
     pub started: String,
     /// End of the run in RFC 3339 format.
     pub ended: String,
-    /// Length of the measured time in seconds.
+    /// Length of the measured interval in seconds.
     pub measured_seconds: f64,
     /// Phases in order, with their durations.
     pub phases: Vec<PhaseTime>,
-    /// Size of all databases before the load, in bytes.
+    /// Total size of all databases before the load, in bytes.
     pub initial_database_bytes: u64,
-    /// Size of all databases at the end, in bytes.
+    /// Total size of all databases at the end, in bytes.
     pub final_database_bytes: u64,
     /// Number of databases.
     pub database_files: usize,
     /// One row per instance.
     #[serde(deserialize_with = "bounded_list::<_, _, MAX_DATABASES>")]
     pub instances: Vec<InstanceRow>,
-    /// Latency percentiles in microseconds per kind of I/O over all instances: `database_read`, `database_write`,
-    /// `log_read`, `log_write`, `log_format`, and `scan_read` for the checksum scan.
+    /// Latency percentiles in microseconds for each kind of I/O, over all instances: `database_read`,
+    /// `database_write`, `log_read`, `log_write`, `log_format`, and `scan_read` for the checksum scan.
     pub latency: LatencyTable,
-    /// Latency percentiles in microseconds per kind of operation, and for durable commits. In an open loop, the
-    /// latency of an operation is measured from its due time.
+    /// Latency percentiles in microseconds for each kind of operation, and for durable commits. In an open loop, the
+    /// latency of an operation is measured from when it was due.
     pub operation_latency: LatencyTable,
     /// Distributions for both latency tables, under the same names. See [`Latencies`].
     #[serde(
@@ -179,26 +179,26 @@ pub struct RunResult {
         deserialize_with = "bounded_map::<_, _, _, MAX_HISTOGRAMS>"
     )]
     pub histograms: BTreeMap<String, Latencies>,
-    /// Work of the load.
+    /// Work done by the load.
     pub operations: Operations,
     /// Analysis: steady state, limiting factor, open loop and host counters.
     #[serde(default)]
     pub analysis: Analysis,
-    /// Summary of the background checksum scan for each database. Empty without a scan.
+    /// Summary of each database's background checksum scan. Empty without a scan.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
     )]
     pub scan: Vec<ScanSummary>,
-    /// Summary of the online defragmentation of each database during the load. Empty without defragmentation.
+    /// Summary of each database's online defragmentation during the load. Empty without defragmentation.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
     )]
     pub defragmentation: Vec<DefragSummary>,
-    /// Fragmentation of each database on its device before and after the load. Empty without a load, and if the file
+    /// Fragmentation of each database on its device before and after the load. Empty if there was no load or the file
     /// system does not report locations.
     #[serde(
         default,
@@ -206,10 +206,10 @@ pub struct RunResult {
         deserialize_with = "bounded_list::<_, _, MAX_DATABASES>"
     )]
     pub fragmentation: Vec<FragmentationChange>,
-    /// Energy used during the measured time, or `None` without a meter or power log.
+    /// Energy used during the measured interval, or `None` without a meter or power log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<RunEnergy>,
-    /// Simulated log reads of additional copies for each database. Empty without such copies.
+    /// Simulated log reads for the additional copies of each database. Empty without such copies.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -219,7 +219,7 @@ pub struct RunResult {
     /// Parts of a stress test. There is more than one part if the test was interrupted and resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
-    /// Changes of the figures of a stress test over time.
+    /// How the figures of a stress test change over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trends: Vec<Trend>,
     /// Results of the backup test.
@@ -231,12 +231,12 @@ pub struct RunResult {
     /// Results of the replication test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replication: Option<Replication>,
-    /// Figures of the load alone, if they were measured before the loads of other hosts ran.
+    /// Figures for the load alone, if they were measured before the loads of other hosts ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alone: Option<Alone>,
-    /// Bytes of the cache in use at the end.
+    /// Bytes of the cache in use at the end of the run.
     pub cache_used_bytes: u64,
-    /// Number of waits for a free cache page during the measured time.
+    /// Number of waits for a free cache page during the measured interval.
     pub page_fault_stalls: u64,
     /// Peak resident memory of the process, in bytes.
     pub peak_resident_bytes: Option<u64>,
@@ -250,12 +250,12 @@ pub struct RunResult {
     pub configuration: Profile,
     /// Plan of the run, with its files.
     pub plan: Plan,
-    /// Machine on which the run was performed.
+    /// Machine that performed the run.
     pub machine: Machine,
 }
 
 impl RunResult {
-    /// Returns the length, in seconds, of the activity under test: the replay, the backup, or the measured load.
+    /// Returns the duration of the activity under test, in seconds: the replay, the backup, or the measured load.
     pub fn tested_seconds(&self) -> f64 {
         match (&self.backup, &self.recovery) {
             (_, Some(recovery)) => recovery.seconds,
@@ -271,12 +271,12 @@ impl RunResult {
         text
     }
 
-    /// Writes the file atomically and syncs it.
+    /// Writes the result to a file atomically and syncs it.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         self.unfinished(path)?.finish()
     }
 
-    /// Writes the file atomically without a sync. A power failure may lose the file.
+    /// Writes the result to a file atomically, but without a sync. A power failure may lose the file.
     pub(crate) fn write_unsynced(&self, path: &Path) -> io::Result<()> {
         self.unfinished(path)?.finish_unsynced()
     }
@@ -292,8 +292,8 @@ impl RunResult {
 mod tests {
     use super::*;
 
-    /// Verifies that numbers are read back exactly. Without the feature `float_roundtrip` of serde_json, about every
-    /// sixth of these numbers would be read as an adjacent number.
+    /// Verifies that numbers are read back exactly. Without serde_json's `float_roundtrip` feature, about a sixth of
+    /// these numbers would be read as an adjacent number.
     #[test]
     fn numbers_of_a_stored_result_are_read_back_exactly() {
         for number in 1..5_000_u32 {

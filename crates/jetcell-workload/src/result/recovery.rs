@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::profile::RecoveryMode;
 use crate::result::instance_row::InstanceRow;
 
-/// Replay of all databases, in the stored form.
+/// Replay of all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     /// State of the databases before the replay.
     pub mode: RecoveryMode,
     /// Number of logs that were requested for each database.
     pub wanted_logs: u64,
-    /// Time until the last database was recovered, in seconds.
+    /// Seconds until the last database was recovered.
     pub seconds: f64,
     /// Whether every database was recovered.
     pub complete: bool,
@@ -31,7 +31,7 @@ pub struct ReplayedDatabase {
     pub instance: String,
     /// Path of the database file.
     pub database: PathBuf,
-    /// Number of logs replayed. The last log may be partially filled.
+    /// Number of logs replayed. The last log may be only partially filled.
     pub logs: u64,
     /// Duration of the replay, in seconds.
     pub seconds: f64,
@@ -75,7 +75,7 @@ impl ReplayedDatabase {
 }
 
 impl Recovery {
-    /// Returns the mean over the databases of the replay time per log, in seconds. Published results use this
+    /// Returns the replay time per log in seconds, averaged over the databases. Published results use this
     /// definition.
     pub fn seconds_per_log(&self) -> f64 {
         self.mean(ReplayedDatabase::seconds_per_log)
@@ -86,7 +86,7 @@ impl Recovery {
         self.databases.iter().map(value).sum::<f64>() / self.databases.len().max(1) as f64
     }
 
-    /// Returns the number of log records replayed per second for all databases together.
+    /// Returns the number of log records replayed per second, over all databases.
     pub fn records_per_second(&self) -> f64 {
         let records: u64 = self.databases.iter().map(|database| database.records).sum();
         if self.seconds > 0.0 { records as f64 / self.seconds } else { 0.0 }

@@ -1,4 +1,4 @@
-//! Results of a replication test: I/O of passive copies compared with the I/O of the active side.
+//! Results of a replication test: I/O of the passive copies compared with I/O of the active side.
 
 use std::path::PathBuf;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::measurement::InstanceIo;
 
-/// Copies of all databases, in the stored form.
+/// Copies of all databases, in stored form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Replication {
     /// Results for all copies.
     pub copies: Vec<ReplicatedCopy>,
-    /// Cache size of each copy in bytes. It is the cache size that the active side has for each database.
+    /// Cache size of each copy in bytes. It equals the active side's cache size per database.
     pub cache_bytes: u64,
-    /// Maximum amount of log that redo of a copy may have to replay, in bytes.
+    /// Maximum amount of log, in bytes, that redo on a copy may have to replay.
     pub checkpoint_depth: u64,
     /// Size of a log in bytes.
     pub log_bytes: u64,
-    /// Part in which the copies replicate without a backlog. `None` if the test ended earlier.
+    /// Part of the test in which the copies replicate without a backlog. `None` if the test ended before that.
     pub steady: Option<ReplicationPart>,
-    /// Part in which the copies, after a suspension, catch up while the load continues. `None` if the test ended
-    /// earlier.
+    /// Part of the test in which the previously suspended copies catch up while the load continues. `None` if the
+    /// test ended before that.
     pub catch_up: Option<ReplicationPart>,
-    /// Whether the copies caught up and had replayed all logs at the end.
+    /// Whether the copies caught up and had replayed all logs by the end.
     pub complete: bool,
     /// I/O of both sides over time.
     pub samples: Vec<ReplicationSample>,
@@ -35,15 +35,15 @@ pub struct ReplicatedCopy {
     pub instance: String,
     /// Directory of the copy.
     pub directory: PathBuf,
-    /// Whether the replaying engine and its cache stay open between two batches of logs (Exchange 2007 SP1), or are
+    /// Whether the replaying engine and its cache stay open between batches of logs (Exchange 2007 SP1), or are
     /// discarded (RTM).
     pub keep_instance: bool,
-    /// Whether the copy also received the durable part of the current log (block mode).
+    /// Whether the copy also received the durable part of the current log as it was written (block mode).
     #[serde(default)]
     pub stream_log: bool,
     /// Number of logs that the copy has replayed.
     pub logs: u64,
-    /// Maximum number of generations by which the copy lagged while it was not suspended.
+    /// Maximum number of generations by which the copy was behind while it was not suspended.
     pub most_behind: u32,
     /// Maximum lag in seconds while the copy was not suspended.
     pub longest_lag_seconds: u64,
@@ -68,7 +68,7 @@ pub struct SideIo {
     pub log_bytes: u64,
 }
 
-/// Part of the test: both sides over the same time.
+/// A part of the test: both sides over the same period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicationPart {
     /// Duration in seconds.
@@ -81,13 +81,13 @@ pub struct ReplicationPart {
     pub active: SideIo,
     /// I/O of each copy.
     pub copies: Vec<SideIo>,
-    /// Amount of log that each copy lacked.
+    /// Amount of log that each copy had not received.
     #[serde(default)]
     pub missing_log: Vec<MissingLog>,
 }
 
-/// Amount of log that was durable on the active side but not on the copy, in bytes. A failover would have lost this
-/// log. It is measured ten times per second.
+/// Amount of log, in bytes, that was durable on the active side but not on the copy. A failover would have lost it.
+/// It is measured ten times per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingLog {
     /// Mean number of bytes.
@@ -124,16 +124,17 @@ pub struct CopySample {
     pub lag_seconds: Option<u64>,
     /// Number of logs that the copy has replayed so far.
     pub logs: u64,
-    /// Amount of log that the copy lacked since the previous sample. The streamed bytes are the total so far.
+    /// Amount of log that the copy had not received, observed since the previous sample. The streamed bytes are the
+    /// total so far.
     #[serde(default)]
     pub missing_log: MissingLog,
 }
 
-/// Function that selects a figure of a side.
+/// Function that selects a figure from one side's I/O.
 pub type SideFigure = fn(&SideIo) -> u64;
 
 impl SideIo {
-    /// Extracts the transfers of an instance or of a copy.
+    /// Extracts the transfers of an instance or copy.
     pub fn of(io: &InstanceIo) -> SideIo {
         SideIo {
             database_reads: io.database_read.operations,
@@ -176,7 +177,7 @@ impl SideIo {
 }
 
 impl ReplicationPart {
-    /// Computes the part from the first to the last of these samples. Returns `None` if there are no samples.
+    /// Computes the part of the test spanned by these samples. Returns `None` if there are no samples.
     pub fn of(samples: &[ReplicationSample]) -> Option<ReplicationPart> {
         let (first, last) = samples.first().zip(samples.last())?;
         let copies = || last.copies.iter().zip(&first.copies);
@@ -192,7 +193,8 @@ impl ReplicationPart {
 }
 
 impl MissingLog {
-    /// Computes the log that a copy lacked during these samples. The first sample marks the start.
+    /// Computes the amount of log that a copy had not received during these samples. The first sample only marks the
+    /// start.
     fn over(samples: &[ReplicationSample], copy: usize) -> MissingLog {
         let (mut byte_seconds, mut most) = (0.0, 0);
         for pair in samples.windows(2) {
@@ -214,7 +216,7 @@ impl MissingLog {
         }
     }
 
-    /// Combines several copies: the average of the means and of the streamed bytes, and the maximum of the maxima.
+    /// Combines several copies: averages the means and the streamed bytes, and takes the maximum of the maxima.
     fn of_all(all: &[MissingLog]) -> Option<MissingLog> {
         let count = Some(all.len() as u64).filter(|count| *count > 0)?;
         let sum = |figure: fn(&MissingLog) -> u64| all.iter().map(figure).sum::<u64>();
@@ -232,9 +234,9 @@ impl Replication {
         self.copies.iter().any(|copy| copy.keep_instance == keep_instance)
     }
 
-    /// Returns the ratio of a figure of the copies of one kind to that of the active side. The figure is for one copy
-    /// of every database, averaged over the copies. Returns `None` without such copies, or if the figure of the
-    /// active side is zero.
+    /// Returns the ratio of a figure for the copies of one kind to the same figure for the active side. The copies'
+    /// figure is for one copy of every database, averaged over the copies. Returns `None` if there are no such copies
+    /// or if the active side's figure is zero.
     pub fn ratio(&self, part: &ReplicationPart, keep_instance: bool, figure: SideFigure) -> Option<f64> {
         let active = Some(figure(&part.active)).filter(|active| *active > 0)? as f64;
         Some(self.of_one(part, keep_instance, figure)? / active)
@@ -249,7 +251,7 @@ impl Replication {
         (count > 0).then(|| sum as f64 * self.databases() as f64 / count as f64)
     }
 
-    /// Returns the log that the copies of one kind lacked: the average over the copies, and the maximum of all
+    /// Returns the amount of log that the copies of one kind had not received: the average and the maximum over these
     /// copies.
     pub fn missing_log(&self, part: &ReplicationPart, keep_instance: bool) -> Option<MissingLog> {
         let of_kind = part.missing_log.iter().zip(&self.copies);
@@ -257,8 +259,8 @@ impl Replication {
         MissingLog::of_all(&of_kind.map(|(missing, _)| *missing).collect::<Vec<_>>())
     }
 
-    /// Returns the share of the log of a part that a copy received while the log was being written, averaged over the
-    /// copies of one kind.
+    /// Returns the share of a part's log that copies of one kind received while it was being written, averaged over
+    /// the copies.
     pub fn streamed_share(&self, part: &ReplicationPart, keep_instance: bool) -> Option<f64> {
         let written = part.generations * self.log_bytes / self.databases() as u64;
         let streamed = self.missing_log(part, keep_instance)?.streamed_bytes;
@@ -277,7 +279,7 @@ impl Replication {
         names.len().max(1)
     }
 
-    /// Returns true if the steady part wrote more log than redo may have to replay, which forces the copies to write
+    /// Returns true if the steady part wrote more log than redo may have to replay. This forces the copies to write
     /// their pages.
     pub fn has_written_pages(&self) -> bool {
         let bytes = |part: &ReplicationPart| part.generations * self.log_bytes;
@@ -299,7 +301,7 @@ mod tests {
         };
         let io = |reads| SideIo { database_reads: reads, ..SideIo::default() };
         // There are two databases. Each has two copies with a persistent instance and one copy whose instance is
-        // discarded.
+        // discarded after each batch.
         let copies = ["a", "b"].into_iter().flat_map(|name| [true, true, false].map(|kept| copy(name, kept)));
         let replication = Replication { copies: copies.collect(), ..Replication::default() };
         let part = ReplicationPart {

@@ -1,6 +1,6 @@
 //! Measures the load alone before it runs concurrently with the loads of other hosts. The databases are opened for
-//! this measurement and closed again. No activity, such as background maintenance, therefore continues while the next
-//! host measures.
+//! this measurement and closed afterwards, so that no activity, such as background maintenance, continues while the
+//! next host measures.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::measurement::{Measurement, SampleFile, ScanSummary};
 use crate::observer::{Observer, Phase};
 use crate::result::Alone;
 
-/// Result of the load alone.
+/// Result of running the load alone.
 struct AloneLoad {
     /// Figures of the load, or `None` if it did not run for its full duration.
     figures: Option<Alone>,
@@ -27,7 +27,7 @@ struct AloneLoad {
 }
 
 impl Test<'_> {
-    /// Runs the load. If the observer requests it, runs and measures the load alone first.
+    /// Runs the load. If the observer requests it, first runs and measures the load alone.
     pub(super) fn load_after_alone(
         &self,
         watch: &mut Recorder<'_>,
@@ -45,7 +45,7 @@ impl Test<'_> {
         let mut loaded = self.load(watch, samples)?.0;
         loaded.alone = alone.figures;
         loaded.io_errors = loaded.io_errors.saturating_add(alone.io_errors);
-        // Errors found during the load alone also affect the verdict.
+        // Errors found while the load ran alone also affect the verdict.
         loaded.scan.extend(alone.bad_scans);
         loaded.measured.tally.add_wrong_of(&alone.measured.tally);
         Ok(loaded)

@@ -1,5 +1,5 @@
-//! Creates the result of a run from its measurement: judges the run, computes the totals and assembles the result. No
-//! measurement takes place here.
+//! Creates the result of a run from its measurement: judges the run, computes the totals and assembles the result.
+//! Nothing is measured here.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(crate) struct Loaded {
     pub(crate) defragmentation: Vec<DefragSummary>,
     pub(crate) fragmentation: Vec<FragmentationChange>,
     pub(crate) failure: Option<Error>,
-    /// Simulated log reads of additional copies.
+    /// Simulated log reads for additional copies.
     pub(crate) copies: Vec<LogCopies>,
     /// Parts of a stress test.
     pub(crate) parts: Vec<Part>,
@@ -44,7 +44,7 @@ pub(crate) struct Loaded {
     pub(crate) recovery: Option<Recovery>,
     /// Results of the replication test.
     pub(crate) replication: Option<Replication>,
-    /// Figures of the load alone, if they were measured.
+    /// Figures for the load alone, if they were measured.
     pub(crate) alone: Option<Alone>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct History {
     pub(crate) phases: Vec<PhaseTime>,
 }
 
-/// Returns the result that a killed run leaves: the figures so far, without a verdict.
+/// Returns the result to keep on disk in case the run is killed: the figures so far, without a verdict.
 pub(crate) fn not_ended(result: RunResult) -> RunResult {
     RunResult {
         verdict: Verdict::Incomplete,
@@ -81,7 +81,7 @@ pub(crate) fn assemble(
         (0..plan.instances.len()).map(|i| instance_row(plan, measured, i)).collect();
     let iops = achieved_iops(&instances);
     let on_machine = plan.instances.iter().filter_map(|i| Some(i.database.metadata().ok()?.len())).sum();
-    // The file system of the machine does not contain files on an array.
+    // Files on an array are not in the machine's file system.
     let final_database_bytes = if on_machine == 0 { loaded.final_bytes } else { on_machine };
     let analysis = analysis(measured, profile.threads);
     let trends = trends_of(profile, measured);
@@ -164,7 +164,7 @@ pub(crate) fn assemble(
     }
 }
 
-/// Returns the trends of a stress test. Other tests are too short for trends.
+/// Returns the trends of a stress test. Other tests are too short to show trends.
 fn trends_of(profile: &Profile, measured: &Measurement) -> Vec<Trend> {
     match profile.test {
         TestKind::Stress => trends(&measured.samples),
@@ -184,8 +184,8 @@ fn is_device_failure(error: &Error) -> bool {
     )
 }
 
-/// Creates the row of an instance without figures. The row is named after the database. Jetstress uses the process
-/// number, which is not useful to a reader.
+/// Creates an instance row without figures. The row is named after the database. Jetstress uses the process number
+/// instead, which does not help readers.
 pub(crate) fn named_row(instance: &InstancePlan) -> InstanceRow {
     let stem = instance.database.file_stem().unwrap_or_default();
     let name = stem.to_string_lossy().into_owned();
@@ -253,7 +253,7 @@ fn summaries(histograms: &BTreeMap<String, Latencies>) -> LatencyTable {
     histograms.iter().map(|(name, all)| (name.clone(), all.summary())).collect()
 }
 
-/// Returns the figures of the load alone, without its start and end times.
+/// Returns the figures for the load alone, without its start and end times.
 pub(crate) fn alone_figures(plan: &Plan, measured: &Measurement) -> Alone {
     let rows: Vec<InstanceRow> =
         (0..plan.instances.len()).map(|index| instance_row(plan, measured, index)).collect();

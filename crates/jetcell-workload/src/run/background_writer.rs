@@ -1,6 +1,6 @@
-//! Rewrites files during a run in a background thread: the interim `result.json`, and the state of a stress test.
-//! Neither the load nor the measurement waits for the thread. A job that is submitted while the thread is writing
-//! replaces the pending job.
+//! Rewrites files in a background thread during a run: the interim `result.json`, and the state of a stress test.
+//! Neither the load nor the measurement waits for this thread. A job that is submitted while the thread is writing
+//! replaces the pending job, if any.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 pub(crate) struct Interval {
     /// Minimum time between two jobs.
     pub(crate) every: Duration,
-    /// Minimum time between two jobs, as a multiple of the duration of the last job.
+    /// Minimum time between two jobs, as a multiple of the last job's duration.
     pub(crate) idle: u32,
 }
 
@@ -65,15 +65,15 @@ impl BackgroundWriter {
         })
     }
 
-    /// Submits a job. It replaces a pending job.
+    /// Submits a job, replacing the pending job if there is one.
     pub(crate) fn put(&mut self, job: Job) {
         self.put = Some(Instant::now());
         self.slot.state.lock().next = Some(job);
         self.slot.changed.notify_one();
     }
 
-    /// Completes the pending job and stops the thread. Returns the error if a job failed. After an error, later jobs
-    /// were not executed.
+    /// Completes the pending job and stops the thread. Returns an error if a job failed. No jobs are run after a
+    /// failed job.
     pub(crate) fn end(mut self) -> io::Result<()> {
         self.stop()
     }
@@ -87,7 +87,7 @@ impl BackgroundWriter {
 }
 
 impl Drop for BackgroundWriter {
-    /// Stops the thread, so no two writers of the file run concurrently.
+    /// Stops the thread, so that no two writers of the same file run concurrently.
     fn drop(&mut self) {
         let _ = self.stop();
     }

@@ -1,5 +1,5 @@
 //! The backup test. It reads all pages of all databases concurrently and verifies each page. With a load, the test
-//! measures the backup and the load alone and together.
+//! measures the backup and the load separately and together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ impl Drop for Ended<'_> {
 }
 
 impl Test<'_> {
-    /// Runs the phases of a backup test between the creation of the databases and their verification.
+    /// Runs the phases of a backup test that lie between database creation and verification.
     pub(super) fn back_up(
         &self,
         watch: &mut Recorder<'_>,

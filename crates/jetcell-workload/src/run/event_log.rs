@@ -1,4 +1,4 @@
-//! Events of a run. They are stored in the same file as the events of the engine.
+//! Events of a run. They are stored in the same file as the engine's events.
 
 use chrono::{DateTime, Local};
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub(crate) enum Event {
     },
     /// The run resumed an interrupted run.
     RunContinued {
-        /// Number of the part that starts, counted from 1.
+        /// Number of the part being started, counted from 1.
         part: usize,
         /// Measured time of the previous parts, in seconds.
         measured_seconds: f64,
@@ -30,13 +30,13 @@ pub(crate) enum Event {
         /// The phase.
         phase: Phase,
     },
-    /// The average latency of a sample was above the maximum.
+    /// The average latency in a sample exceeded the maximum.
     LimitExceeded {
         /// Kind of I/O that exceeded the limit.
         kind: &'static str,
         /// Number of the instance, starting at 1.
         instance: usize,
-        /// End of the sample in seconds of the measured time.
+        /// End of the sample, in seconds of measured time.
         at_seconds: f64,
         /// Average latency of the sample in milliseconds.
         milliseconds: f64,
@@ -45,7 +45,7 @@ pub(crate) enum Event {
     },
     /// Sessions waited for a free cache page.
     PageFaultStalls {
-        /// End of the sample in seconds of the measured time.
+        /// End of the sample, in seconds of measured time.
         at_seconds: f64,
         /// Number of waits in the sample.
         count: u64,
@@ -54,7 +54,7 @@ pub(crate) enum Event {
     Drift {
         /// Name of the figure.
         figure: String,
-        /// Change over the measured time, as a fraction of the median.
+        /// Change over the measured interval, as a fraction of the median.
         change: f64,
     },
     /// The run ended.
@@ -67,7 +67,7 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// Returns the events that a sample causes.
+    /// Returns the events that a sample triggers.
     pub(crate) fn of_sample(sample: &Sample, limits: &Thresholds) -> Vec<Event> {
         let mut events = Vec::new();
         for (number, instance) in sample.instances.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Runs work on all databases in parallel while the calling thread observes the progress.
+//! Runs work on all databases in parallel while the calling thread monitors progress.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use ese_engine::Error;
 /// Interval at which the progress is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs `work` for each database number below `count` in a separate thread. Calls `look` until all threads have
-/// finished. Returns the duration in seconds and the outcome of each database.
+/// Runs `work` for each database number below `count`, each in its own thread. Calls `look` repeatedly until all
+/// threads have finished. Returns the duration in seconds and the outcome for each database.
 pub(crate) fn in_parallel(
     count: usize,
     work: impl Fn(usize) -> Result<(), Error> + Sync,

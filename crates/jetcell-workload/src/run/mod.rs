@@ -1,5 +1,5 @@
-//! A complete run, phase by phase: create, attach, warm, measure, shut down, verify, judge. The other tests have
-//! additional phases between these.
+//! A complete run, phase by phase: create, attach, warm, measure, shut down, verify, judge. Other tests have
+//! additional phases in between.
 
 mod alone;
 mod assembly;
@@ -39,13 +39,13 @@ use crate::run::event_log::Event;
 use crate::run::recorder::{Recorder, Subject};
 use crate::units::TimeSpan;
 
-/// Error of a run that has no result.
+/// Error that leaves a run without a result.
 #[derive(Debug, Clone, Error)]
 pub enum RunError {
     /// The plan was refused. Nothing on disk has changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The run started and could not continue.
+    /// The run started but could not continue.
     #[error("{}: {error}", phase.title().to_lowercase())]
     Failed {
         /// The phase that failed.
@@ -83,7 +83,8 @@ pub fn run(
     let watch = &mut Recorder::new(observer);
     let test = Test { profile, engine, plan: &plan, stop };
     match plan.reset {
-        // The databases were examined or created before their state was preserved, so they are not examined again.
+        // The databases were already examined or created before their state was preserved, so they are not examined
+        // again.
         Some(Reset::PutBack) => test.put_back(watch)?,
         _ if profile.source == Source::Open && !profile_is_read_only(profile) => test.examine(watch)?,
         _ => {}
@@ -101,11 +102,11 @@ pub fn run(
 
     let worked = test.work(watch, &mut samples);
     watch.close_phase();
-    // After this call, the current thread is the only writer of the file.
+    // From here on, the current thread is the only writer of the file.
     watch.end_writers();
     let (loaded, verification) = worked.inspect_err(|error| {
-        // The stored result must not look like a running test. If this write also fails, the stored reason still says
-        // that the run may have failed.
+        // The stored result must not look like that of a running test. Even if this write fails too, the reason
+        // stored earlier says that the run may have failed.
         unfinished.reason = format!("could not run: {error}");
         (unfinished.ended, unfinished.phases) = (rfc3339(&Local::now()), watch.history.phases.clone());
         unfinished.log.clone_from(&watch.history.log);
@@ -116,14 +117,14 @@ pub fn run(
     let result = assemble(profile, &plan, &started, &watch.history, &loaded, verification, cut_short);
     watch.run_ended(&result);
     if profile.test == TestKind::Stress && (loaded.measured.complete || loaded.failure.is_some()) {
-        // The state is needed until the result is stored.
+        // The state files are needed until the result has been stored.
         let ended = result.write(&path).and_then(|()| Endurance::end(&profile.dirs[0]));
         ended.map_err(|error| watch.failed(error))?;
     }
     Ok(Finished { result, samples: loaded.measured.samples })
 }
 
-/// Opens the files of the run. A resumed stress test keeps its samples and events.
+/// Opens the files of the run. A resumed stress test keeps its existing samples and events.
 fn begin_files(
     plan: &Plan,
     endurance: Option<Endurance>,
@@ -144,7 +145,7 @@ fn begin_files(
         }
         return SampleFile::create(&path);
     };
-    // A crash of the machine may have damaged the samples. The totals are in the stored state.
+    // A machine crash may have damaged the samples. The totals are in the stored state.
     let before = read_samples(&path).unwrap_or_else(|error| {
         watch.log(&format!("the samples before the interruption are lost: {error}"));
         Vec::new()
@@ -196,7 +197,7 @@ impl Test<'_> {
         Ok((loaded, verification))
     }
 
-    /// Verifies existing databases. A test on damaged databases has no meaningful result and could damage them
+    /// Verifies existing databases. A test on damaged databases would have no meaningful result and could damage them
     /// further.
     fn examine(&self, watch: &mut Recorder<'_>) -> Result<(), Refusal> {
         let verification = self.read_again(Depth::Pages, Phase::Examine, watch);
@@ -215,7 +216,7 @@ impl Test<'_> {
         )))
     }
 
-    /// Restores the databases to the preserved state.
+    /// Restores the databases to their preserved state.
     fn put_back(&self, watch: &mut Recorder<'_>) -> Result<(), Refusal> {
         let Some(method) = self.profile.reset else { return Ok(()) };
         let (dir, instances) = (&self.profile.dirs[0], &self.plan.instances);
@@ -244,7 +245,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Runs work that reports progress, as a phase.
+    /// Runs work that reports its progress, as a phase.
     fn watched<R>(
         &self,
         phase: Phase,
@@ -275,7 +276,7 @@ impl Test<'_> {
         }
     }
 
-    /// Runs the load and returns the positions at which a replay of its logs starts.
+    /// Runs the load. Returns the positions at which replay of its logs starts.
     fn load(
         &self,
         watch: &mut Recorder<'_>,
@@ -358,7 +359,7 @@ impl Test<'_> {
             failure,
             ..Loaded::default()
         };
-        // The phases after the load may take longer, so the interim result is stored before them.
+        // The following phases may take a long time, so an interim result is stored now.
         watch.publish(loaded.clone());
         Ok((loaded, starts))
     }
@@ -402,12 +403,13 @@ impl Test<'_> {
     }
 }
 
-/// Returns true if the test only reads existing databases, and therefore verifies them itself.
+/// Returns true if the test only reads existing databases, and thus verifies them itself.
 fn profile_is_read_only(profile: &Profile) -> bool {
     profile.test == TestKind::Backup && !profile.under_load
 }
 
-/// Returns the profile with the time that remains after an interruption, at least one sample interval.
+/// Returns the profile with its duration reduced to the time remaining after an interruption, but at least one sample
+/// interval.
 fn remaining(profile: &Profile, measured_before: f64) -> Profile {
     let before = Duration::try_from_secs_f64(measured_before).unwrap_or_default();
     let left = profile.duration.0.saturating_sub(before).max(profile.sample_interval.0);

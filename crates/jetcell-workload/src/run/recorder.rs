@@ -1,5 +1,5 @@
-//! The recorder of a run. It forwards all events to the observer, keeps the test log and the durations of the phases,
-//! and stores interim results.
+//! The recorder of a run. It forwards all events to the observer, keeps the test log and phase durations, and stores
+//! interim results.
 
 use std::fmt;
 use std::io;
@@ -23,9 +23,10 @@ use crate::run::assembly::{History, Loaded, assemble, not_ended};
 use crate::run::background_writer::{BackgroundWriter, Interval};
 use crate::run::event_log::Event;
 
-/// Interval between writes of the interim result. A long run has a large result, so it is rewritten less often.
-/// `result.json` is rewritten without a sync. A sync could make the tested file system write all its dirty data. If
-/// the process is killed, nothing is lost. After a power failure, the file may be an older version or empty.
+/// Interval between writes of the interim result. A long run has a large result, which is therefore rewritten less
+/// often. `result.json` is rewritten without a sync, because a sync could force the file system under test to write
+/// all its dirty data. If the process is killed, nothing is lost. After a power failure, the file may be an older
+/// version or empty.
 const INTERIM_RESULT: Interval = Interval { every: Duration::from_secs(10), idle: 100 };
 
 /// Interval at which the state of a stress test is stored. A crash loses at most about this much measured time.
@@ -35,7 +36,7 @@ const STRESS_STATE: Interval = Interval { every: Duration::from_secs(1), idle: 1
 pub(crate) struct Recorder<'a> {
     observer: &'a mut dyn Observer,
     pub(crate) history: History,
-    /// Start time of the phase, and the processor time of the process at that time, in seconds.
+    /// Start time of the phase, and the processor time that the process had used by then, in seconds.
     began: (Instant, f64),
     /// Writer of interim results and the path of the result, once the output directory exists.
     interim: Option<(BackgroundWriter, PathBuf)>,
@@ -44,7 +45,7 @@ pub(crate) struct Recorder<'a> {
     pub(crate) endurance: Option<Endurance>,
     /// Running part of a stress test.
     part: Option<Part>,
-    /// State files of a stress test and their writer, while a part is running.
+    /// State files of a stress test and their writer, set while a part is running.
     states: Option<(Arc<Mutex<StateFiles>>, BackgroundWriter)>,
     pub(crate) events: Option<EventFile>,
 }
@@ -67,7 +68,7 @@ impl Observer for Recorder<'_> {
         self.observer.alone_first()
     }
     fn begin(&mut self, phase: Phase, total: u64) {
-        // The time spent waiting for other hosts belongs to the previous phase.
+        // Time spent waiting for other hosts counts toward the previous phase.
         self.observer.before(phase);
         self.close_phase();
         self.began = (Instant::now(), processor_seconds());
@@ -137,7 +138,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Stores an event. If the event log cannot be written, it is closed and the error is recorded in the test log.
+    /// Stores an event. If the event log cannot be written, closes it and records the error in the test log.
     pub(crate) fn event(&mut self, event: &Event) {
         let Some(log) = &self.events else { return };
         log.add_run_event(&Local::now(), event);
@@ -155,7 +156,7 @@ impl Recorder<'_> {
         self.event(&Event::RunEnded { verdict: result.verdict, reason: result.reason.clone() });
     }
 
-    /// Starts the writer of interim results.
+    /// Starts the background writers of interim results.
     pub(crate) fn start_writers(&mut self, result: PathBuf) -> io::Result<()> {
         self.interim = Some((BackgroundWriter::start(INTERIM_RESULT)?, result));
         Ok(())
@@ -175,7 +176,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Starts a part of a stress test. After this call, the test can be resumed. Does nothing in other tests.
+    /// Starts a part of a stress test. From then on, the test can be resumed. Does nothing in other tests.
     pub(crate) fn begin_part(&mut self) -> io::Result<()> {
         let Some(test) = &self.endurance else { return Ok(()) };
         let started = rfc3339(&Local::now());
@@ -195,7 +196,7 @@ impl Recorder<'_> {
         }));
     }
 
-    /// Returns the time in seconds that a stress test measured before it was interrupted.
+    /// Returns the seconds that a stress test had measured before it was interrupted.
     pub(crate) fn measured_before(&self) -> f64 {
         self.endurance.as_ref().map_or(0.0, |test| test.seconds)
     }
@@ -209,7 +210,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// Returns all parts of a stress test. The running part gets the given measured time.
+    /// Returns all parts of a stress test, with the given measured time for the running part.
     fn parts(&self, measured_seconds: f64) -> Vec<Part> {
         let (Some(test), Some(part)) = (&self.endurance, &self.part) else { return Vec::new() };
         let running = Part { ended: rfc3339(&Local::now()), measured_seconds, ..part.clone() };
@@ -229,7 +230,7 @@ impl Recorder<'_> {
         }));
     }
 
-    /// Returns the error for a run whose current phase failed.
+    /// Returns the error for a run that failed in its current phase.
     pub(crate) fn failed(&self, error: impl fmt::Display) -> RunError {
         let phase = self.history.phases.last().map_or(Phase::Create, |last| last.phase);
         RunError::Failed { phase, error: error.to_string() }

@@ -18,7 +18,7 @@ use crate::run::recorder::Recorder;
 use crate::watch::ReplayWatch;
 
 impl Test<'_> {
-    /// Runs the phases of a recovery test between the creation of the databases and their verification.
+    /// Runs the phases of a recovery test that lie between database creation and verification.
     pub(super) fn recover(
         &self,
         watch: &mut Recorder<'_>,
@@ -62,8 +62,8 @@ impl Test<'_> {
         Ok(loaded)
     }
 
-    /// Opens existing databases and shuts them down cleanly, which also removes old logs. A copy of a clean database
-    /// file is a complete state of the database.
+    /// Opens existing databases and shuts them down cleanly, which also removes old logs. Afterwards, a copy of the
+    /// database file alone is a complete copy of the database.
     fn clean(&self, watch: &mut Recorder<'_>) -> Result<(), RunError> {
         watch.begin(Phase::Attach, 1);
         let plan = &Plan { circular_log: true, ..self.plan.clone() };

@@ -1,5 +1,5 @@
-//! The replication test. Passive copies replicate the databases of a load. At first they keep up with the load. Then
-//! they are suspended and have to catch up.
+//! The replication test. Passive copies replicate databases that are under load. First they keep up with the load.
+//! Then they are suspended and have to catch up.
 //!
 //! ```text
 //!  seed ──> warm: load and copies ──> steady: --duration ──> held: a quarter of it ──> catch up ──> drained without load
@@ -24,16 +24,16 @@ use crate::run::RunError;
 use crate::run::assembly::{Loaded, named_row};
 use crate::run::recorder::Recorder;
 
-/// Divisor of the duration that gives the time for which the copies are suspended.
+/// The copies are suspended for the test duration divided by this number.
 const HELD_SHARE: u32 = 4;
 /// Interval at which the copies are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of generations by which a copy that has caught up may lag: the log that was just closed.
+/// A copy counts as caught up if it lags by at most this many generations: the log that was just closed.
 const CAUGHT_UP: u32 = 1;
-/// Maximum time to catch up, as a multiple of the duration. Copies that replay more slowly than the load writes never
-/// catch up, so the load ends after this time.
+/// Maximum time to catch up, as a multiple of the test duration. Copies that replay more slowly than the load writes
+/// would never catch up, so the load ends after this time.
 const MAX_CATCH_UP: u32 = 4;
-/// Minimum time limit for replaying the remaining logs.
+/// Minimum time allowed for replaying the remaining logs.
 const MIN_DRAIN: Duration = Duration::from_secs(60);
 
 /// State of the copies while the load runs.
@@ -47,18 +47,18 @@ struct Following<'a> {
     over: AtomicBool,
 }
 
-/// Observations of the watching thread.
+/// Observations made by the watching thread.
 #[derive(Default)]
 struct Seen {
     samples: Vec<ReplicationSample>,
     most_behind: Vec<u32>,
     longest_lag: Vec<u64>,
     held: bool,
-    /// Amount of log that each copy lacked since the last sample.
+    /// Amount of log that each copy had not received, observed since the last sample.
     missing: Vec<Looks>,
 }
 
-/// Statistics of repeated observations of a number of bytes.
+/// Statistics over repeated observations of a byte count.
 #[derive(Clone, Copy, Default)]
 struct Looks {
     sum: u64,
@@ -114,7 +114,7 @@ impl Following<'_> {
 
     fn note(&self) -> ReplicationSample {
         self.look_at_log();
-        // The lock is held while both sides are read, so samples are in chronological order.
+        // The lock is held while both sides are read, so that samples are in chronological order.
         let mut seen = self.seen();
         let (mut sample, counters) = self.look();
         for (copy, looks) in sample.copies.iter_mut().zip(std::mem::take(&mut seen.missing)) {
@@ -162,8 +162,8 @@ impl Following<'_> {
         self.seen().held = held;
     }
 
-    /// Suspends the copies for a time and then resumes them until they have caught up. Returns the samples at the
-    /// start and the end of the catch-up, or `None` if it did not complete.
+    /// Suspends the copies for a while, then resumes them and waits until they have caught up. Returns the samples at
+    /// the start and end of the catch-up, or `None` if it did not complete.
     fn fall_behind(
         &self,
         held: Duration,
@@ -185,7 +185,7 @@ impl Following<'_> {
     }
 }
 
-/// Waits until a condition is true or the time has elapsed. Returns true if the condition is true.
+/// Waits until `is` returns true or the time has elapsed. Returns whether the condition was met.
 fn wait(time: Duration, is: impl Fn() -> bool) -> bool {
     let began = Instant::now();
     loop {
@@ -209,7 +209,7 @@ impl Drop for Ended<'_> {
 }
 
 impl Test<'_> {
-    /// Runs the phases of a replication test between the creation of the databases and their verification.
+    /// Runs the phases of a replication test that lie between database creation and verification.
     pub(super) fn replicate(
         &self,
         watch: &mut Recorder<'_>,
@@ -303,7 +303,7 @@ impl Test<'_> {
         let counters = copies.end();
         let (alone, together) = driven?;
         let begin = steady_end.as_ref().map_or(0.0, |end| end.at_seconds - alone.seconds);
-        // `seen.samples` includes the samples at `first` and `last`.
+        // `seen.samples` includes the samples taken at `first` and `last`.
         let part = |first: f64, last: f64| {
             let from = seen.samples.partition_point(|sample| sample.at_seconds < first);
             let to = seen.samples.partition_point(|sample| sample.at_seconds <= last);

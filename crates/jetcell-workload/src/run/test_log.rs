@@ -1,4 +1,4 @@
-//! Writes settings and figures to the test log, in Jetstress's wording where Jetstress has such lines.
+//! Writes settings and figures to the test log, using Jetstress's wording for lines that Jetstress also logs.
 
 use crate::layout::Plan;
 use crate::measurement::Saturation;

@@ -27,13 +27,13 @@ use crate::watch::{BackupWatch, ReplayWatch};
 
 type Table = BTreeMap<i64, Row>;
 
-/// Databases by path. They remain when they are closed.
+/// Databases by path. They continue to exist after they are closed.
 #[derive(Default)]
 pub(crate) struct ModelEngine {
     pub(crate) databases: Mutex<BTreeMap<std::path::PathBuf, Arc<ModelDatabase>>>,
-    /// Number of changes after which every change fails, as on a broken disk.
+    /// Number of changes after which every further change fails, as on a broken disk.
     pub(crate) fail_after: Option<u64>,
-    /// Whether the verification finds a bad page in each database.
+    /// Whether verification finds a bad page in each database.
     pub(crate) bad_page: bool,
     /// Whether the scan finds a bad page in each database.
     pub(crate) scan_finds: bool,
@@ -63,7 +63,7 @@ impl ModelEngine {
         self.databases.lock()[path].tables[table].lock().values().cloned().collect()
     }
 
-    /// Damages one record in the same way as a lost write.
+    /// Damages one record as a lost write would.
     pub(crate) fn damage(&self, path: &std::path::Path) {
         for table in &self.databases.lock()[path].tables {
             for row in table.lock().values_mut() {
@@ -143,7 +143,7 @@ impl Engine for ModelEngine {
         Ok(())
     }
 
-    /// Simulates a replay. Each log has 100 records and takes one millisecond.
+    /// Simulates a replay. Each log contains 100 records and takes one millisecond.
     fn replay(&self, plan: &Plan, database: usize, start: &ReplayStart, watch: &ReplayWatch) -> Result<()> {
         let newest = self.databases.lock()[&plan.instances[database].database].generation();
         let mut counters = ReplayCounters::default();
@@ -237,7 +237,7 @@ impl Store for ModelStore {
         }
         Ok(())
     }
-    /// Simulates log reads. The model has no logs, so one log of each database is read immediately.
+    /// Simulates log reads. The model has no logs, so it immediately counts one log as read for each database.
     fn start_copies(&self, copies: u32) -> Result<()> {
         for database in &self.0 {
             (0..copies).for_each(|_| database.io.lock().log_copy_read.record(4096, 100));

@@ -43,7 +43,7 @@ Exit code: 0 activated without loss, 1 activated with the loss that --lossy allo
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Activate {
-    /// Directory of the copy; of several copies, the one that lacks the fewest logs is activated
+    /// Directory of the copy; if several are given, the copy that lacks the fewest logs is activated
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
     /// Maximum number of closed logs that may be lost: a number, or any
@@ -53,7 +53,7 @@ pub struct Activate {
     /// good-availability 6, best-availability 12
     #[arg(long, value_name = "POLICY", value_parser = policy, conflicts_with = "lossy")]
     policy: Option<LossPolicy>,
-    /// Address of jetcell serve on this host, at which the old active side on another host can reach the copy
+    /// Address of jetcell serve on this host where the old active side on another host can reach the copy
     #[arg(long, value_name = "ADDRESS", value_parser = advertised)]
     advertise: Option<String>,
     /// Print the result as JSON
@@ -88,8 +88,8 @@ fn policy(text: &str) -> Result<LossPolicy, String> {
     })
 }
 
-/// Sorts the copies into the order in which they are tried: copies that lack the fewest generations first, copies
-/// that cannot follow last. An interrupted activation is completed first.
+/// Sorts the copies into the order in which they are tried. An interrupted activation comes first, then the copies
+/// that are following, those that lack the fewest generations first. Copies that cannot follow come last.
 fn in_order(copies: &mut [(PathBuf, CopyState)]) {
     copies.sort_by_key(|(_, state)| {
         let rank = match state.phase {
@@ -145,8 +145,8 @@ impl Activate {
         Err("name the directory of a copy".into())
     }
 
-    /// Fails if the host of the active side answers but refuses to hand over the role. Such a host is reachable, and
-    /// the activation must not treat it as unreachable.
+    /// Asks the host of the active side to hand over its role. Fails if the host answers but refuses, because the
+    /// activation must not treat such a host as unreachable.
     fn ask_host(&self, places: &Places, source: &Path) -> Result<(), Failure> {
         match places.connect(source) {
             Some(Err(error)) if !error.is_passing() => Err(said_of(source, &error)),

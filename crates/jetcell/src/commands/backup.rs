@@ -50,7 +50,7 @@ Exit code: 0 whole, 1 whole except for databases with bad pages (or the last bac
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Backup {
-    /// Directory with the logs and databases of the instance; may be repeated
+    /// Directory with the instance's logs and databases; may be repeated
     #[arg(long, value_name = "DIR", required_unless_present = "age")]
     from: Vec<PathBuf>,
     /// Directory for the backup: empty, new, or with an interrupted backup of the same instance
@@ -72,7 +72,7 @@ pub struct Backup {
     /// Limit the rate of disk transfers
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Remove logs that are in the backup from the source, if all databases were shut down cleanly
+    /// Remove logs from the source that are in the backup, if all databases were shut down cleanly
     #[arg(long, conflicts_with_all = ["copy", "differential"])]
     remove_logs: bool,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub struct Backup {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Show the age of the last good backup: of a backup, or of a directory of backups
+    /// Show the age of the last good backup, given a backup or a directory of backups
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "to", "kind", "base", "rate", "remove_logs", "snapshot"])]
     age: Option<PathBuf>,
     /// Maximum age of the last good backup
@@ -170,7 +170,7 @@ impl Backup {
         Ok(if bad { Outcome::Findings } else { Outcome::Good })
     }
 
-    /// Pauses the replay if the source is a passive copy.
+    /// Pauses replay if the source is a passive copy.
     fn pause(&self, vfs: &Arc<dyn Vfs>) -> Result<Option<PausedCopy>, Failure> {
         for from in self.from.iter().filter(|from| from.is_dir()) {
             let Some(state) = CopyState::read(&**vfs, from).map_err(explained_of_copy)? else { continue };
@@ -187,7 +187,7 @@ impl Backup {
         Ok(None)
     }
 
-    /// Returns the backup that this backup continues.
+    /// Returns the earlier backup on which this backup builds.
     fn parent(&self, vfs: &Arc<dyn Vfs>, files: &[PathBuf], to: &Path) -> Result<Option<PathBuf>, Failure> {
         if self.base.is_some() || self.kind().has_pages() {
             return Ok(self.base.clone());
@@ -219,7 +219,7 @@ pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::from(format!("{}: {error}", outer.display()));
     let outer_place = std::fs::canonicalize(outer).map_err(failed)?;
     let absolute = std::path::absolute(inner).map_err(failed)?;
-    // The path need not exist yet.
+    // The path does not need to exist yet.
     let existing =
         absolute.ancestors().find_map(|path| std::fs::canonicalize(path).ok().map(|place| (path, place)));
     let Some((path, place)) = existing else { return Ok(()) };
@@ -235,7 +235,7 @@ pub fn refuse_inside(outer: &Path, inner: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Converts the error to a failure that includes the number and the name that ESE uses for it.
+/// Converts the error to a failure whose message includes ESE's number and name for the error.
 pub fn explained(error: &BackupError) -> Failure {
     match error.jet_error() {
         Some((code, name)) => format!("{error} ({name} {code})").into(),
@@ -243,7 +243,7 @@ pub fn explained(error: &BackupError) -> Failure {
     }
 }
 
-/// Converts an error of a copy to a failure that includes the number and the name that ESE uses for it.
+/// Converts a copy's error to a failure whose message includes ESE's number and name for the error.
 pub fn explained_of_copy(error: CopyError) -> Failure {
     match error {
         CopyError::Engine(error) => crate::commands::recover::explained(error),

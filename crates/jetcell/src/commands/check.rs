@@ -1,4 +1,4 @@
-//! `jetcell check`: verifies files and reports each problem, its location and its meaning.
+//! `jetcell check`: verifies files and reports the location and meaning of each problem.
 
 mod backups;
 mod output;
@@ -30,25 +30,25 @@ pub struct Check {
     /// Print JSON, one object per line: each finding immediately, and a summary for each file
     #[arg(long)]
     json: bool,
-    /// Limit the disk load: a pause after each read (`5ms`), or a rate (`20MB/s`)
+    /// Limit the disk load, by a pause after each read (`5ms`) or a maximum rate (`20MB/s`)
     #[arg(long, value_name = "PAUSE|RATE", value_parser = throttle)]
     throttle: Option<Throttle>,
-    /// Start at this page, to continue a stopped check of one database
+    /// Start at this page, to continue an interrupted check of a single database
     #[arg(long, value_name = "PAGE", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     from: u32,
-    /// Verify only a part of each backup: one of several equal parts (2/7), or a percentage (10%) or a size (50GiB)
-    /// of the data that was verified least recently
+    /// Verify only a part of each backup: one of several equal parts (2/7), or the least recently verified data up to
+    /// a percentage (10%) or a size (50GiB)
     #[arg(long, value_name = "N/T|P%|SIZE", value_parser = backups::subset)]
     subset: Option<Subset>,
-    /// Verify only those parts of backups that were never verified
+    /// Verify only those parts of backups that have never been verified
     #[arg(long)]
     new: bool,
-    /// Check files that are in use; their pages change while they are read
+    /// Check files that are in use, although their pages change while they are read
     #[arg(long)]
     anyway: bool,
     #[command(flatten)]
     unpack: UnpackOptions,
-    /// Databases, logs, checkpoints, flush maps, or directories with such files at any depth
+    /// Databases, logs, checkpoints, flush maps, or directories that contain such files at any depth
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
@@ -165,14 +165,15 @@ impl Check {
         Ok(worst)
     }
 
-    /// Returns true if a file was removed or renamed since its directory was listed. Files that the user named are
-    /// never treated as removed.
+    /// Returns true if a file has been removed or renamed since its directory was listed. Returns false for files
+    /// that the user named explicitly.
     fn has_vanished(&self, path: &Path) -> bool {
         let gone = || path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         !self.paths.iter().any(|named| named == path) && gone()
     }
 
-    /// Returns the outcome for a file. A file of another type is a failure only if the user named it.
+    /// Returns the outcome for a file. A file of an unsupported type is a failure only if the user named it
+    /// explicitly.
     fn outcome(&self, report: &FileReport) -> Outcome {
         match report.outcome {
             CheckOutcome::Sound => Outcome::Good,
@@ -191,7 +192,7 @@ impl Check {
     }
 }
 
-/// Returns the error for directories that contain only files of other types.
+/// Returns the error for directories that contain only files of unsupported types.
 fn nothing_to_check(files: usize) -> Failure {
     let what = match files {
         1 => "the only file is not".to_owned(),
@@ -209,7 +210,7 @@ fn worse(one: Outcome, other: Outcome) -> Outcome {
     }
 }
 
-/// Returns the files to check, and the directories that could not be read, with the reason.
+/// Returns the files to check, and the directories that could not be read, each with the reason.
 fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
     let (mut files, mut skipped) = (Vec::new(), Vec::new());
     for path in paths {
@@ -225,8 +226,8 @@ fn expand(paths: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<String>), Failure> {
     Ok((files, skipped))
 }
 
-/// Adds all files below a directory in the order of their names, except incomplete files. Links to directories are
-/// not followed, because they may form a loop.
+/// Adds all files below a directory in name order, except incomplete files. Links to directories are not followed,
+/// because they may form a loop.
 fn walk(directory: &Path, files: &mut Vec<PathBuf>, skipped: &mut Vec<String>) {
     let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let mut entries = match entries {

@@ -46,10 +46,10 @@ pub struct Compare {
     /// Two or more runs: their directories or their result.json
     #[arg(required_unless_present = "drives", value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// Compare the drives in this list: tests of drives, mail load, price, energy
+    /// Compare the drives in this list: drive tests, mail load, price, energy
     #[arg(long, value_name = "FILE", conflicts_with_all = ["runs", "base"])]
     drives: Option<PathBuf>,
-    /// Run that the others are compared with: its number from 1, or its name
+    /// Run to compare the others with: its number, counted from 1, or its name
     #[arg(long, value_name = "RUN", default_value = "1")]
     base: String,
     /// Output format
@@ -64,7 +64,7 @@ pub struct Compare {
 enum Format {
     /// Text for a terminal, in lines of at most 100 columns
     Text,
-    /// One page with charts, without external resources
+    /// A single page with charts, without external resources
     Html,
     /// Markdown with tables in GitHub's dialect
     Markdown,
@@ -158,7 +158,7 @@ impl Compare {
     }
 }
 
-/// Fails if the runs are of different tests, because their results are not comparable.
+/// Fails if the runs come from different kinds of tests, because their results are not comparable.
 fn same_kind(runs: &[(String, Stored)]) -> Result<(), Failure> {
     let Some((first, rest)) = runs.split_first() else { return Ok(()) };
     let test = |run: &(String, Stored)| run.1.result.test.name();
@@ -175,7 +175,7 @@ fn same_kind(runs: &[(String, Stored)]) -> Result<(), Failure> {
     }
 }
 
-/// Returns the directories of the runs. Fails unless there are two or more different runs.
+/// Returns the directories of the runs. Fails unless there are at least two runs and all are different.
 fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if runs.len() < 2 {
         return Err("a comparison needs two or more runs; `jetcell report` shows one".into());
@@ -200,7 +200,7 @@ fn directories(runs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
                 .into());
             }
         };
-        // If the directory does not exist, reading the run reports the error.
+        // If the directory does not exist, the error is reported when the run is read.
         let place = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if let Some(first) = real.iter().position(|other| *other == place) {
             return Err(format!(

@@ -40,11 +40,11 @@ Exit code: 0 all copies can follow, 1 a copy is unfit or cut off, or the histori
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Copies {
-    /// Directory of a copy, or of the logs of an instance, also on another host as tls://HOST:PORT/NAME of jetcell
-    /// serve there; several directories are shown in one table
+    /// Directory of a copy or of an instance's logs, or tls://HOST:PORT/NAME for a directory that jetcell serve
+    /// provides on another host; several directories are shown in one table
     #[arg(value_name = "DIR|ADDRESS", required = true)]
     directories: Vec<PathBuf>,
-    /// Compare the history with that of another copy, instance or backup
+    /// Compare the history with that of another copy, an instance or a backup
     #[arg(long, value_name = "DIR|ADDRESS")]
     with: Option<PathBuf>,
     /// Print as JSON
@@ -61,10 +61,10 @@ struct Registered {
     state: Option<CopyState>,
 }
 
-/// Content of a directory.
+/// Contents of a directory.
 enum Side {
     Copy(Box<CopyState>),
-    /// An instance, with its copies.
+    /// An instance with its registered copies.
     Instance(Vec<Registered>),
 }
 
@@ -123,7 +123,7 @@ impl Registered {
 }
 
 impl Side {
-    /// Determines the content of a directory.
+    /// Determines what a directory contains.
     fn of(places: &Places, directory: &Path) -> Result<Side, Failure> {
         let vfs = &**places.vfs();
         if let Some(connected) = places.connect(directory) {
@@ -156,7 +156,7 @@ impl Side {
             let found =
                 CopyRegistration::list(vfs, directory, base).map_err(|error| explained(error.into()))?;
             for (path, registration) in found {
-                // A registration that cannot be read does not hide the others.
+                // An unreadable registration must not prevent the others from being shown.
                 let id = path.file_name().and_then(|name| CopyRegistration::id_of(name.to_str()?, base));
                 let stand_in = |id| {
                     let (stream, newest) = (Signature::default(), Generation(newest));
@@ -165,7 +165,7 @@ impl Side {
                 let Some(registration) = registration.or_else(|| id.map(stand_in)) else { continue };
                 let limit = InstanceOptions::COPY_LAG_LIMIT;
                 let cut_off = registration.is_cut_off(Generation(newest), limit);
-                // The same path on another host is another directory.
+                // The same path on another host refers to a different directory.
                 let is_here = registration.host.as_ref().is_none_or(|host| *host == host_name());
                 let directory = Path::new(&registration.copy);
                 let read = || CopyState::read(vfs, directory).ok().flatten();
@@ -185,7 +185,7 @@ fn is_fit(state: &CopyState) -> bool {
     !matches!(state.phase, Phase::Unfit { .. })
 }
 
-/// Parses the generation from the file name of a log with this base name.
+/// Parses the generation from the name of a log file with the given base name.
 fn generation(path: &Path, base: &str) -> Option<u32> {
     let digits = path.file_stem()?.to_str()?.strip_prefix(base)?;
     u32::from_str_radix(digits, 16).ok().filter(|_| matches!(digits.len(), 5..=8))
@@ -205,7 +205,7 @@ pub fn show_copy(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState, json: 
     console::answer(json, &format!("{text}\n"));
 }
 
-/// Returns one line about a copy that is following.
+/// Returns a one-line summary of a copy that is following.
 pub fn line(state: &CopyState) -> String {
     let lag = Lag::of(state, RealClock::new().unix_ms());
     format!(
@@ -236,7 +236,7 @@ fn copy_json(vfs: &Arc<dyn Vfs>, directory: &Path, state: &CopyState) -> Value {
     })
 }
 
-/// Returns the part of the active side's current log that has arrived: its generation and its bytes.
+/// Returns how much of the active side's current log has arrived: its generation, and the number of bytes.
 fn streamed(vfs: &Arc<dyn Vfs>, directory: &Path) -> Option<(u32, u64)> {
     jetcell_copies::streamed(vfs, directory).map(|(generation, bytes)| (generation.0, bytes))
 }
@@ -301,7 +301,7 @@ fn registered_lines(vfs: &Arc<dyn Vfs>, copy: &Registered) -> Vec<String> {
     lines
 }
 
-/// Converts the error to a failure that includes the number and the name that ESE uses for it.
+/// Converts the error to a failure whose message includes ESE's number and name for the error.
 pub fn explained(error: CopyError) -> Failure {
     crate::commands::backup::explained_of_copy(error)
 }

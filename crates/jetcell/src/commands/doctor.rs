@@ -1,4 +1,5 @@
-//! `jetcell doctor`: shows which resources of this machine a test will use, and what to change before a measurement.
+//! `jetcell doctor`: shows which of this machine's resources a test will use, and what to change before a
+//! measurement.
 
 mod limits;
 mod machine;
@@ -32,10 +33,10 @@ Examples:
 Nothing is changed, and no file is left in the directories. The command takes about two seconds.
 Exit code: 0 nothing to change, 1 something to change before a measurement, 2 could not run.";
 
-/// Time for which the command observes whether other programs use the devices.
+/// Time during which the command watches the devices for use by other programs.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// Show which resources of this machine a test will use, and what to change before a measurement
+/// Show which of this machine's resources a test will use, and what to change before a measurement
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Doctor {
@@ -52,7 +53,7 @@ pub struct Doctor {
 struct Examination {
     /// Number of observations that recommend a change.
     changes: usize,
-    /// All observations, first those of the machine, then those of each directory.
+    /// All observations: first those about the machine, then those about each directory.
     observations: Vec<Observation>,
 }
 
@@ -94,7 +95,7 @@ impl Doctor {
     }
 }
 
-/// Formats one block of lines for the machine and for each directory. Advice follows its observation.
+/// Formats a block of lines for the machine and for each directory. Each observation is followed by its advice.
 fn text(examination: &Examination) -> String {
     let mut out = String::new();
     let mut about = None;

@@ -21,16 +21,16 @@ pub enum Dump {
     /// Show every field of the header of any ESE file
     #[command(after_help = HEADER_EXAMPLES)]
     Header(Target),
-    /// Show pages of a database: a line for each, or all contents of some
+    /// Show database pages: one line for each page, or the full contents of selected pages
     #[command(after_help = PAGES_EXAMPLES)]
     Pages(Pages),
-    /// Show a tree of a database by page: levels, separators, keys
+    /// Show a database tree page by page: levels, separators, keys
     #[command(after_help = TREE_EXAMPLES)]
     Tree(Tree),
     /// Show tables, columns, indexes and long-value trees
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(Schema),
-    /// Show owned and available extents, fill, fragmentation and leaks of every tree
+    /// Show owned and available extents, fill level, fragmentation and leaks for every tree
     #[command(after_help = SPACE_EXAMPLES)]
     Space(Space),
     /// Show the records of a log file, one per line
@@ -39,7 +39,7 @@ pub enum Dump {
     /// Show a checkpoint file
     #[command(after_help = CHECKPOINT_EXAMPLES)]
     Checkpoint(Target),
-    /// Show a flush map: the flush type of the last write of every page
+    /// Show a flush map: the flush type of the last write to each page
     #[command(after_help = FLUSHMAP_EXAMPLES)]
     Flushmap(Target),
 }
@@ -75,10 +75,10 @@ pub struct Tree {
     /// Show the tree of this index of the table
     #[arg(long, value_name = "NAME", requires = "table", conflicts_with = "long_values")]
     index: Option<String>,
-    /// Show the tree of the table's long values
+    /// Show the table's long-value tree
     #[arg(long, requires = "table")]
     long_values: bool,
-    /// Show the tree below this page
+    /// Show the tree rooted at this page
     #[arg(long, value_name = "PAGE", value_parser = clap::value_parser!(u32).range(1..))]
     root: Option<u32>,
     /// Also show all nodes
@@ -114,7 +114,7 @@ pub struct Log {
     /// Show only records about the database with this number
     #[arg(long, value_name = "NUMBER")]
     database: Vec<u8>,
-    /// Show only records that change or name this page, or a page of a range
+    /// Show only records that change or name this page, or any page in a range
     #[arg(long, value_name = "PAGE[-PAGE]", value_parser = range)]
     page: Vec<RangeInclusive<u32>>,
     /// Show only records of this session
@@ -237,7 +237,7 @@ impl Dump {
 impl Target {
     fn open(&self) -> jetcell_dump::Result<Source> {
         let failed = |error| DumpError::Io { path: self.file.clone(), error };
-        // A dump reads few pages, some of them often, so it uses the kernel's cache.
+        // A dump reads few pages, some of them repeatedly, so it uses the kernel's cache.
         let real = RealOptions { direct: false, ..RealOptions::default() };
         let vfs = Unpacked::new(real, self.unpack).map_err(failed)?;
         Source::open(&vfs, &self.file)

@@ -1,4 +1,4 @@
-//! Checks of directories that a command fills: they must be new or empty.
+//! Checks of output directories, which must be new or empty.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::outcome::Failure;
 
-/// Fails if a directory is not empty. `what` names the content that the command will write.
+/// Fails if a directory is not empty. `what` names the content that the command will write to it.
 pub fn require_empty(directory: &Path, what: &str) -> Result<(), Failure> {
     match fs::read_dir(directory) {
         Ok(mut entries) => match entries.next() {

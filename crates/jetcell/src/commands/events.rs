@@ -24,17 +24,17 @@ Examples:
 
 Exit code: 0 shown, 1 some lines cannot be read, 2 could not run.";
 
-/// Maximum length of a line in bytes. A longer line is not an event.
+/// Maximum length of a line in bytes. A longer line is not treated as an event.
 const MAX_LINE: u64 = 1 << 20;
 
-/// Show the events of a run, of a recovery or of maintenance
+/// Show the events of a run, a recovery or maintenance
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Events {
-    /// Directory with the file events.jsonl, or the file
+    /// The file events.jsonl, or the directory that contains it
     #[arg(value_name = "DIR")]
     path: PathBuf,
-    /// Show only events with this number, as used by ESE; may be repeated
+    /// Show only events with this ESE event number; may be repeated
     #[arg(long, value_name = "NUMBER")]
     id: Vec<u16>,
     /// Show only events of at least this severity

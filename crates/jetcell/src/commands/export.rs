@@ -40,20 +40,20 @@ Exit code: 0 all was exported, 1 some data could not be read and is listed on st
 pub struct Export {
     /// Database file, or a database compressed as FILE.zst; it is opened read-only
     file: PathBuf,
-    /// Export only tables with this name, which may contain the wildcards * and ?; may be repeated
+    /// Export only tables whose name matches this pattern, which may contain the wildcards * and ?; may be repeated
     #[arg(long, value_name = "PATTERN")]
     table: Vec<String>,
-    /// Export only columns with this name, which may contain the wildcards * and ?; may be repeated
+    /// Export only columns whose name matches this pattern, which may contain the wildcards * and ?; may be repeated
     #[arg(long, value_name = "PATTERN")]
     column: Vec<String>,
-    /// Export only rows with a time at or after this one: 2026-11-23, 2026-11-23T08:00:00Z; tables without times are
-    /// not filtered
+    /// Export only rows with a time at or after this one, such as 2026-11-23 or 2026-11-23T08:00:00Z; tables without
+    /// times are not filtered
     #[arg(long, value_name = "TIME", value_parser = point_in_time)]
     since: Option<DateTime<Utc>>,
     /// Export only rows with a time before this one
     #[arg(long, value_name = "TIME", value_parser = point_in_time)]
     before: Option<DateTime<Utc>>,
-    /// Columns that --since and --before apply to; all columns with times by default
+    /// Columns to which --since and --before apply [default: all columns with times]
     #[arg(long, value_name = "PATTERN")]
     time_column: Vec<String>,
     /// Output format: csv, jsonl, parquet or sqlite
@@ -81,30 +81,30 @@ pub struct Export {
     /// Replace existing files
     #[arg(long)]
     force: bool,
-    /// Export a database that is in use; its pages change while they are read
+    /// Export a database that is in use, although its pages change while they are read
     #[arg(long)]
     anyway: bool,
     #[command(flatten)]
     unpack: UnpackOptions,
 }
 
-/// Profile of the columns of an application.
+/// Profile for the columns of a specific application.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum ProfileName {
     /// The profile that matches the tables, if there is one
     Auto,
-    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), distinguished names of objects, single
-    /// values without lists, times
+    /// Active Directory: columns named after attributes (ATTm590045 is sAMAccountName), distinguished names of
+    /// objects, single values not written as lists, times
     Ntds,
     /// System Resource Usage Monitor (SRUDB.dat): names of providers, applications and users, times
     Srum,
     /// User Access Logging (Current.mdb, SystemIdentity.mdb): names of roles, addresses
     Ual,
-    /// Windows Search (Windows.edb): names of properties, paths of folders, times, sizes
+    /// Windows Search (Windows.edb): property names, folder paths, times, sizes
     Search,
     /// Web cache (WebCacheV01.dat): names of containers, times, headers
     Webcache,
-    /// Columns with the names and types of the catalog
+    /// Columns with their names and types from the catalog
     None,
 }
 
@@ -127,7 +127,7 @@ impl From<ProfileName> for Profile {
 enum CurrencyForm {
     /// Integers in Active Directory, which stores times and identifiers in them; decimals in other databases
     Auto,
-    /// Decimals with four digits after the point
+    /// Decimals with four digits after the decimal point
     Decimal,
     /// The stored 64-bit integers
     Integer,
@@ -230,7 +230,7 @@ fn point_in_time(text: &str) -> Result<DateTime<Utc>, String> {
         .map_err(|_| format!("'{text}' is no time; give a day (2026-11-23) or a time (2026-11-23T08:00:00Z)"))
 }
 
-/// Returns the time filter for rows, or `None` if no times were given.
+/// Returns the filter for row times, or `None` if neither --since nor --before was given.
 fn times(
     since: Option<DateTime<Utc>>,
     before: Option<DateTime<Utc>>,
@@ -251,7 +251,7 @@ fn times(
     Ok(Some(Times { columns, range: first..=last }))
 }
 
-/// Determines the destination. The output is a file for SQLite or for one table, unless the path is a directory or
+/// Determines the destination. For SQLite or a single table, the output is a file, unless the path is a directory or
 /// ends with a slash.
 fn destination(output: &Path, format: Format, tables: usize) -> Destination {
     if output == Path::new("-") {

@@ -1,4 +1,4 @@
-//! Alternating runs of the mail load on directories that are compared.
+//! Alternating runs of the mail load in several directories, to compare them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -39,7 +39,7 @@ impl Stopped {
     }
 }
 
-/// Returns the options of the load, after checking that they are valid for each of the directories.
+/// Returns the load options, after checking that they are valid for each directory.
 pub fn load_options(
     given: Options,
     config: Option<&Path>,
@@ -69,7 +69,7 @@ pub struct LoadTurns {
 }
 
 impl LoadTurns {
-    /// Installs the handler of Ctrl-C. The first Ctrl-C ends the test, and the second one the process, unless the
+    /// Installs the Ctrl-C handler. The first Ctrl-C ends the test, and the second one ends the process, unless the
     /// test must clean up.
     pub fn new(options: Options, cleans_up: bool) -> Result<LoadTurns, Stopped> {
         let failed = |what: String| Stopped::Failed(what.into());
@@ -92,7 +92,7 @@ impl LoadTurns {
     }
 
     /// Runs the load in a directory, with its existing databases or with new ones, and stores the result in `output`.
-    /// Returns the figures of the rows.
+    /// Returns the value of each row of the result table.
     pub fn measure(&self, directory: &Path, output: &Path, open: bool) -> Result<Vec<f64>, Stopped> {
         let failed = |what: String| Stopped::Failed(format!("{}: {what}", directory.display()).into());
         let options = Options {
@@ -123,7 +123,7 @@ impl Observer for Silent {
     fn log(&mut self, _: &str) {}
 }
 
-/// Returns the current state of a directory: its storage, and the space that the databases use.
+/// Returns the current state of a directory: its storage, and the space used by its databases.
 pub fn look_at(name: &str, path: &Path) -> TestedDirectory {
     let (file_bytes, allocated_bytes) = space(path);
     let storage = Storage::under(path);
@@ -145,8 +145,8 @@ pub fn look_again(result: &mut FilesystemTest) {
     }
 }
 
-/// Returns the bytes of the files below a directory, and the space that is allocated for them. Unreadable files and
-/// directories are ignored.
+/// Returns the total length of the files below a directory and the space allocated for them, both in bytes.
+/// Unreadable files and directories are ignored.
 fn space(directory: &Path) -> (u64, u64) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.fold((0, 0), |(bytes, allocated), entry| {

@@ -1,5 +1,5 @@
-//! `jetcell maintain`: verifies the pages of the databases of a stopped instance, overwrites deleted data, merges
-//! sparse pages, moves pages into key order, and returns free space to the file system.
+//! `jetcell maintain`: verifies the database pages of a stopped instance, overwrites deleted data, merges sparse
+//! pages, moves pages into key order, and returns free space to the file system.
 
 mod of_copy;
 mod shown;
@@ -65,8 +65,8 @@ pub struct Maintain {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Tasks to run: scan verifies pages, zero overwrites deleted data and needs scan, defrag merges sparse pages,
-    /// layout moves scattered pages into key order, shrink truncates the free end of the file, trim punches holes in
-    /// free parts of the file
+    /// layout moves scattered pages into key order, shrink truncates free space at the end of the file, trim punches
+    /// holes in free parts of the file
     #[arg(long, value_enum, value_delimiter = ',', default_value = "scan", value_name = "TASKS")]
     tasks: Vec<Task>,
     /// Pause after each read, or after each 32 pages that defrag or layout examines; up to 60s
@@ -75,10 +75,10 @@ pub struct Maintain {
     /// Size of each read, 64KiB to 16MiB [Exchange 2007 SP1: 320KiB, 2013: 256KiB]
     #[arg(long, default_value = "256KiB", value_name = "SIZE")]
     batch: ByteSize,
-    /// Limit the rate of disk transfers of each database
+    /// Limit the disk transfer rate of each database
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Back off while the mean read latency exceeds this time, because other programs use the disk
+    /// Back off while the mean read latency exceeds this time, which indicates that other programs use the disk
     #[arg(long, value_name = "TIME")]
     latency_target: Option<TimeSpan>,
     /// Let defragmentation also move single records if a whole page does not fit into the next page: frees more
@@ -86,8 +86,8 @@ pub struct Maintain {
     #[arg(long)]
     partial_merges: bool,
     /// Work only in this window: days, start and length such as "mon-fri 01:00 4h", in UTC or with an offset such as
-    /// +01:00. Scan, defrag and layout get equal parts of it, and the databases of a directory get equal parts one
-    /// after the other
+    /// +01:00. The window is divided equally among scan, defrag and layout, and then among the databases in a
+    /// directory, which run one after the other
     #[arg(long, value_name = "WINDOW")]
     maintenance_window: Option<MaintenanceWindow>,
     /// Work on all databases at the same time, even if they are on one disk
@@ -111,7 +111,7 @@ enum Task {
     Defrag,
     /// Move scattered pages into key order
     Layout,
-    /// Truncate the free end of the file
+    /// Truncate free space at the end of the file
     Shrink,
     /// Punch holes in free parts of the file
     Trim,

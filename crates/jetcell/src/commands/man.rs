@@ -31,7 +31,7 @@ pub struct Manual {
 impl Manual {
     /// Writes the pages of `command`.
     pub fn run(self, command: Command) -> Outcome {
-        // Pages of the help commands would contain no additional information.
+        // Pages for the help commands would not contain any additional information.
         let mut command = command.disable_help_subcommand(true);
         command.build();
         let written = match &self.directory {
@@ -83,7 +83,7 @@ fn page(command: &Command) -> io::Result<String> {
     Ok(page)
 }
 
-/// Escapes a line of text that roff would read as a request.
+/// Escapes a line of text that roff would interpret as a request.
 fn escaped(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-");
     if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }

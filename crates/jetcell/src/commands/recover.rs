@@ -43,23 +43,23 @@ Examples:
 Exit code: 0 recovered, 1 recovered with the loss that --allow-loss allowed, 2 could not recover, and nothing was changed. After an
 I/O error with --in-place, repeat the command.";
 
-/// Recover dirty databases with their logs, including those of Windows
+/// Recover dirty databases with their logs, including databases from Windows
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Recover {
     /// Logs and databases, or directories that contain them
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Copy into this directory, which must be empty or not exist, and recover there [default: the first path with
-    /// "-recovered" appended to its name]
+    /// Copy the files into this directory, which must be empty or not exist, and recover the copies [default: the
+    /// first path with "-recovered" appended to its name]
     #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
     into: Option<PathBuf>,
-    /// Change the files themselves, after a trial that changes nothing. The files are locked during the recovery, and
-    /// an interrupted recovery can be repeated
+    /// Modify the files themselves, after a trial run that changes nothing. The files are locked during the recovery,
+    /// and an interrupted recovery can be repeated
     #[arg(long)]
     in_place: bool,
-    /// Use NEW for a database or directory that the log calls OLD. A database with the name and the signature of the
-    /// one in the log needs no mapping
+    /// Use the database or directory NEW where the log refers to OLD. A database whose name and signature match the
+    /// log needs no mapping
     #[arg(long, value_name = "OLD=NEW", value_parser = mapping)]
     map: Vec<(String, PathBuf)>,
     /// Stop after a generation, before a log position, or at a time
@@ -79,7 +79,7 @@ pub struct Recover {
     json: bool,
 }
 
-/// Files that were found, and the plan for the replay.
+/// The files that were found, and the replay plan.
 struct Prepared {
     set: RecoverySet,
     plan: RecoveryPlan,
@@ -220,7 +220,7 @@ impl Recover {
             let databases = set.databases.iter().map(|database| database.path.as_path());
             refuse_in_use(databases.chain([lock.as_path()]), false)?;
             // Only redo can detect a page that does not match the logs. Redo is therefore first tried on an overlay,
-            // which changes nothing.
+            // which leaves the files unchanged.
             let trial = overlay(vfs, &directory)?;
             let work = WorkingSet::in_place(&*trial, set, plan, &self.map, !self.keep_dirty)?;
             progress("trying the recovery without changing anything");
@@ -265,7 +265,7 @@ impl Recover {
         options.accept_lost_logs = self.allow_loss || until != LogPosition::MAX;
         options.events = work.events.clone().map(|file| Arc::new(file) as Arc<dyn EventSink>);
         if work.is_copy() {
-            // An interrupted recovery starts again with a new copy.
+            // Torn pages need no protection, because an interrupted recovery starts again with a new copy.
             options.torn_page_protection = TornPageProtection::Off;
         }
         let logs = &work.logs;
@@ -323,7 +323,7 @@ fn given_up(set: &RecoverySet, newest: Generation) -> Option<Generation> {
     (first > newest).then_some(last)
 }
 
-/// Returns an error if the file with the name of a missing generation belongs to another log stream.
+/// Returns an error if the file that has the name of a missing generation belongs to another log stream.
 fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -> Option<Error> {
     let newest = plan.logs.last().map_or(Generation(0), |(newest, _)| *newest);
     let names = [set.name_of(generation, generation), set.name_of(generation, newest)];
@@ -336,7 +336,7 @@ fn foreign_log(set: &RecoverySet, plan: &RecoveryPlan, generation: Generation) -
     Some(Error::Log { path, position, fault: LogFault::OtherStream, what })
 }
 
-/// Returns the error for logs that neither come with a database nor create one.
+/// Returns the error for logs that have no database and do not create one.
 fn no_database(plan: &RecoveryPlan) -> Error {
     let what =
         "the logs change databases that are not among the files, and do not begin with the creation of one; \
@@ -346,7 +346,7 @@ fn no_database(plan: &RecoveryPlan) -> Error {
     Error::Attachment { path, fault: AttachmentFault::Missing, what }
 }
 
-/// Converts the error to a failure with ESE's name and number, and with the next step.
+/// Converts the error to a failure whose message includes ESE's name and number for the error, and the next step.
 pub fn explained(error: Error) -> Failure {
     let advice = match &error {
         Error::LogsMissing { .. } => "; put them back, or use an older copy of the database",
@@ -376,7 +376,7 @@ fn found(database: &ese_engine::FoundDatabase) -> Database {
     Database { path: database.path.clone(), before: state(&database.header), after: String::new() }
 }
 
-/// Returns the databases of the stream after the recovery, with their earlier states.
+/// Returns the stream's databases after the recovery, with their previous states.
 fn states(vfs: &Arc<dyn Vfs>, before: &RecoverySet, files: Vec<PathBuf>) -> Vec<Database> {
     let Ok(after) = RecoverySet::find(vfs, &files) else { return Vec::new() };
     let mut databases: Vec<Database> = Vec::new();

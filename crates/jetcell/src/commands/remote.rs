@@ -21,7 +21,7 @@ pub const MAX_TOKEN_FILE: u64 = 64 << 10;
 /// Timeout for establishing a connection. An unreachable host must not delay a command for long.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Maximum number of attempts of an operation while instances close logs.
+/// Maximum number of times that an operation is attempted while instances close logs.
 const MAX_ATTEMPTS: u32 = 20;
 
 /// Options for access to other hosts
@@ -42,7 +42,7 @@ pub fn token_in(path: &Path) -> Result<Token, Failure> {
     Token::from_text(&text).map_err(failed)
 }
 
-/// The file system of a command: this machine, and the hosts that the command names.
+/// A command's file system: this machine, and the hosts that the command names.
 pub struct Places {
     vfs: Arc<dyn Vfs>,
     hosts: Vec<(PathBuf, RemoteVfs)>,
@@ -59,7 +59,7 @@ impl RemoteArgs {
         self.places_over(vfs()?, paths, rate)
     }
 
-    /// Like [`RemoteArgs::places`], for a command that writes into directories of copies on this machine. Links in
+    /// Like [`RemoteArgs::places`], for a command that writes to the directories of copies on this machine. Links in
     /// these directories are not followed.
     pub fn places_with_copies<'p>(
         &self,
@@ -139,9 +139,9 @@ impl Places {
         self.vfs.list(directory).map_err(|error| format!("{}: {error}", directory.display()).into())
     }
 
-    /// Runs `work` on the files of the paths. Instances may close and remove logs while it runs. An uncertain result
-    /// is therefore final only if the same logs are listed afterwards. Otherwise the work is repeated with the new
-    /// list, which is stored in `files`.
+    /// Runs `work` on the files at `paths`. Instances may close and remove logs while it runs, so an uncertain result
+    /// is final only if the same logs are listed afterwards. Otherwise the work is repeated with the new list, which
+    /// is stored in `files`.
     pub fn with_steady_files<T>(
         &self,
         paths: &[PathBuf],
@@ -163,7 +163,7 @@ impl Places {
         }
     }
 
-    /// Returns the files at the paths. A directory is replaced by the files in it.
+    /// Returns the files at the given paths. A directory is replaced by the files in it.
     pub fn files(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         let mut files = Vec::new();
         for path in paths {
@@ -195,8 +195,8 @@ pub fn links_in(directory: &Path) -> Vec<PathBuf> {
     links.map(|entry| entry.path()).collect()
 }
 
-/// Fails if the directory of a copy contains links. Links are not followed, so the files that they refer to would be
-/// missing in the copy.
+/// Fails if a copy's directory contains links. Links are not followed, so the copy would lack the files that they
+/// refer to.
 fn refuse_links(directory: &Path) -> Result<(), Failure> {
     match links_in(directory).first() {
         None => Ok(()),
@@ -213,7 +213,7 @@ fn logs(files: &[PathBuf]) -> Vec<&PathBuf> {
     files.iter().filter(is_log).collect()
 }
 
-/// Returns the error for a directory on another host that cannot be used.
+/// Returns the error for an unusable directory on another host.
 pub fn said_of(directory: &Path, error: &RemoteError) -> Failure {
     match error {
         RemoteError::Unreachable(what) => {
@@ -223,7 +223,7 @@ pub fn said_of(directory: &Path, error: &RemoteError) -> Failure {
     }
 }
 
-/// Converts a path to the stored form: an absolute path, or a normalized address.
+/// Converts a path to the form in which it is stored: an absolute path, or a normalized address.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     match HostAddress::of(path) {
         Some(address) => {
@@ -234,7 +234,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Fails if a directory of this machine equals another directory or is inside it.
+/// Fails if `inner` is on another host, or if it is the directory `outer` or inside it.
 pub fn refuse_nested(outer: &Path, inner: &Path) -> Result<(), Failure> {
     if is_address(inner) {
         let what = "a copy is in a directory of this host; run the command on the host of the copy";

@@ -53,7 +53,7 @@ Exit code: 0 stopped (with --once: everything that was there is replayed, or wai
 /// Interval between progress lines.
 const LINE: Duration = Duration::from_secs(2);
 
-/// Minimum pause between attempts to seed while the active side is unreachable.
+/// Minimum pause between seeding attempts while the active side is unreachable.
 const MIN_PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
@@ -70,20 +70,20 @@ enum Mode {
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Replicate {
-    /// Directory with the logs of the instance, and for seeding with its databases, also on another host as
-    /// tls://HOST:PORT/NAME of jetcell serve there; may be repeated
+    /// Directory with the instance's logs and, for seeding, its databases, or tls://HOST:PORT/NAME for a directory
+    /// that jetcell serve provides on another host; may be repeated
     #[arg(long, required = true, value_name = "DIR|ADDRESS")]
     from: Vec<PathBuf>,
     /// Directory of the copy
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Stop when all existing logs were replayed
+    /// Stop once all existing logs have been replayed
     #[arg(long)]
     once: bool,
-    /// Copy only closed logs, or also the current log to lose less in a failover
+    /// Copy only closed logs, or also the current log, so that a failover loses less
     #[arg(long, value_enum, default_value_t = Mode::File)]
     mode: Mode,
-    /// Replay a log only when it has this age
+    /// Replay a log only once it has reached this age
     #[arg(long, default_value = "0s", value_name = "TIME")]
     delay: TimeSpan,
     /// Keep the replaying engine and its cache between batches of logs; false corresponds to Exchange 2007 before SP1
@@ -92,11 +92,12 @@ pub struct Replicate {
     /// Size of the page cache
     #[arg(long, default_value = "64MiB", value_name = "SIZE")]
     cache: ByteSize,
-    /// Limit the rate of disk transfers while the copy is seeded, and the rate of data from another host at any time
+    /// Limit the disk transfer rate while the copy is seeded, and at any time the rate of data received from another
+    /// host
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Also read and verify all pages of the copy during the replay, one pass a day; with --once, one pass
-    /// immediately
+    /// Also read and verify all pages of the copy during replay, in one pass per day; with --once, in one immediate
+    /// pass
     #[arg(long)]
     scan: bool,
     /// Pause after each 256 KiB that the scan reads
@@ -177,7 +178,7 @@ impl Replicate {
             found.push(StreamDirectory::new(vfs, &absolute(from)?, state.base_name, state.form()));
         }
         if found.len() > 1 {
-            // The other directories contain only databases, which were needed for the seed.
+            // The other directories contain only databases, which were needed only for seeding.
             let mut with_logs = Vec::new();
             for directory in found {
                 if directory.has_logs().map_err(explained)? {
@@ -203,8 +204,8 @@ impl Replicate {
         }
     }
 
-    /// Seeds the copy. If a host is temporarily unreachable, the seed waits for it and keeps the data that was
-    /// already copied.
+    /// Seeds the copy. If a host is temporarily unreachable, seeding waits for it and keeps the data that has already
+    /// been copied.
     fn seed(&self, places: &Places, cancel: &Cancel) -> Result<DirectorySource, Failure> {
         let existed = self.to.exists();
         let from: Vec<PathBuf> = self.from.iter().map(|from| absolute(from)).collect::<Result<_, _>>()?;
@@ -270,7 +271,7 @@ impl Replicate {
                 if self.once {
                     return Err(explained(error.clone()));
                 }
-                // Each error is reported once, regardless of its duration.
+                // Each error is reported only once, no matter how long it lasts.
                 let now = error.to_string();
                 if now != waiting {
                     console::note(&format!("waiting: {now}"));
@@ -295,8 +296,8 @@ impl Replicate {
     }
 }
 
-/// Removes the marker files of a failed seed from a directory that the seed created, if the directory contains
-/// nothing else. Nothing is removed if another process holds the lock, because it may have started to seed the same
+/// Removes the marker files left by a failed seed from a directory that it created, if the directory contains nothing
+/// else. Nothing is removed if another process holds the lock, because it may have started to seed the same
 /// directory.
 fn discard(vfs: &Arc<dyn Vfs>, to: &Path) {
     if !to.is_dir() {

@@ -36,7 +36,8 @@ The command changes nothing in the directories.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Report {
-    /// Directories of runs, which contain result.json and samples.csv; for a parent directory, its runs are listed
+    /// Run directories, which contain result.json and samples.csv; if a parent directory is given, its runs are
+    /// listed
     #[arg(required_unless_present = "example_esrp", value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Output format [default: text; with --esrp, html, or markdown if FILE ends in .md]
@@ -46,7 +47,7 @@ pub struct Report {
     /// TOML file
     #[arg(long, value_name = "CONFIG", help_heading = "ESRP document")]
     esrp: Option<PathBuf>,
-    /// Write the document to this file, atomically, and print its inconsistencies to standard output
+    /// Write the document atomically to this file, and print its inconsistencies to standard output
     #[arg(
         long,
         visible_alias = "output",
@@ -64,14 +65,14 @@ pub struct Report {
 enum Format {
     /// Verdict, rules, advice, throughput and latencies on one screen
     Text,
-    /// One page without external resources, for one run
+    /// A single HTML page for one run, without external resources
     Html,
     /// Markdown with all tables of the HTML page
     #[value(alias = "md")]
     Markdown,
     /// CSV with one value per line: run, table, row, column, value
     Csv,
-    /// result.json; a list for several runs
+    /// The content of result.json; a list if several runs are given
     Json,
 }
 
@@ -104,7 +105,7 @@ impl Report {
             console::show(&listed.text);
             return listed.outcome;
         }
-        // All runs are read before the first output. An unreadable run therefore leaves no partial output.
+        // All runs are read before anything is printed, so an unreadable run does not leave partial output.
         let stored: Result<Vec<Stored>, _> = self.directories.iter().map(|dir| Stored::read(dir)).collect();
         let stored = match stored {
             Ok(stored) => stored,

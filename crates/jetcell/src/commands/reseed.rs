@@ -41,11 +41,11 @@ Exit code: 0 reseeded, 2 could not run.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReseedCommand {
-    /// Directory with the logs and databases of the active side, also on another host as tls://HOST:PORT/NAME of
-    /// jetcell serve there; may be repeated
+    /// Directory with the logs and databases of the active side, or tls://HOST:PORT/NAME for a directory that jetcell
+    /// serve provides on another host; may be repeated
     #[arg(long, required = true, value_name = "DIR|ADDRESS")]
     from: Vec<PathBuf>,
-    /// Directory of the copy, or of the logs of the old active side
+    /// Directory of the copy, or of the old active side's logs
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     /// Patch only those pages that may differ
@@ -57,7 +57,7 @@ pub struct ReseedCommand {
     /// Run a full reseed if an incremental reseed is not possible
     #[arg(long, requires = "incremental")]
     or_full: bool,
-    /// Limit the rate of disk transfers of a full reseed, and of data from another host
+    /// Limit the disk transfer rate of a full reseed, and the rate of data received from another host
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
     /// Print the result as JSON

@@ -30,7 +30,7 @@ Examples:
 
 Exit code: 0 restored, 1 restored except for databases that the backup has with bad pages, 2 not restored.";
 
-/// Restore databases from a full backup and the backups that continue it
+/// Restore databases from a full backup and the later backups that build on it
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Restore {
@@ -40,7 +40,7 @@ pub struct Restore {
     /// Directory for databases and logs: empty or new, unless --force is given
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Directory of surviving logs: they are replayed after those of the backups
+    /// Directory with surviving logs, which are replayed after those in the backups
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
     /// Stop after a generation, before a log position, or at a time

@@ -1,4 +1,4 @@
-//! Directories with a result: an HTML page, Markdown, and JSON for programs.
+//! Result directories, which contain an HTML page, Markdown, and JSON for programs.
 
 use std::path::Path;
 

@@ -9,10 +9,10 @@ use jetcell_workload::Verdict;
 use crate::console;
 use crate::outcome::{Outcome, print_error};
 
-/// Maximum search depth. Runs are stored in the directories of databases, so a deeper search is not needed.
+/// Maximum search depth. Runs are stored in database directories, so a deeper search is not needed.
 const DEEPEST: usize = 3;
 
-/// A list of runs with the combined outcome.
+/// A list of runs with their combined outcome.
 pub struct Listed {
     /// A table with one line for each run, the oldest first.
     pub text: String,

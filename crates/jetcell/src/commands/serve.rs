@@ -41,31 +41,31 @@ pub struct Serve {
     /// Directory of an instance or of a copy; other hosts access it as NAME, or by the last part of its path
     #[arg(required = true, value_name = "[NAME=]DIR")]
     directories: Vec<String>,
-    /// Address to listen on; without TLS only a loopback address
+    /// Address to listen on; without TLS, only a loopback address is allowed
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// Certificate of this host, with the intermediate certificates
+    /// Certificate of this host, including intermediate certificates
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Private key of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Certificates of the authorities that must have signed the certificate of a client
+    /// CA certificates that must have signed the clients' certificates
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
     /// File with the token that clients must present
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// Let clients take over the role of the active side from a stopped instance
+    /// Let clients take over the active role from a stopped instance
     #[arg(long)]
     allow_handover: bool,
     /// Limit the combined read rate of all clients
     #[arg(long, value_name = "BYTES/S", value_parser = rate)]
     rate: Option<ByteSize>,
-    /// Maximum number of concurrent clients with the token
+    /// Maximum number of concurrent clients that have presented the token
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_clients: u16,
-    /// Print the connection counts at the end as JSON
+    /// Print the connection counts as JSON at the end
     #[arg(long)]
     json: bool,
 }
@@ -126,11 +126,11 @@ impl Serve {
 
 /// Number of descriptors reserved for the server itself and for clients that have not presented the token.
 const OWN_DESCRIPTORS: u64 = 256;
-/// Minimum number of files, and of locks, that each client must be able to open.
+/// Minimum number of files and locks that each client must be able to have open.
 const MIN_FILES: u64 = 16;
 
-/// Returns the maximum number of open files per client. Raises the limit of open files to the maximum that the user
-/// is allowed.
+/// Returns the maximum number of open files per client. Raises the process's open file limit to the maximum allowed
+/// for the user.
 fn files_per_client(clients: u64) -> Result<usize, Failure> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -154,7 +154,8 @@ fn share_of_descriptors(limit: Option<u64>, clients: u64) -> Option<usize> {
     (files >= MIN_FILES).then(|| usize::try_from(files).unwrap_or(MAX_FILES).min(MAX_FILES))
 }
 
-/// Fails if a directory is served under two names. Files that a client writes are identified by directory and name.
+/// Fails if a directory is served under two names. Files that a client writes are identified by directory name and
+/// file name, so each directory must have only one name.
 fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), Failure> {
     let mut known: Vec<((u64, u64), &str)> = Vec::new();
     for (name, directory) in named {
@@ -170,7 +171,7 @@ fn refuse_same_directory(named: &[(String, PathBuf)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reports the links in a directory. A database or a log that is a link is not available to clients.
+/// Reports links in a directory. Databases and logs that are links are not available to clients.
 fn note_links(name: &str, directory: &Path) {
     for link in links_in(directory) {
         console::note(&format!(

@@ -1,5 +1,5 @@
-//! `jetcell size`: sizes storage from a configuration. Prints text, JSON, CSV or formulas, and writes a page and the
-//! configuration of a test.
+//! `jetcell size`: sizes storage from a configuration. Prints text, JSON, CSV or formulas, and writes an HTML page
+//! and a test configuration.
 
 mod page;
 mod risk;
@@ -62,13 +62,13 @@ pub struct Size {
     /// Write the result to this HTML page, with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the configuration of a test that verifies the design to this file
+    /// Write the configuration for a test that verifies the design to this file
     #[arg(long, value_name = "FILE")]
     test_config: Option<PathBuf>,
     /// Print a complete configuration with comments
     #[arg(long, exclusive = true)]
     example: bool,
-    /// Print the built-in catalogue of disks, which also shows the format
+    /// Print the built-in disk catalogue, which also serves as an example of the file format
     #[arg(long, exclusive = true)]
     list_disks: bool,
     /// Print the coefficients of the mail platforms with their sources
@@ -145,14 +145,14 @@ fn read(option: &str, path: &Path) -> Result<String, Failure> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_string).unwrap_or(text))
 }
 
-/// A sizing with the risk of data loss of each design.
+/// A sizing with each design's risk of data loss.
 pub struct Sized {
     sizing: Sizing,
-    /// Probability of data loss, in the order of the designs.
+    /// Probability of data loss for each design, in the same order as the designs.
     risks: Vec<Option<f64>>,
 }
 
-/// Describes the subject of the sizing in one line.
+/// Describes in one line what the sizing is for.
 fn subject(sized: &Sized) -> String {
     let inputs = &sized.sizing.inputs;
     format!(

@@ -1,4 +1,4 @@
-//! Options of a TLS client.
+//! TLS client options.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use clap::Args;
 /// Certificates of a TLS client.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TlsClient {
-    /// Certificates of the authorities that verify the server's certificate
+    /// CA certificates that verify the server's certificate
     #[arg(long = "tls-ca", value_name = "FILE")]
     pub authorities: Option<PathBuf>,
     /// Certificate of this client, if the server requires one
     #[arg(long = "tls-client-cert", value_name = "FILE", requires = "tls_client_key")]
     tls_client_cert: Option<PathBuf>,
-    /// Private key of this certificate
+    /// Private key for this certificate
     #[arg(long = "tls-client-key", value_name = "FILE", requires = "tls_client_cert")]
     tls_client_key: Option<PathBuf>,
 }
 
 impl TlsClient {
-    /// Returns the certificate of this client and its key.
+    /// Returns the paths of this client's certificate and private key.
     pub fn certificate(&self) -> Option<(PathBuf, PathBuf)> {
         self.tls_client_cert.clone().zip(self.tls_client_key.clone())
     }

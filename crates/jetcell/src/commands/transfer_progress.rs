@@ -1,4 +1,4 @@
-//! Progress of a backup, a restore or the check of a backup: bytes, rate and remaining time.
+//! Progress of a backup, a restore or a backup check: bytes, rate and remaining time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::live::time;
 use crate::outcome::Failure;
 use crate::progress_line::{ProgressLine, share};
 
-/// Interval between updates of the line on a terminal.
+/// Interval between redraws of the progress line on a terminal.
 const REDRAW: Duration = Duration::from_millis(100);
 /// Interval between progress lines if stderr is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -22,12 +22,12 @@ struct Shown {
     at: Instant,
 }
 
-/// Progress line of a transfer. It is removed when this is dropped.
+/// Progress line for a transfer. It is removed when this value is dropped.
 pub struct TransferProgress(Arc<Mutex<Shown>>);
 
 impl TransferProgress {
-    /// Creates a progress line, and the pace of the transfer that it shows. The pace limits the transfer to `rate`,
-    /// and Ctrl-C cancels it.
+    /// Creates a progress line and the pace of the transfer that it shows. The pace limits the transfer to `rate`,
+    /// and Ctrl-C cancels the transfer.
     pub fn start(title: &'static str, rate: Option<ByteSize>) -> Result<(TransferProgress, Pace), Failure> {
         let cancel = Cancel::default();
         stop_on_signals(cancel.clone())?;
@@ -87,7 +87,7 @@ fn wrong_rate(text: &str) -> String {
     format!("`{text}` is not a rate; write for example 50MB/s")
 }
 
-/// Installs a signal handler. The first signal cancels the work, the second one ends the process.
+/// Installs a signal handler. The first signal cancels the work, and the second one ends the process.
 pub fn stop_on_signals(cancel: Cancel) -> Result<(), Failure> {
     let handler = move || {
         if cancel.is_cancelled() {

@@ -1,4 +1,4 @@
-//! Value of `--until`: the end of a replay.
+//! Value of `--until`: the point at which replay ends.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use ese_engine::RecoverySet;
 use ese_format::{LogPosition, LogTime};
 use jetcell_vfs::Vfs;
 
-/// End of a replay.
+/// Point at which replay ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// Stop after this generation.
@@ -18,7 +18,7 @@ pub enum Until {
 }
 
 impl Until {
-    /// Returns the position before which the replay stops.
+    /// Returns the position before which replay stops.
     pub fn position(self, vfs: &Arc<dyn Vfs>, set: &RecoverySet) -> ese_engine::Result<LogPosition> {
         match self {
             Until::Generation(number) => Ok(LogPosition::new(number.saturating_add(1), 0, 0)),
@@ -28,7 +28,8 @@ impl Until {
     }
 }
 
-/// Parses `5C`, `5C:9:268` or `0000005C,0009,0268`, or `2022-07-03T02:22:47Z`.
+/// Parses a generation (`5C`), a log position (`5C:9:268` or `0000005C,0009,0268`), or a time
+/// (`2022-07-03T02:22:47Z`).
 pub fn until(text: &str) -> Result<Until, String> {
     if text.contains('T') {
         let time = chrono::DateTime::parse_from_rfc3339(text)

@@ -14,31 +14,31 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Figures of a copy at one time.
+/// Figures for a copy at a point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyFigures {
     /// Directory of the copy.
     pub copy: String,
-    /// Newest generation that was copied.
+    /// Newest generation that has been copied.
     pub copied: u32,
-    /// Newest generation that was replayed.
+    /// Newest generation that has been replayed.
     pub replayed: u32,
-    /// Number of closed generations that were not copied yet.
+    /// Number of closed generations that have not been copied yet.
     pub copy_queue: u32,
-    /// Number of generations that were copied but not replayed.
+    /// Number of generations that have been copied but not replayed.
     pub replay_queue: u32,
     /// Size in bytes of the logs in both queues.
     pub lag_bytes: u64,
     /// Age of the newest replayed log in seconds. `None` before the first log.
     pub lag_seconds: Option<u64>,
-    /// True if the current log is streamed while it is written.
+    /// True if the current log is streamed while it is being written.
     pub block_mode: bool,
     /// True if the copy waits for the active side, for space, or for a backup.
     pub waiting: bool,
 }
 
 impl CopyFigures {
-    /// Returns the figures of a copy that this process replays.
+    /// Returns the figures for a copy that is replayed by this process.
     pub fn of(directory: &Path, copy: &Replication, waiting: bool) -> CopyFigures {
         let state = copy.state();
         let lag = Lag::of(state, RealClock::new().unix_ms());
@@ -71,7 +71,7 @@ impl CopyFigures {
     }
 }
 
-/// Figures of the copy that a command replays, for metrics. Clones share them.
+/// Metrics figures for the copy that a command replays. Clones share the figures.
 #[derive(Clone, Debug, Default)]
 pub struct CopyMonitor(Arc<Mutex<Option<CopyFigures>>>);
 

@@ -1,4 +1,4 @@
-//! `--metrics`: serves the counters of a running command as OpenMetrics text over HTTP.
+//! `--metrics` option: serves the counters of a running command as OpenMetrics text over HTTP.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::outcome::Failure;
 
-/// Maximum wait for a request before the server checks whether it must stop.
+/// Maximum time to wait for a request before the server checks whether it must stop.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A metrics server. It runs until dropped.
+/// A metrics server that runs until it is dropped.
 pub struct MetricsServer {
     address: SocketAddr,
     over: Arc<AtomicBool>,
@@ -24,8 +24,8 @@ pub struct MetricsServer {
 }
 
 impl MetricsServer {
-    /// Starts to serve metrics at `address`: `9100`, `192.0.2.1:9100`, `[::1]:9100`. A port without an address uses
-    /// the loopback interface.
+    /// Starts serving metrics at `address`, such as `9100`, `192.0.2.1:9100` or `[::1]:9100`. If only a port is
+    /// given, the loopback interface is used.
     pub fn start(address: &str, metrics: Box<dyn Collector>) -> Result<MetricsServer, Failure> {
         let wanted = resolve(address)?;
         let server = Server::http(wanted).map_err(|error| {
@@ -39,7 +39,7 @@ impl MetricsServer {
         let thread = std::thread::spawn(move || {
             while !asked.load(Ordering::SeqCst) {
                 match server.recv_timeout(RECEIVE_TIMEOUT) {
-                    // An error of a client does not affect the run.
+                    // A client error does not affect the run.
                     Ok(Some(request)) => drop(answer(request, &registry)),
                     Ok(None) => {}
                     Err(_) => std::thread::sleep(RECEIVE_TIMEOUT),
@@ -199,7 +199,7 @@ mod tests {
             let refusal = serve(nonsense, Monitor::default()).err().unwrap().to_string();
             assert!(refusal.contains("write PORT or ADDRESS:PORT"), "{refusal}");
         }
-        // An address that is reserved for documentation, which no host has.
+        // This address is reserved for documentation, so no host has it.
         let refusal = serve("192.0.2.1:0", Monitor::default()).err().unwrap().to_string();
         assert!(refusal.contains("cannot listen at 192.0.2.1:0"), "{refusal}");
     }

@@ -8,10 +8,10 @@ use jetcell_workload::measurement::{IoTotals, Snapshot};
 use jetcell_workload::{Phase, Unit};
 use parking_lot::Mutex;
 
-/// Time span of the charts in the terminal view.
+/// Time span shown in the charts of the terminal view.
 pub const HISTORY: Duration = Duration::from_secs(300);
 
-/// Maximum number of retained lines of the test log for the terminal view.
+/// Maximum number of test log lines that are kept for the terminal view.
 const LOG_LINES: usize = 50;
 
 /// A handle to the state of a run. Clones share the state.
@@ -23,21 +23,21 @@ pub struct Monitor(Arc<Mutex<State>>);
 pub struct State {
     /// The current phase, or `None` before the first one.
     pub phase: Option<Phase>,
-    /// Start of the phase.
+    /// Time at which the phase started.
     pub began: Instant,
-    /// Number of completed units of the phase.
+    /// Number of completed units in the phase.
     pub done: u64,
-    /// Number of units that were completed before the phase started, as in a continued creation.
+    /// Number of units that were completed before the phase started, such as when database creation is continued.
     pub done_before: Option<u64>,
     /// Total number of units in the phase.
     pub total: u64,
     /// A note about the current step.
     pub note: String,
-    /// All counters, or `None` until databases are open.
+    /// All counters, or `None` while no databases are open.
     pub counters: Option<Snapshot>,
-    /// Rates of the last seconds with open databases, each with the time of its [`Snapshot::at`].
+    /// Recent rates while databases are open, each with the time of its [`Snapshot::at`].
     pub history: VecDeque<(f64, Rates)>,
-    /// Last lines of the test log.
+    /// Most recent lines of the test log.
     pub log: VecDeque<String>,
     /// True if the end of the run was requested.
     pub stopping: bool,
@@ -75,7 +75,7 @@ pub struct Rates {
     pub write_ms: f64,
     /// Mean latency of log writes in milliseconds.
     pub log_write_ms: f64,
-    /// Operations of the load per second.
+    /// Load operations per second.
     pub operations: f64,
     /// Share of the cache in use, in percent.
     pub cache_percent: f64,
@@ -118,7 +118,7 @@ impl Rates {
 impl State {
     pub(super) fn begin(&mut self, phase: Phase, total: u64) {
         if matches!(phase, Phase::Create | Phase::Alone | Phase::Attach | Phase::Verify) {
-            // The databases are opened again, and their counters start at zero.
+            // The databases are reopened, so their counters start at zero.
             (self.counters, self.history) = (None, VecDeque::new());
         }
         (self.phase, self.total, self.done, self.done_before) = (Some(phase), total, 0, None);
@@ -149,7 +149,7 @@ impl State {
         self.history.back().map(|(_, rates)| rates)
     }
 
-    /// Returns true if the length of the phase is known.
+    /// Returns true if the total number of units in the phase is known.
     pub fn measurable(&self) -> bool {
         self.total > 1
     }
@@ -174,7 +174,7 @@ impl State {
         self.done.saturating_sub(self.done_before.unwrap_or(0))
     }
 
-    /// Returns the bytes per second of the phase.
+    /// Returns the phase's throughput in bytes per second.
     pub fn bytes_per_second(&self) -> Option<f64> {
         let phase = self.phase.filter(|_| self.measurable())?;
         (phase.unit() == Unit::Bytes)

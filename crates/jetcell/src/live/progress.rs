@@ -1,4 +1,4 @@
-//! Progress output on stderr: one line if stderr is a terminal, otherwise a line for each phase and each minute.
+//! Progress output on stderr: a single updated line on a terminal, otherwise one line for each phase and each minute.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use crate::progress_line::ProgressLine;
 
 /// Progress display for the phases of a run.
 pub struct Progress {
-    /// Progress line, which exists only on a terminal.
+    /// Progress line. It exists only on a terminal.
     shown: Option<ProgressLine>,
     phase: Option<Phase>,
     /// Time at which the last plain line was written.
     written: Instant,
 }
 
-/// Interval between two plain lines of a phase.
+/// Interval between two plain lines within a phase.
 const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Progress {
@@ -48,7 +48,7 @@ impl Progress {
         }
     }
 
-    /// Returns the plain line that is due: at the start of a phase, and every minute.
+    /// Returns a plain line if one is due, which is at the start of a phase and every minute.
     fn line(&mut self, state: &State, now: Instant) -> Option<String> {
         let phase = state.phase?;
         let began = self.phase != Some(phase);

@@ -14,11 +14,11 @@ use prometheus_client::registry::Unit;
 use super::Monitor;
 use super::copy_metrics::{CopyFigures, encode_copies};
 
-/// Upper bounds of the latency histograms in microseconds.
+/// Upper bounds of the latency histogram buckets in microseconds.
 const BUCKETS_US: [u64; 13] =
     [50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 1_000_000];
 
-/// Collector that encodes the state of the run at each request.
+/// Collector that encodes the state of the run on each request.
 #[derive(Debug)]
 pub struct RunMetrics(pub Monitor);
 

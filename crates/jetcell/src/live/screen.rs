@@ -1,5 +1,5 @@
-//! Terminal screen of `--live`. It uses stderr, because stdout is reserved for results. The terminal is always
-//! restored: at the end, after a panic and on Ctrl-C.
+//! Terminal screen for the `--live` option. It uses stderr, because stdout is reserved for results. The terminal is
+//! always restored: at the end, after a panic and on Ctrl-C.
 
 use std::io::{self, IsTerminal, Stderr, stderr};
 use std::sync::Arc;
@@ -33,19 +33,19 @@ pub fn restore_terminal() {
     }
 }
 
-/// A screen that is redrawn until it is dropped.
+/// A screen that is redrawn periodically until it is dropped.
 pub struct Screen {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Screen {
-    /// Opens a screen for a run of this process. `interrupt` is called for q and Ctrl-C.
+    /// Opens a screen for a run in this process. `interrupt` is called when q or Ctrl-C is pressed.
     pub fn of_run(monitor: Monitor, interrupt: impl Fn() + Send + 'static) -> Result<Screen, Failure> {
         Screen::open(move |frame| view::draw(frame, &monitor.state()), interrupt)
     }
 
-    /// Opens a screen that is drawn four times per second. `interrupt` is called for q and Ctrl-C.
+    /// Opens a screen that is drawn four times per second. `interrupt` is called when q or Ctrl-C is pressed.
     pub fn open(
         draw: impl Fn(&mut Frame<'_>) + Send + 'static,
         interrupt: impl Fn() + Send + 'static,
@@ -85,7 +85,7 @@ fn set_up() -> io::Result<Terminal<CrosstermBackend<Stderr>>> {
     Terminal::new(CrosstermBackend::new(stderr()))
 }
 
-/// Installs a panic hook that restores the terminal before the panic message is printed. The message therefore stays
+/// Installs a panic hook that restores the terminal before the panic message is printed, so that the message stays
 /// visible.
 fn restore_after_panic() {
     let usual = std::panic::take_hook();
@@ -104,7 +104,7 @@ fn show(
     // If keys cannot be read, signals can still stop the run.
     let mut keys = true;
     while !over.load(Ordering::SeqCst) && IN_USE.load(Ordering::SeqCst) {
-        // The run continues without its terminal.
+        // If drawing fails, the run continues without the screen.
         if terminal.draw(|frame| draw(frame)).is_err() {
             return;
         }
@@ -121,7 +121,7 @@ fn show(
     }
 }
 
-/// Returns true for the key combination Ctrl-C, which is not a signal in raw mode.
+/// Returns true for the key combination Ctrl-C, which does not raise a signal in raw mode.
 fn is_interrupt(key: &KeyEvent) -> bool {
     let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     key.kind == KeyEventKind::Press && (control_c || key.code == KeyCode::Char('q'))

@@ -1,5 +1,5 @@
-//! View of `--live`: draws a [`State`] in a terminal of any size. If space is short, progress and figures have
-//! priority, then the charts in their order, then the log.
+//! Terminal view for the `--live` option: draws a [`State`] in a terminal of any size. If space is limited, progress
+//! and figures have priority, then the charts in order, then the log.
 
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &Picture, state: &Stat
             .style(Style::new().fg(one.color))
             .data(points)
     });
-    // The time span grows until the charts show the whole history.
+    // The time span shown grows until the charts cover the whole history.
     let oldest = points.first().and_then(|points| points.first()).map_or(0.0, |(x, _)| -x);
     let span = HISTORY.as_secs_f64().min(oldest.max(60.0));
     let ago = format!("{} ago", time(Duration::from_secs_f64(span)));
@@ -144,7 +144,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, picture: &Picture, state: &Stat
     frame.render_widget(chart, area);
 }
 
-/// Returns the number of rows of a text that is wrapped between words.
+/// Returns the number of rows that a text needs when it is wrapped between words.
 fn rows_of(text: &str, width: u16) -> u16 {
     let (mut rows, mut used) = (1, 0);
     for length in text.split_whitespace().map(|word| word.chars().count()) {
@@ -157,7 +157,7 @@ fn rows_of(text: &str, width: u16) -> u16 {
     rows
 }
 
-/// Returns the next of 1, 2, 5, 10, 20, 50 and so on. The scale therefore does not change with every point.
+/// Rounds up to 1, 2, 5, 10, 20, 50 and so on, so that the scale does not change with every point.
 fn round_up(value: f64) -> f64 {
     if !value.is_finite() || value <= 0.0 {
         return 1.0;
@@ -230,7 +230,7 @@ mod tests {
         let mut state = monitor.state();
         state.stopping = true;
         assert!(picture(&state, 40, 10).contains("stopping; once more ends at once"));
-        // With more rows, the other charts appear, each complete, and then the log.
+        // As rows are added, the other charts appear one by one, each complete, and then the log.
         let frames = |height| picture(&monitor.state(), 80, height).matches('┌').count();
         assert_eq!([3, 7, 8, 13, 18, 24].map(frames), [0, 0, 1, 2, 3, 3]);
         let log = |height| picture(&monitor.state(), 80, height).matches("Measuring").count() == 2;

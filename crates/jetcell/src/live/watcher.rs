@@ -1,4 +1,4 @@
-//! Observer of a run that updates the shared state and draws the progress line.
+//! Run observer that updates the shared state and draws the progress line.
 
 use jetcell_workload::measurement::Snapshot;
 use jetcell_workload::{Observer, Phase};

@@ -1,26 +1,26 @@
 //! The admission budget decides whether it is worthwhile to evict dirty pages without a write.
 //!
-//! An eviction with deltas spends one unit. A page that is read again because a session needs it returns [`GAIN`]
-//! units, because it saved a write. A page that is read again only to be written costs [`GAIN`] units, because it
-//! caused a read.
+//! An eviction with deltas costs one unit. When an evicted page is read again because a session needs it, the budget
+//! gains [`GAIN`] units, because a write was saved. When it is read again only to be written, the budget loses
+//! [`GAIN`] units, because an extra read was needed.
 
 use jetcell_sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 /// Number of evictions that one reused page pays for. If fewer than one in `GAIN` evicted pages is used again,
 /// eviction without a write is not worthwhile.
 const GAIN: i64 = 2;
-/// Pages per frame in the initial budget. Evicted pages are used again only after some time, and the budget must last
-/// until then. If no page is used again, the cache causes this number of unnecessary reads per frame, once.
+/// Initial budget in pages per frame. It takes some time until evicted pages are used again, and the budget must last
+/// until then. If none is ever used again, the cost is this many unnecessary reads per frame, once.
 const FIRST_PAGES_PER_FRAME: usize = 8;
 /// Maximum budget, as a multiple of the initial budget.
 const MAX_BUDGET_FACTOR: i64 = 2;
 /// Divisor of the maximum budget. Below this share, the budget is considered to be running out.
 const RUNNING_OUT: i64 = 16;
-/// Number of evictions per probe. With an empty budget, one eviction per interval is admitted to find out whether
-/// evictions without a write have become worthwhile.
+/// Number of evictions per probe. When the budget is empty, one eviction per interval is still admitted, to find out
+/// whether evictions without a write have become worthwhile.
 const PROBE_INTERVAL: usize = 64;
 
-/// Number of units that are left for evictions without a write.
+/// The budget for evictions without a write.
 pub(super) struct AdmissionBudget {
     units: AtomicI64,
     largest: AtomicI64,
@@ -41,8 +41,8 @@ impl AdmissionBudget {
         }
     }
 
-    /// Lowers the budget to `pages`. When the checkpoint reaches evicted pages, it must be possible to read them
-    /// again in time.
+    /// Lowers the budget to `pages`. When the checkpoint reaches evicted pages, there must be enough time to read
+    /// them again.
     pub fn lower_to(&self, pages: usize) {
         let units =
             i64::try_from(pages).unwrap_or(i64::MAX / MAX_BUDGET_FACTOR).min(i64::MAX / MAX_BUDGET_FACTOR);
@@ -50,8 +50,8 @@ impl AdmissionBudget {
         self.largest.fetch_min(MAX_BUDGET_FACTOR * units, Ordering::Relaxed);
     }
 
-    /// Starts a recovery. During recovery, evictions cost nothing: only recovery itself waits for the later writes,
-    /// not a session.
+    /// Starts a recovery. During recovery, evictions cost nothing: only recovery itself, and no session, waits for
+    /// the later writes.
     pub fn begin_recovery(&self) {
         self.recoveries.fetch_add(1, Ordering::Relaxed);
     }
@@ -76,8 +76,8 @@ impl AdmissionBudget {
 
     /// Estimates how many of `pages` will be evicted before the budget is empty.
     ///
-    /// The estimate falls gradually. The cleaner therefore does not have to write all pages at once when the budget
-    /// is empty.
+    /// The estimate falls gradually, so that the cleaner does not have to write all pages at once when the budget
+    /// runs out.
     pub fn estimate_admitted(&self, pages: usize) -> usize {
         if self.is_recovering() {
             return pages;

@@ -2,7 +2,7 @@
 
 use ese_format::LogPosition;
 
-/// A dirty page without a frame: the changes that are missing on disk.
+/// A dirty page without a frame: the changes that are not yet on disk.
 pub(in crate::cache) struct EvictedDirtyPage {
     /// Log position of the first change.
     pub first: LogPosition,
@@ -10,7 +10,7 @@ pub(in crate::cache) struct EvictedDirtyPage {
     pub last: LogPosition,
     /// The changes, in the encoding of [`PageDelta::encode`](super::PageDelta::encode).
     pub deltas: Vec<u8>,
-    /// Digest of the page when it was evicted. `None` if the page was not in memory for all of its changes.
+    /// Digest of the page when it was evicted. `None` if the page was not in memory for some of its changes.
     #[cfg(debug_assertions)]
     pub digest: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! A compact encoding of a change of one page.
+//! A compact encoding of a change to one page.
 //!
 //! ```text
 //!  0   kind      u8      4  key length   u16      8  dbtime after the change               u64
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! The encoding exists in memory only; the log on disk contains the same changes. Invariant: the same function makes
-//! a change and replays it. Therefore a page that was read again and replayed equals the page that was evicted.
+//! a change and replays it. A page that is read again and replayed is therefore identical to the evicted page.
 
 use ese_format::page::{NodeFlags, Page, PageFlags, PageMut};
 use ese_format::{DbTime, PageNumber, PageSize};
 
-/// A change of one page.
+/// A change to one page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PageDelta<'a> {
     /// Inserts a node at `line`.
@@ -33,7 +33,7 @@ pub(crate) enum PageDelta<'a> {
 const NO_ROOM: &str = "page has no room for the node";
 const HEADER: usize = 24;
 
-/// Error: the dbtime of a page is not the one that the log expects before the first change that the page lacks.
+/// Error: a page's dbtime differs from the one that the log expects before the first missing change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "dbtime {} is {} than the log expects ({}): a write was lost or the file is from another moment than the log",
@@ -46,7 +46,7 @@ pub(crate) struct DbTimeMismatch {
     pub expected: DbTime,
 }
 
-/// Reason why deltas in memory cannot be applied to the page that was read.
+/// Reason why in-memory deltas could not be applied to a page that was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(in crate::cache) enum ReplayError {
     #[error("deltas in memory cannot be decoded")]
@@ -58,7 +58,7 @@ pub(in crate::cache) enum ReplayError {
 }
 
 impl PageDelta<'_> {
-    /// Applies the change to the page. The page must be the one for which the delta was made, in the same state.
+    /// Applies the change to the page. It must be the page for which the delta was made, in the same state as then.
     pub fn apply(&self, page: &mut PageMut<'_>) -> Result<(), &'static str> {
         match *self {
             PageDelta::Insert { line, flags, key, data } => {
@@ -79,7 +79,7 @@ impl PageDelta<'_> {
                 }
             }
         }
-        // ESE marks a page whose deleted data were overwritten. Every later change removes the mark.
+        // ESE marks pages on which deleted data has been overwritten. Any later change removes the mark.
         let flags = page.as_page().flags();
         if flags.contains(PageFlags::SCRUBBED) {
             page.set_flags(flags - PageFlags::SCRUBBED);
@@ -87,15 +87,15 @@ impl PageDelta<'_> {
         Ok(())
     }
 
-    /// Appends the delta to `deltas`, with the dbtime of the page after it. Returns `None` if the delta cannot be
+    /// Appends the delta to `deltas`, with the page's dbtime after the change. Returns `None` if the delta cannot be
     /// encoded.
     pub fn encode(&self, after: DbTime, deltas: &mut Vec<u8>) -> Option<()> {
         self.encode_for_unread(DbTime(0), after, deltas)
     }
 
-    /// Appends the delta of a page that was not read to `deltas`, with the dbtimes before and after it. The page on
-    /// disk has the dbtime `before`, or it already contains this change. Returns `None` if the delta cannot be
-    /// encoded.
+    /// Appends the delta to `deltas` for a page that has not been read, with the dbtimes before and after the change.
+    /// The page on disk has the dbtime `before`, or it already contains this change. Returns `None` if the delta
+    /// cannot be encoded.
     pub fn encode_for_unread(&self, before: DbTime, after: DbTime, deltas: &mut Vec<u8>) -> Option<()> {
         let number = |page: Option<PageNumber>| page.map_or(0, PageNumber::get).to_le_bytes();
         let link;
@@ -196,7 +196,8 @@ pub(in crate::cache) fn replay(
     Ok(())
 }
 
-/// Returns a digest of the contents of a page, independent of their offsets in the page. Used to check a replay.
+/// Returns a digest of a page's contents that does not depend on their offsets within the page. Used to check a
+/// replay.
 #[cfg(debug_assertions)]
 pub(in crate::cache) fn digest(bytes: &[u8], size: PageSize) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};

@@ -8,15 +8,15 @@ use super::admission::AdmissionBudget;
 
 /// Estimated overhead in bytes of one evicted page, in addition to its deltas.
 const ENTRY_BYTES: usize = 128;
-/// Divisor of the page size. A page whose deltas exceed this share of the page is written instead of evicted with
-/// deltas.
+/// Divisor of the page size. A page whose deltas exceed this share of the page is written instead of being evicted
+/// with its deltas.
 const MAX_SHARE_OF_PAGE: usize = 4;
 
-/// Accounts for the deltas of all pages, in frames and evicted. Also decides which dirty pages may be evicted with
-/// their deltas.
+/// Accounts for the deltas of all pages, both in frames and evicted. Also decides which dirty pages may be evicted
+/// with their deltas.
 pub(in crate::cache) struct DeltaStore {
     page_bytes: usize,
-    /// Maximum number of frames whose memory the store may use. 0: the policy does not retain deltas.
+    /// Maximum number of frames whose memory the store may use. 0 means that the policy does not retain deltas.
     frame_limit: usize,
     /// Number of frames within that limit that recovery uses for the log.
     withheld: AtomicUsize,
@@ -50,8 +50,8 @@ impl DeltaStore {
         self.frame_limit > 0
     }
 
-    /// Returns an empty buffer for the deltas of a page that equals the page on disk, or `None` if deltas are not
-    /// recorded.
+    /// Returns an empty buffer for the deltas of a page that is identical to its copy on disk, or `None` if deltas
+    /// are not recorded.
     pub fn start_recording(&self) -> Option<Vec<u8>> {
         self.is_enabled().then(Vec::new)
     }
@@ -95,15 +95,16 @@ impl DeltaStore {
             && self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    /// Releases the `bytes` of deltas of one page after they were dropped.
+    /// Releases `bytes` bytes after a page's deltas have been dropped.
     pub fn release(&self, bytes: usize) {
         if bytes > 0 {
             self.bytes.fetch_sub(bytes + ENTRY_BYTES, Ordering::Relaxed);
         }
     }
 
-    /// Returns the maximum number of delta bytes with which a page may be evicted, or 0 if no deltas are retained.
-    /// The maximum decreases as the store fills up, because writing a page with many changes frees more memory.
+    /// Returns the maximum size in bytes of a page's deltas for it to be evicted with them, or 0 if no deltas are
+    /// retained. The maximum decreases as the store fills up, because writing a page with many changes frees more
+    /// memory.
     pub fn max_delta_bytes(&self) -> usize {
         let most = self.page_bytes / MAX_SHARE_OF_PAGE;
         let limit = self.current_frame_limit() * self.page_bytes;
@@ -142,7 +143,7 @@ impl DeltaStore {
         self.budget.spend();
     }
 
-    /// Accounts for an evicted page that is in a frame again.
+    /// Accounts for an evicted page that has returned to a frame.
     pub fn page_restored(&self) {
         self.evicted_pages.fetch_sub(1, Ordering::Relaxed);
         self.budget.gain();
@@ -164,7 +165,7 @@ impl DeltaStore {
         self.evicted_pages.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of bytes of all deltas, including their entries.
+    /// Returns the number of bytes of all deltas, including the overhead of their entries.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -180,7 +181,7 @@ impl DeltaStore {
         frames < self.current_frame_limit() && self.bytes() > frames * self.page_bytes
     }
 
-    /// Adds a frame that has released its memory. The store may use the same amount of memory for deltas.
+    /// Adds a frame that has released its memory. The store may use that memory for deltas.
     pub fn add_frame(&self, frame: u32) {
         let mut frames = self.frames.lock();
         frames.push(frame);
@@ -195,8 +196,8 @@ impl DeltaStore {
         self.take_frame()
     }
 
-    /// Takes a frame even if the store needs it. This is necessary when sessions pin all other frames and wait for
-    /// each other.
+    /// Takes a frame even if the store needs it. This is necessary when sessions have pinned all other frames and
+    /// wait for each other.
     pub fn take_frame(&self) -> Option<u32> {
         if self.frames() == 0 {
             return None;

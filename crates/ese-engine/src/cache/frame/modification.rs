@@ -2,8 +2,9 @@
 //! they are known, and whether a writer has claimed the page.
 //!
 //! Invariants:
-//! - Every dirty page is in the dirty page table of its file, with or without a frame.
-//! - If deltas are recorded, they contain every change since the page was read, or since it was copied to be written.
+//! - Every dirty page is in its file's dirty page table, whether or not it has a frame.
+//! - If deltas are recorded, they contain every change since the page was read, or since it was last copied for
+//!   writing.
 //! - A page with pending deltas is neither given to a session nor written.
 
 use ese_format::{LogPosition, PageSize};
@@ -27,21 +28,22 @@ pub(in crate::cache) enum CleanClaim {
     Claimed,
 }
 
-/// Value of the delta size for a page whose changes are not known as deltas.
+/// Delta size that stands for a page whose changes are not recorded as deltas.
 pub(super) const UNKNOWN_DELTAS: usize = usize::MAX;
 
-/// State of the changes of a page, relative to the page on disk.
+/// How a page in memory differs from the page on disk.
 #[derive(Default)]
 pub(super) struct Modification {
     dirty: bool,
-    /// All changes since the page was read or copied to be written. `None` if some of them are not known as deltas.
+    /// All changes since the page was read or last copied for writing. `None` if some of them are not recorded as
+    /// deltas.
     deltas: Option<Vec<u8>>,
     /// Whether the deltas still have to be applied to the bytes. This is the case while a page that was evicted with
     /// deltas is being read again.
     deltas_pending: bool,
     #[cfg(debug_assertions)]
     digest: Option<u64>,
-    /// Number of changes. The completed write of an older generation does not make the page clean.
+    /// Number of changes. A page does not become clean when the write of an older generation completes.
     generation: u64,
     first: LogPosition,
     last: LogPosition,
@@ -83,8 +85,8 @@ impl Frame {
         }
     }
 
-    /// Records the changes made since [`Frame::mark_dirty_by_delta`]. `encode` appends their deltas, or returns
-    /// `None` if it cannot encode them.
+    /// Records the changes made since [`Frame::mark_dirty_by_delta`] was called. `encode` appends their deltas, or
+    /// returns `None` if it cannot encode them.
     pub fn record_deltas(&self, encode: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
         let mut modification = self.modification.lock();
         let Some(deltas) = modification.deltas.as_mut() else { return };
@@ -130,9 +132,8 @@ impl Frame {
         self.delta_bytes.load(Ordering::Relaxed)
     }
 
-    /// Evicts the dirty page with its deltas if the deltas have at most `limit` bytes. Returns `None` if the page
-    /// must be written first. The caller holds the lock of the page table shard, and removes the frame from the
-    /// table.
+    /// Evicts the dirty page with its deltas if the deltas are at most `limit` bytes long. Returns `None` if the page
+    /// must be written first. The caller holds the page table shard's lock and removes the frame from the table.
     pub fn evict_dirty(&self, limit: usize) -> Option<EvictedDirtyPage> {
         let mut modification = self.modification.lock();
         let stays = modification.claimed
@@ -161,8 +162,8 @@ impl Frame {
         Some(evicted)
     }
 
-    /// Assigns an evicted dirty page to this frame. The bytes have not been read yet. The caller holds the lock of
-    /// the page table shard, and adds the frame to the table.
+    /// Assigns an evicted dirty page to this frame. The bytes have not been read yet. The caller holds the page table
+    /// shard's lock and adds the frame to the table.
     pub fn restore_evicted(&self, evicted: EvictedDirtyPage) {
         self.shared.deltas.page_restored();
         let mut modification = self.modification.lock();
@@ -182,8 +183,8 @@ impl Frame {
         self.modification.lock().deltas_pending
     }
 
-    /// Applies pending deltas to the bytes that were read. The bytes must already be in the frame, because the page
-    /// may be written at any time afterwards. After an error, the bytes are unusable.
+    /// Applies pending deltas to the bytes that were read. The bytes must already be in the frame, because another
+    /// thread may write the page as soon as the deltas are applied. After an error, the bytes are unusable.
     pub fn apply_pending_deltas(&self, size: PageSize) -> Result<(), ReplayError> {
         if !self.deltas_pending() {
             return Ok(());
@@ -244,14 +245,14 @@ impl Frame {
     }
 
     /// Claims a clean or dirty page. The page is not written until the caller calls [`Frame::unclaim`]. Returns false
-    /// if a writer has claimed it. The caller holds a pin.
+    /// if a writer has already claimed it. The caller holds a pin.
     pub fn claim_unwritten(&self) -> bool {
         let mut modification = self.modification.lock();
         !std::mem::replace(&mut modification.claimed, true)
     }
 
-    /// Retains the copy of a claimed page, which is written later. Until then, readers that exclude writers can claim
-    /// the page.
+    /// Retains the copy of a claimed page for a later write. Until the copy is written, readers that exclude writers
+    /// can claim the page.
     pub fn keep(&self) {
         let mut modification = self.modification.lock();
         (modification.kept, modification.claimed) = (true, false);
@@ -272,12 +273,12 @@ impl Frame {
         self.modification.lock().claimed
     }
 
-    /// Releases a claim without a copy of the page.
+    /// Releases a claim when no copy of the page was made.
     pub fn unclaim(&self) {
         self.modification.lock().claimed = false;
     }
 
-    /// Records that the writer has copied the page, under its read latch.
+    /// Records that the writer has copied the page. The writer holds the read latch.
     pub fn copied(&self, attached: &AttachedFile) {
         let mut modification = self.modification.lock();
         modification.copied_generation = Some(modification.generation);
@@ -286,7 +287,7 @@ impl Frame {
         attached.dirty_pages.lock().begin_write(self.key().page, modification.first);
     }
 
-    /// Records the end of the write of the copy. After success, the page is clean unless it has changed again.
+    /// Records that the write of the copy has ended. If it succeeded, the page is clean unless it has changed again.
     pub fn written(&self, attached: &AttachedFile, success: bool) {
         let mut modification = self.modification.lock();
         (modification.claimed, modification.kept) = (false, false);
@@ -317,7 +318,7 @@ impl Frame {
         *modification = Modification::default();
     }
 
-    /// Discards the changes of a page that leaves the cache together with its file.
+    /// Discards the changes to a page that leaves the cache together with its file.
     pub fn discard_changes(&self, attached: &AttachedFile) {
         let mut modification = self.modification.lock();
         if modification.dirty {

@@ -158,7 +158,7 @@ fn a_page_with_pending_deltas_is_not_written_before_its_bytes_are_read() {
             let Some(page) = fixture.cache.page_table.pin(fixture.key(7)) else { continue };
             break page;
         };
-        // The transfer owns the bytes, and cannot return them to the frame while the frame is latched.
+        // The transfer owns the bytes and cannot return them while the frame is latched.
         let latch = loop {
             let Some(latch) = page.try_read().filter(|latch| latch.is_empty()) else { continue };
             break latch;
@@ -230,8 +230,8 @@ fn deltas_return_frames_when_sessions_pin_all_others() {
     assert!((1..=2000).all(|page| fixture.disk.value(page) == 1));
 }
 
-/// Returns the encoded delta of a log record that ends at `end` and sets a page to `value`. The page was last changed
-/// at `before`.
+/// Returns the encoded delta of a log record that ends at `end` and sets a page's value to `value`. The page was last
+/// changed at `before`.
 fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
     let mut deltas = Vec::new();
     let data = [value, end.to_u64(), 0].map(u64::to_le_bytes).concat();
@@ -242,7 +242,7 @@ fn recorded(value: u64, before: LogPosition, end: LogPosition) -> Vec<u8> {
 
 #[test]
 fn of_buffered_changes_only_those_that_the_page_lacks_are_applied() {
-    // `there` is the number of changes, out of three, that are already on disk.
+    // `there` is how many of the three changes are already on disk.
     for there in 1..=3 {
         let fixture = CacheFixture::new(64, 3000, false);
         let ends = [1, 2, 3].map(|value| match value <= there {
@@ -321,7 +321,7 @@ fn random(seed: &mut u64) -> u64 {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// After random operations, every page equals a model, and memory stays within its limit.
+    /// After random operations, every page matches a model, and memory stays within its limit.
     #[test]
     fn pages_equal_a_model_after_random_operations(mut seed: u64, frames in 48_usize..200, background: bool) {
         let fixture = CacheFixture::new(frames, 600, background);

@@ -1,8 +1,9 @@
-//! A file in memory, a log that consists only of positions, and pages that record what must be logged before them.
+//! An in-memory file, a log that consists only of positions, and pages that record what must be logged before they
+//! are written.
 //!
 //! Every page stores one record: a value, the end of the log record that set it, and the id of the undo that it
-//! depends on. The disk panics if the log of a written page is not durable, or if its undo is not logged. It also
-//! panics if the page has another write in flight or a wrong checksum.
+//! depends on. When a page is written, the disk panics if the page's log records are not durable, if its undo is not
+//! logged, if it has another write in flight, or if its checksum is wrong.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -49,9 +50,9 @@ pub struct Log {
     pub refuse_undo: AtomicBool,
     pub refuse_protection: AtomicBool,
     pub refuse_flush: AtomicBool,
-    /// Function that runs during a flush.
+    /// Function that is called during a flush.
     pub meanwhile: Mutex<Option<Box<dyn FnMut() + Send>>>,
-    /// While this mutex is locked, flushes wait after they were counted.
+    /// While this mutex is locked, flushes are counted and then wait.
     pub gate: Mutex<()>,
 }
 
@@ -148,14 +149,14 @@ pub struct Disk {
     pub fail_reads: AtomicBool,
     pub fail_writes: AtomicBool,
     pub fail_sync: AtomicBool,
-    /// Number of the next reads that return wrong bytes.
+    /// Number of upcoming reads that will return wrong bytes.
     pub bad_reads: AtomicU64,
     /// While this mutex is locked, reads and completions of asynchronous transfers wait.
     pub gate: Mutex<()>,
     held: Mutex<Vec<Transfer>>,
-    /// Whether transfers are held back until [`Disk::release`].
+    /// Whether transfers are held back until [`Disk::release`] is called.
     pub hold: AtomicBool,
-    /// Maximum number of pages in transfers that are held back. When it is exceeded, the oldest transfers are
+    /// Maximum number of pages in transfers that are held back. When this is exceeded, the oldest transfers are
     /// performed.
     pub hold_at_most: AtomicUsize,
 }

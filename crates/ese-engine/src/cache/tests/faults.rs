@@ -36,7 +36,7 @@ fn damage_is_reported_and_the_next_fetch_reads_the_page_again() {
     assert_eq!(fixture.value(3), 0);
 }
 
-/// Only pages that were returned to the file system read as unused. Zeros in other pages are damage.
+/// Only pages that were returned to the file system read as unused. Zeros on other pages are damage.
 #[test]
 fn zeros_of_a_hole_are_an_unused_page() {
     let fixture = CacheFixture::new(32, 10, false);

@@ -1,6 +1,6 @@
 //! Compares the reads, writes and cached pages of a fixed sequence of operations with the files in `tests/golden`.
 //!
-//! These tests show a change of a threshold or of the victim order even if no page is lost. `JETCELL_BLESS=1 cargo
+//! These tests detect changes to thresholds and to the victim order, even if no page is lost. `JETCELL_BLESS=1 cargo
 //! test -p ese-engine golden` rewrites the files. Explain the differences in the commit message.
 
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const PAGES: u32 = 1600;
 /// Number of operations per line of the file.
 const ROUND: usize = 150;
 
-/// A cache with a workload, and a record of the results.
+/// A cache with a workload and a record of its results.
 struct Work {
     fixture: CacheFixture,
     seed: u64,
@@ -37,13 +37,13 @@ impl Work {
         (mix64(self.seed) % u64::from(end)) as u32
     }
 
-    /// Most operations use a small set of pages.
+    /// Picks a page, most often from a small working set.
     fn page(&mut self) -> u32 {
         let end = [PAGES, PAGES / 4, PAGES / 16, PAGES / 16][self.below(4) as usize];
         self.below(end) + 1
     }
 
-    /// Performs one operation. Of 100 operations, `changes` are changes.
+    /// Performs one operation, which is a change in `changes` of 100 cases.
     fn step(&mut self, changes: u32) {
         let (page, kind, value) = (self.page(), self.below(100), self.seed);
         let changes = self.below(100) < changes;
@@ -83,8 +83,8 @@ impl Work {
         }
     }
 
-    /// Changes pages until only `left` frames are available. Then performs a few steps of the cleaner while the
-    /// device completes the minimum number of writes that the transfer buffers allow.
+    /// Changes pages until only `left` frames are available. Then performs a few cleaner steps while the device
+    /// completes only as many writes as are needed to free transfer buffers.
     fn clean_with_slow_device(&mut self, left: usize) {
         for page in (1..=PAGES).rev() {
             if self.fixture.cache.available() <= left {
@@ -95,7 +95,7 @@ impl Work {
             self.model[page as usize] = self.seed;
         }
         self.line(&format!("{left} left"));
-        // A buffer can be twice as long as the pages in it.
+        // A buffer can be up to twice as long as the pages it holds.
         let most = (self.fixture.cache.limits.transfer_pages / 2).saturating_sub(1);
         self.fixture.disk.hold_at_most.store(most, Ordering::SeqCst);
         self.fixture.disk.hold.store(true, Ordering::SeqCst);
@@ -105,7 +105,7 @@ impl Work {
         let _ = writeln!(self.text, "cleaner: {done:?}, {held} transfers in flight");
     }
 
-    /// Appends a line about the events since the previous line, and about the state of the cache.
+    /// Appends a line that describes the events since the previous line and the cache state.
     fn line(&mut self, name: &str) {
         let disk = &self.fixture.disk;
         let reads = std::mem::take(&mut *disk.reads.lock());

@@ -1,4 +1,4 @@
-//! Tests of the cache with a disk and a log that check the write-ahead rules.
+//! Tests the cache with a disk and a log that check the write-ahead rules.
 
 mod deltas;
 mod discard;
@@ -19,7 +19,7 @@ use jetcell_sync::atomic::Ordering;
 
 use super::{Cache, CacheOptions, FileId, PageKey};
 
-/// A cache with one attached file of `pages` pages with value 0.
+/// A cache with one attached file of `pages` pages, all with the value 0.
 pub(super) struct CacheFixture {
     pub(super) cache: Arc<Cache>,
     disk: Arc<Disk>,
@@ -63,7 +63,7 @@ impl CacheFixture {
         disk::value(&self.cache.fetch(self.key(page)).unwrap().read())
     }
 
-    /// Sets the value of a page as a logged change. Returns the end of its log record.
+    /// Sets the value of a page with a logged change. Returns the end of its log record.
     fn set(&self, page: u32, value: u64) -> LogPosition {
         let mut latch = self.cache.fetch(self.key(page)).unwrap().write();
         latch.mark_dirty(self.log.tip());
@@ -73,7 +73,7 @@ impl CacheFixture {
         end
     }
 
-    /// Sets the value of a page as a logged change, with a before-image that is not logged yet.
+    /// Sets the value of a page with a logged change whose before-image is not logged yet.
     fn set_with_undo(&self, page: u32, value: u64) -> Arc<Undo> {
         let mut latch = self.cache.fetch(self.key(page)).unwrap().write();
         latch.mark_dirty(self.log.tip());

@@ -1,4 +1,4 @@
-//! Tests which pages are evicted, and that the choice is the same in every run.
+//! Tests which pages are evicted and checks that the choice is the same in every run.
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn clean_steps_keep_frames_available_so_that_faults_do_not_stall() {
 fn cleaning_starts_below_one_threshold_and_ends_at_another() {
     let fixture = CacheFixture::new(512, 2000, false);
     let (cache, limits) = (&fixture.cache, &fixture.cache.limits);
-    // A fetch can take the frame of a clean page without the cleaner.
+    // A fetch can take a clean page's frame without the help of the cleaner.
     for page in 1..=2000 {
         drop(cache.fetch(fixture.key(page)).unwrap());
         assert_eq!(cache.clean_step().unwrap(), 0, "{} frames are available", cache.available());

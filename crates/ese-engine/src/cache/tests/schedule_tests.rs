@@ -6,7 +6,7 @@ use jetcell_sync::thread;
 use super::*;
 use crate::schedule_tests::explore;
 
-/// Number of frames that is sufficient for pages to be evicted with their deltas.
+/// Enough frames for pages to be evicted with their deltas.
 const FRAMES: usize = 64;
 
 impl CacheFixture {
@@ -143,7 +143,7 @@ fn sessions_that_miss_one_page_read_it_once_also_during_a_read_ahead() {
     });
 }
 
-/// A page is created while the same page is being read. The last thread that pins it may or may not change it.
+/// A page is created while it is being read. The last thread that pins it may or may not change it.
 #[test]
 fn a_created_page_has_the_bytes_of_its_creator_or_of_the_disk() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! Tests many sessions on a tiny cache against a model.
+//! Runs many sessions on a tiny cache and compares the result with a model.
 
 use jetcell_sync::atomic::{AtomicU64, Ordering};
 

@@ -37,7 +37,7 @@ proptest! {
     #[test]
     fn adjacent_pages_are_read_ahead_with_one_transfer(pages in btree_set(1_u32..50, 1..30)) {
         let fixture = CacheFixture::new(160, 60, false);
-        // In this cache, the limit of one transfer also limits the total size of all transfers with several pages.
+        // In this cache, the limit for a single transfer also limits the total size of all multi-page transfers.
         let mut room = fixture.cache.limits.run;
         let mut expected = Vec::new();
         for (first, length) in runs(&pages, room) {

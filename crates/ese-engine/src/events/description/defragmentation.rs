@@ -1,4 +1,4 @@
-//! Numbers, parameters and texts of the events of online defragmentation.
+//! Numbers, parameters and texts of online defragmentation events.
 
 use std::path::Path;
 

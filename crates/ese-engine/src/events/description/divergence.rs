@@ -1,4 +1,4 @@
-//! Descriptions of events about pages that differ between the active side and a copy, and about repairs of pages.
+//! Descriptions of events about pages that differ between the active side and a copy, and about page repairs.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ impl PageDivergence {
     }
 }
 
-/// Describes event 905 or 911: a page was repaired with the page of the other side.
+/// Describes event 905 or 911: a page was repaired using the other side's page.
 pub(super) fn repaired(database: &Path, page: PageNumber, on_copy: bool) -> EventDescription {
     let (id, side, other) = match on_copy {
         false => (905, "active side", "a copy"),

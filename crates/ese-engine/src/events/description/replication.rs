@@ -1,4 +1,4 @@
-//! Numbers, parameters and texts of the events about copies.
+//! Numbers, parameters and texts of events about copies.
 
 use super::{EventDescription, EventValue};
 use crate::events::{CopyEvent, EventCategory, EventSeverity};

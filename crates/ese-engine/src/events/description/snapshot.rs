@@ -1,4 +1,4 @@
-//! Numbers, parameters and texts of the events about snapshots.
+//! Numbers, parameters and texts of events about snapshots.
 
 use super::{EventDescription, EventValue, informs};
 use crate::events::{EventCategory, EventSeverity, SnapshotEvent};

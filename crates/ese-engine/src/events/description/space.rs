@@ -1,4 +1,4 @@
-//! Numbers, parameters and texts of the events about space that is returned to the file system.
+//! Numbers, parameters and texts of events about returning space to the file system.
 
 use std::path::Path;
 

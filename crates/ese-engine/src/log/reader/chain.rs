@@ -14,12 +14,12 @@ use crate::error::LogFault;
 use crate::log::LogNames;
 use crate::{Error, Result};
 
-/// End of the generations that were read. The next generation must continue it.
+/// End of the generations read so far. The next generation must continue from it.
 #[derive(Clone, Default)]
 pub(crate) struct LogChain {
-    /// Header of the newest generation, and the XOR of the checksums of its segments.
+    /// Header of the newest generation, and the XOR of its segments' checksums.
     newest: Option<(LogHeader, u64)>,
-    /// Incomplete record whose first fragments are at the end of that generation.
+    /// Incomplete record whose first fragments are at the end of the newest generation.
     pending: Option<PartialRecord>,
 }
 
@@ -48,7 +48,7 @@ impl ReceivedLog {
         self.0.scan.accumulated
     }
 
-    /// Returns the content of the whole file, including the repairs that were made during reading.
+    /// Returns the content of the whole file, including repairs made during reading.
     pub fn into_bytes(self) -> IoBuffer {
         self.0.bytes
     }
@@ -100,8 +100,8 @@ impl LogReader {
         self.header(path)
     }
 
-    /// Reads a file that was added, and verifies that it continues `chain`. `newest` means that a crash may have
-    /// truncated the file.
+    /// Reads an added file, and verifies that it continues `chain`. `newest` means that a crash may have truncated
+    /// the file.
     pub(crate) fn receive(
         &self,
         generation: Generation,
@@ -118,7 +118,7 @@ impl LogReader {
         Ok(ReceivedLog(log))
     }
 
-    /// Calls `visit` for every record of a file. Returns the chain extended by this file.
+    /// Calls `visit` for every record in a file. Returns the chain extended by this file.
     pub(crate) fn visit_received(
         &self,
         log: &ReceivedLog,

@@ -1,4 +1,4 @@
-//! Reads of single records by their positions, after the records were visited once.
+//! Reads single records by position, after all records have been visited once.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,27 +13,28 @@ use jetcell_vfs::{File, IoBuffer, IoReason, OpenMode, Transfer, TransferKind};
 use super::{LogReader, Segment};
 use crate::{Error, Result};
 
-/// Maximum number of bytes that one batch of records reads. The number of changes that a page lacks is not limited.
+/// Maximum number of bytes read for one batch of records. There is no limit on the number of changes that a page may
+/// lack.
 const MAX_BATCH_BYTES: usize = 4 << 20;
-/// Maximum number of log files that stay open.
+/// Maximum number of log files that are kept open.
 const MAX_OPEN_FILES: usize = 64;
 
-/// A log file that stays open to read records from it.
+/// A log file that is kept open so that records can be read from it.
 #[derive(Clone)]
 pub(super) struct OpenLogFile {
     pub file: Arc<dyn File>,
     segments: u16,
 }
 
-/// Reads of records in progress.
+/// Reads of individual records that are in progress.
 pub(crate) struct RecordReads {
     asked: usize,
     arrived: Receiver<(LogPosition, u16, io::Result<IoBuffer>)>,
 }
 
 impl LogReader {
-    /// Starts to read records again after the stream was resumed. Skips records that span two generations, and
-    /// records that exceed a limit on the number of bytes.
+    /// Starts to reread records after the stream was resumed. Skips records that span two generations, and stops at a
+    /// limit on the number of bytes.
     pub(crate) fn begin_record_reads(&self, records: &[(LogPosition, LogPosition)]) -> Result<RecordReads> {
         let (sender, arrived) = channel();
         let mut of_files: BTreeMap<Generation, Vec<Transfer>> = BTreeMap::new();
@@ -47,7 +48,7 @@ impl LogReader {
                 break;
             }
             let sender = sender.clone();
-            // Sending fails only if the receiver was dropped. The record is not needed then.
+            // Sending fails only if the receiver was dropped. In that case, the record is not needed.
             let done =
                 move |result: io::Result<()>, buffer| drop(sender.send((start, of, result.map(|()| buffer))));
             of_files.entry(start.generation).or_default().push(Transfer {
@@ -65,8 +66,8 @@ impl LogReader {
         Ok(RecordReads { asked, arrived })
     }
 
-    /// Waits for the reads and returns the records by their start. Checksums are not verified. Records that could not
-    /// be read are missing from the result.
+    /// Waits for the reads and returns the records, keyed by start position. Checksums are not verified. Records that
+    /// could not be read are missing from the result.
     pub(crate) fn finish_record_reads(&self, reading: RecordReads) -> BTreeMap<LogPosition, Vec<u8>> {
         let mut found = BTreeMap::new();
         for (start, of, bytes) in reading.arrived.iter().take(reading.asked) {
@@ -111,7 +112,7 @@ impl LogReader {
         Ok(OpenLogFile { file, segments })
     }
 
-    /// Reads a record again that was visited before the stream was resumed. Checksums are not verified.
+    /// Rereads a record that was visited before the stream was resumed. Checksums are not verified.
     pub fn read_record(&self, start: LogPosition, end: LogPosition) -> Result<Vec<u8>> {
         let mut pending = None;
         let mut found = None;

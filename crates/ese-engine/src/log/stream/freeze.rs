@@ -1,7 +1,7 @@
 //! Freezes the stream between the two renames that end a generation, for a snapshot of its files.
 //!
-//! The freezing thread is the writer, and holds the lock of the files, until no file can change any more. Therefore
-//! no record becomes durable after the generation that ends, and no other thread renames a file. All acknowledged
+//! Until no file can change any more, the freezing thread is the writer and holds the `files` lock. Therefore no
+//! record becomes durable after the generation that ends, and no other thread renames a file. All acknowledged
 //! records are in complete generations that have their archive names.
 
 use ese_format::log::record::LogRecord;
@@ -17,12 +17,11 @@ use crate::{Error, Result};
 impl LogStream {
     /// Ends the current generation and freezes the stream.
     ///
-    /// The file of the current generation gets its archive name. The file of the next generation has a header and no
-    /// records, and keeps the name of a prepared file. Then this calls `stop`, which must block all further changes
-    /// of files. [`LogStream::name_generation`] completes the renames later. `mark` is the last record of the
-    /// generation.
+    /// The current generation's file gets its archive name. The next generation's file has a header but no records,
+    /// and keeps the name of a prepared file. Then this calls `stop`, which must block all further changes to files.
+    /// [`LogStream::name_generation`] completes the renames later. `mark` is the last record of the generation.
     ///
-    /// Returns the generation that ended, and the result of `stop`.
+    /// Returns the generation that ended and the result of `stop`.
     pub(crate) fn freeze<T>(
         &self,
         mark: &LogRecord,
@@ -32,7 +31,7 @@ impl LogStream {
         batch.push(mark);
         loop {
             let end = self.append_privileged(&batch)?.end;
-            // After this flush, this thread has little left to write.
+            // Flush now, so that little remains for this thread to write.
             self.flush(end)?;
             self.prepare_next(false)?;
             let files = self.files()?;
@@ -70,7 +69,7 @@ impl LogStream {
         result.map(|stopped| (ending, stopped))
     }
 
-    /// Writes the rest of a generation, and the header of the next one. The calling thread must be the writer.
+    /// Writes the rest of a generation and the header of the next one. The calling thread must be the writer.
     fn end_generation(&self, ending: Generation) -> Result<()> {
         loop {
             let mut state = self.state.lock();

@@ -4,11 +4,12 @@
 //! the first records, in one synced write. The remaining steps run in the background, and a crash may occur between
 //! any of them: the current file gets its archive name; the prepared file gets the current name; both names become
 //! durable; then the headers of attached databases name the generation. The last step must precede any page write
-//! with changes of this generation. Until the names are correct, recovery finds the file by its header. The next file
-//! is prepared only after the renames, so at most one generation lacks its name.
+//! that contains changes of this generation. Until the file has its final name, recovery identifies it by its header.
+//! The next file is prepared only after the renames, so at most one generation lacks its name.
 //!
-//! A new file is ready as soon as its blocks are allocated. While the load is low, the background writes zeros into
-//! them, which makes small synced writes cheaper. If the log fills faster, writes are large and do not need this.
+//! A new file is ready as soon as its blocks are allocated. While the load is low, a background thread writes zeros
+//! into them, which makes small synced writes cheaper. If the log fills faster, writes are large and do not need
+//! this.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -29,26 +30,26 @@ use crate::{Error, Result};
 
 /// Number of the last possible generation. ESE: `lGenerationMax`.
 const LAST_GENERATION: Generation = Generation(0x7FFF_F800);
-/// Maximum number of files removed at once. Each removal takes milliseconds, and usually fewer generations begin
-/// between two checkpoints.
+/// Maximum number of files removed at once. Each removal takes milliseconds, and between two checkpoints usually
+/// fewer generations begin.
 const MAX_REMOVED: usize = 16;
 /// Number of zero bytes written at once. No other thread can take the prepared file during this write.
 const FORMAT_BYTES: u64 = 1 << 20;
 
-/// File that is ready to become the next generation.
+/// A file that is ready to become the next generation.
 #[derive(Clone)]
 pub(in crate::log) struct PreparedFile {
     pub(super) file: Arc<dyn File>,
     pub(super) from_reserve: bool,
-    /// Offset from which on the blocks were never written.
+    /// Offset from which on the file's blocks have never been written.
     pub(super) written: u64,
 }
 
-/// The names of the files.
+/// State of the stream's file names.
 pub(in crate::log) struct LogFiles {
-    /// Newest generation whose file has its final name, and its creation time.
+    /// Newest generation whose file has its final name, and that generation's creation time.
     pub(super) named: (Generation, LogTime),
-    /// Whether the names are durable.
+    /// Whether the file names are durable.
     durable: bool,
     /// Archived generations, oldest first; `None` until the directory has been read.
     archived: Option<VecDeque<(Generation, PathBuf)>>,
@@ -60,7 +61,7 @@ pub(in crate::log) struct LogFiles {
 /// State of the reserve logs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reserves {
-    /// Files with the wrong size may exist from before the stream was opened.
+    /// Unknown: files of the wrong size may exist from before the stream was opened.
     Unknown,
     Missing,
     /// All reserve logs existed at this time.
@@ -84,7 +85,7 @@ impl LogFiles {
 }
 
 impl LogStream {
-    /// Locks the files to create, rename or remove them. Returns an error if the stream has stopped.
+    /// Locks the files so that they can be created, renamed or removed. Returns an error if the stream has stopped.
     pub(super) fn files(&self) -> Result<MutexGuard<'_, LogFiles>> {
         let files = self.files.lock();
         if files.stopped {
@@ -132,11 +133,11 @@ impl LogStream {
         Ok(())
     }
 
-    /// Writes zeros into a part of the prepared file, if it has unwritten blocks and no record was accepted for it
-    /// yet.
+    /// Writes zeros into a part of the prepared file, if it has unwritten blocks and no record has been accepted for
+    /// it yet.
     pub(super) fn format_next(&self) -> Result<()> {
         let size = u64::from(self.options.file_size);
-        // A thread that needs the file during this time finds no file, and waits for this lock to prepare one.
+        // Meanwhile, a thread that needs the file finds none, and waits for this lock to prepare one.
         let _files = self.files()?;
         let mut prepared = {
             let mut state = self.state.lock();
@@ -172,8 +173,7 @@ impl LogStream {
         };
         archive_current(&self.options, generation)
             .map_err(|e| Error::ReadOnly(format!("{}: {e}", self.options.names.current().display())))?;
-        // An earlier call may have renamed the log and then failed. Therefore the list determines whether the log is
-        // new.
+        // An earlier call may have renamed the log and then failed, so the list determines whether the log is new.
         let closed = Generation(generation.0 - 1);
         if let Some(list) = &mut files.archived
             && list.back().is_none_or(|(last, _)| *last < closed)
@@ -182,7 +182,7 @@ impl LogStream {
         }
         files.named = (generation, created);
         files.durable = false;
-        // No generation can be entered before this, because no file is prepared.
+        // Until now, no generation could be entered, because no file was prepared.
         self.state.lock().named = NameState::Current;
         Ok(())
     }
@@ -204,13 +204,13 @@ impl LogStream {
         Ok(())
     }
 
-    /// Returns the end of the records of the newest generation that all headers name.
+    /// Returns the end of the records in the newest generation that all headers name.
     pub(crate) fn named_in_headers(&self) -> LogPosition {
         let next = self.in_headers.load(Ordering::Acquire).saturating_add(1);
         LogPosition::new(next, 1, RECORDS_AT as u16)
     }
 
-    /// Makes the names durable. A failed sync is not repeated, because the log has failed then.
+    /// Makes the names durable. A failed sync is not repeated, because the log has then failed.
     pub(super) fn sync_names(&self) -> Result<()> {
         let directory = self.options.names.directory();
         self.options.vfs.sync_directory(directory).map_err(|e| {
@@ -220,15 +220,15 @@ impl LogStream {
         })
     }
 
-    /// Reuses the file of the oldest obsolete generation as the next file. Its blocks were already written, so
-    /// syncing new records changes no metadata.
+    /// Reuses the oldest obsolete generation's file as the next file. Its blocks were already written, so syncing new
+    /// records changes no metadata.
     fn take_obsolete(&self, files: &mut LogFiles) -> Result<Option<Arc<dyn File>>> {
         let (names, vfs) = (&self.options.names, &self.options.vfs);
         let obsolete = self.obsolete(files)?;
         let Some(archived) = files.archived.as_mut().filter(|_| obsolete > 0) else { return Ok(None) };
         let Some((_, path)) = archived.front().cloned() else { return Ok(None) };
         let failed = |e: std::io::Error| Error::io(&path, &e);
-        // The generation is removed from the list only after its file. Otherwise the next call would take a newer
+        // The generation leaves the list only after its file was renamed. Otherwise the next call would take a newer
         // one, and the remaining generations would have a gap.
         match vfs.rename(&path, &names.next()) {
             // The file was removed manually.
@@ -245,7 +245,7 @@ impl LogStream {
         Ok(complete.then_some(file))
     }
 
-    /// Returns the number of archived generations that are obsolete. They are the oldest ones.
+    /// Returns the number of obsolete archived generations. They are the oldest ones.
     fn obsolete(&self, files: &mut LogFiles) -> Result<usize> {
         let below = {
             let state = self.state.lock();
@@ -277,7 +277,7 @@ impl LogStream {
         }
     }
 
-    /// Returns the prepared file, and the header that assigns `generation` to it. The header is written before the
+    /// Returns the prepared file and the header that assigns `generation` to it. The header is written before the
     /// first records or together with them.
     pub(super) fn header_of(&self, generation: Generation) -> Result<(Arc<dyn File>, LogHeader)> {
         let created = LogTime::from_unix_ms(self.options.vfs.clock().unix_ms());
@@ -299,9 +299,9 @@ impl LogStream {
         Ok((prepared.file, header))
     }
 
-    /// Makes generations below `generation` obsolete. Removes the oldest of them, a few at a time, until the stream
-    /// has [`LogOptions::retained_files`](crate::log::LogOptions::retained_files) archived files. The remaining ones
-    /// will be overwritten.
+    /// Makes generations older than `generation` obsolete. Removes the oldest of them, a few at a time, until the
+    /// stream has [`LogOptions::retained_files`](crate::log::LogOptions::retained_files) archived files. The other
+    /// obsolete files will be overwritten.
     pub fn truncate_below(&self, generation: Generation) -> Result<()> {
         let generation = self.needed_from(generation)?;
         let mut files = self.files()?;
@@ -329,7 +329,7 @@ impl LogStream {
         registered.filter(|copy| copy.stream == self.signature).collect()
     }
 
-    /// Returns whether a copy lags so far that logs are not retained for it.
+    /// Returns whether a copy lags so far that no logs are retained for it.
     pub(crate) fn is_cut_off(&self, copy: &CopyRegistration) -> bool {
         copy.is_cut_off(self.state.lock().generation, self.options.copy_lag_limit)
     }
@@ -339,7 +339,7 @@ impl LogStream {
         self.options.copy_lag_limit
     }
 
-    /// Returns the oldest generation that is needed by redo from `redo_from`, by a backup or by a copy.
+    /// Returns the oldest generation needed by redo from `redo_from`, by a backup, or by a copy.
     fn needed_from(&self, redo_from: Generation) -> Result<Generation> {
         let (names, newest) = (&self.options.names, self.state.lock().generation);
         let (directory, limit) = (names.directory(), self.options.copy_lag_limit);
@@ -350,8 +350,8 @@ impl LogStream {
         Ok(others.fold(redo_from, Generation::min))
     }
 
-    /// Removes all archived generations below `generation` that are not held. Returns the first and the last removed
-    /// generation.
+    /// Removes all archived generations older than `generation` that are not held. Returns the first and last removed
+    /// generations.
     pub(crate) fn remove_below(&self, generation: Generation) -> Result<Option<(Generation, Generation)>> {
         let mut files = self.files()?;
         self.rename_files(&mut files)?;
@@ -367,8 +367,8 @@ impl LogStream {
         Ok(Some((*first, *last)))
     }
 
-    /// Removes archived files in ascending order. A generation is removed from the list only after its file, so the
-    /// remaining generations never have a gap.
+    /// Removes archived files in ascending order. A generation leaves the list only after its file was removed, so
+    /// the remaining generations never have a gap.
     fn remove_oldest(&self, files: &mut LogFiles, count: usize) -> Result<()> {
         let Some(archived) = &mut files.archived else { return Ok(()) };
         for _ in 0..count {

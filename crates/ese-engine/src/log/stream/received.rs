@@ -10,7 +10,7 @@ use super::LogStream;
 use crate::log::LogOptions;
 
 impl LogStream {
-    /// Creates a stream whose first received file has this header. No position in it is considered durable before
+    /// Creates a stream whose first received file has this header. No position in it counts as durable before
     /// [`LogStream::receive`].
     pub(crate) fn received(options: LogOptions, header: &LogHeader, file: Arc<dyn File>) -> LogStream {
         let options =
@@ -18,7 +18,7 @@ impl LogStream {
         let start = LogPosition { generation: header.generation, segment: 1, offset: 0 };
         let mut log = LogStream::at(options, header.signature, file, start, header.created);
         log.received = true;
-        // This makes every append fail, and every write that needs an append.
+        // This makes every append fail, and also every write that needs an append.
         let _ = log.down.set("another engine writes the log, and replay appends nothing to it".to_string());
         log
     }
@@ -28,8 +28,8 @@ impl LogStream {
         self.received
     }
 
-    /// Records that the stream is stored up to `upto`. This is the end of the records of the generation with this
-    /// header, or a position before it.
+    /// Records that the stream is stored up to `upto`. This is at or before the end of the records in the generation
+    /// with this header.
     pub(crate) fn receive(&self, upto: LogPosition, header: &LogHeader) {
         debug_assert!(self.received);
         self.files.lock().named = (header.generation, header.created);

@@ -1,5 +1,4 @@
-//! Reserve logs, which are files created in advance to allow transactions to end when the disk is full. ESE:
-//! `E00res00001.jrs`.
+//! Reserve logs: files created in advance so that transactions can end when the disk is full. ESE: `E00res00001.jrs`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,11 +11,12 @@ use crate::log::LogOptions;
 use crate::log::log_file::create;
 use crate::{Error, Result};
 
-/// Minimum time between two checks for existing reserve logs. Idle streams check many times per second, but the files
+/// Minimum time between two checks that the reserve logs exist. Idle streams run many steps per second, but the files
 /// are rarely removed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Returns the numbers of the reserve logs: at least two, and up to 16 small ones with a total of one megabyte.
+/// Returns the numbers of the reserve logs. There are at least two of them; if log files are small, there are up to
+/// 16, with a total of one megabyte.
 fn reserves(options: &LogOptions) -> std::ops::RangeInclusive<u32> {
     1..=((1 << 20) / options.file_size).clamp(2, 16)
 }
@@ -41,7 +41,7 @@ impl LogStream {
         Ok(PreparedFile { file, from_reserve: true, written: 0 })
     }
 
-    /// Creates missing reserve logs. A full disk is not an error; a later call creates them.
+    /// Creates missing reserve logs. A full disk is not an error; a later call will create them.
     pub(in crate::log) fn restore_reserves(&self) {
         let Ok(mut files) = self.files() else { return };
         let vfs = &self.options.vfs;
@@ -69,7 +69,7 @@ impl LogStream {
         self.state.lock().on_reserves = false;
     }
 
-    /// Returns an error until all reserve logs exist again, because ordinary work must not use their space.
+    /// Returns an error unless all reserve logs exist again, because ordinary work must not use their space.
     pub(in crate::log) fn leave_reserves(&self) -> Result<()> {
         self.restore_reserves();
         match self.state.lock().on_reserves {
@@ -141,8 +141,8 @@ mod tests {
         assert!(there());
     }
 
-    /// Checks that reserve logs of the wrong size are not used. A process that is killed while it creates them leaves
-    /// such files, and so does a stream with larger files.
+    /// Checks that reserve logs of the wrong size are not used. Such files are left over from a process that was
+    /// killed while creating them, or from a stream with larger files.
     #[test]
     fn reserve_logs_of_the_wrong_size_are_not_used() {
         let half = FILE_SIZE as usize / 2;

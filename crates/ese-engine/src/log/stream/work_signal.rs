@@ -1,4 +1,4 @@
-//! Signals background work of the log, either to a waiting thread or to a task that is woken.
+//! Signals that the log has background work, either to a waiting thread or to a task that is woken.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ impl WorkSignal {
         }
     }
 
-    /// Sets a task that is woken instead of a thread. Can be set only once.
+    /// Sets a task to be woken instead of a thread. Can be set only once.
     pub fn set(&self, task: Wake) {
         let _ = self.task.set(task);
     }
 
-    /// Waits until there is work. Returns `false` after the timeout.
+    /// Waits until there is work. Returns `false` on timeout.
     pub fn wait<T>(&self, state: &Mutex<T>, timeout: Duration, is_there: impl Fn(&T) -> bool) -> bool {
         let mut state = state.lock();
         if !is_there(&state) {

@@ -1,14 +1,14 @@
 //! The writer, which makes the log durable with group commit.
 //!
-//! The first thread that needs durability becomes the writer. It takes everything that was appended so far, closes
-//! the open segment with filler, and writes the segments with one transfer and one sync. Threads that arrive during
-//! the write wait. Then the writer wakes the threads whose records are durable, and passes its role to the first of
-//! the others. Commits in quick succession wait a moment for each other
+//! The first thread that needs durability becomes the writer. It takes everything appended so far, closes the open
+//! segment with filler, and writes the segments with one transfer and one sync. Threads that arrive during the write
+//! wait. Then the writer wakes the threads whose records are durable, and passes its role to the first of the
+//! remaining threads. Commits in quick succession wait briefly for each other
 //! ([`GroupCommit`](crate::log::group_commit::GroupCommit)).
 //!
 //! A segment is never written twice, so a torn write cannot damage data that was already durable. Each write ends
-//! with a copy of its last segment: the shadow that ESE's readers expect. The next write overwrites the shadow. By
-//! then the segment itself is durable.
+//! with a copy of its last segment: the shadow that ESE's readers expect. The next write overwrites the shadow,
+//! because by then the segment itself is durable.
 
 use ese_format::log::header::{LogHeader, SEGMENT_BYTES};
 use ese_format::log::segment::finish;
@@ -29,8 +29,8 @@ impl LogStream {
         self.flush_for(upto, Purpose::Flush)
     }
 
-    /// Flushes the log like [`LogStream::flush`], for a commit. It may wait a moment for other commits, to share a
-    /// write with them.
+    /// Flushes the log like [`LogStream::flush`], for a commit. It may wait briefly for other commits to share a
+    /// write with.
     pub fn commit(&self, upto: LogPosition) -> Result<()> {
         self.flush_for(upto, Purpose::Commit)
     }
@@ -49,8 +49,8 @@ impl LogStream {
         }
     }
 
-    /// Makes the headers name the generations of all records before `upto`. If generations may be lost, no commit is
-    /// acknowledged before this. Otherwise the loss of the newest generation would not be noticed.
+    /// Ensures that database headers name the generations of all records before `upto`. If generations may be lost, a
+    /// commit is acknowledged only after this call. Otherwise the loss of the newest generation would go unnoticed.
     fn name_committed(&self, upto: LogPosition) -> Result<()> {
         match upto > self.named_in_headers() {
             true => self.name_generation(),
@@ -58,8 +58,8 @@ impl LogStream {
         }
     }
 
-    /// Stops writing and renaming files. Waits for the write in progress. Afterwards other instances may open the
-    /// files, and further calls return [`Error::ReadOnly`].
+    /// Stops writing and renaming files, after waiting for the write in progress. Afterwards, other instances may
+    /// open the files, and further calls return [`Error::ReadOnly`].
     pub(crate) fn stop(&self) {
         let _ = self.down.set("the instance has ended".to_string());
         self.files.lock().stopped = true;
@@ -71,17 +71,17 @@ impl LogStream {
             }
             state.waiters.push(waiter.clone());
         }
-        // The log no longer accepts writes, so the write in progress is the last one.
+        // The log no longer accepts writes, so the one in progress is the last.
         waiter.wait();
     }
 
-    /// Writes once, or waits for a write of another thread. Without `upto` it writes full segments only. If there are
-    /// no full segments, it enters a generation that is begun.
+    /// Writes once, or waits for another thread's write. Without `upto`, writes only full segments, or, if there are
+    /// none, enters a generation that has begun.
     pub(in crate::log) fn write(&self, upto: Option<LogPosition>) -> Result<()> {
         self.write_for(upto, Purpose::Flush)
     }
 
-    /// Makes the calling thread the writer. Returns `None` if a write of another thread has already made the position
+    /// Makes the calling thread the writer. Returns `None` if another thread's write has already made the position
     /// durable.
     pub(super) fn become_writer(
         &self,
@@ -108,7 +108,7 @@ impl LogStream {
         if purpose == Purpose::Flush || !state.group_commit.should_wait(present) {
             return Ok(Some(state));
         }
-        // The commit that completes the group executes the write. If the group stays incomplete, the first commit
+        // The commit that completes the group performs the write. If the group stays incomplete, the first commit
         // writes after `max_wait`.
         state.writing = false;
         waiter.reset();
@@ -128,7 +128,7 @@ impl LogStream {
                 state.group_commit.timed_out();
                 return Ok(Some(state));
             }
-            // Another thread is writing, or has written and is about to wake this thread.
+            // Another thread is writing, or has finished writing and is about to wake this thread.
         }
         match result.unwrap_or_else(|| waiter.wait()) {
             WaitResult::Durable => self.check().map(|()| None),
@@ -180,7 +180,7 @@ impl LogStream {
         result.and_then(|_| self.check())
     }
 
-    /// Applies the result of a write: all segments that were taken from the buffer are durable.
+    /// Applies the result of a write: all segments taken from the buffer are durable.
     pub(super) fn written(&self, state: &mut State, written: Written, runs: &[Run]) {
         if let Some((file, header)) = written.entered {
             state.enter(file, &header);
@@ -192,7 +192,7 @@ impl LogStream {
         self.durable.store(state.buffer.untaken().to_u64(), Ordering::Release);
     }
 
-    /// Passes on the role of the writer: wakes the threads whose records are durable, and the next writer.
+    /// Passes on the writer role: wakes the threads whose records are durable, and the next writer.
     pub(super) fn pass_on(&self, mut state: MutexGuard<'_, State>) {
         let reached = if self.down.get().is_some() { LogPosition::MAX } else { self.durable() };
         let (next, done) = state.hand_over(reached);
@@ -201,7 +201,7 @@ impl LogStream {
         done.iter().for_each(|waiter| waiter.wake(WaitResult::Durable));
     }
 
-    /// Writes segments of one generation. If the generation is new, its header is written first.
+    /// Writes segments of one generation. If the generation is new, writes its header first.
     pub(super) fn write_out(
         &self,
         runs: &mut [Run],
@@ -240,12 +240,12 @@ impl LogStream {
 pub(super) struct Written {
     /// XOR of the checksums of the segments.
     checksum: u64,
-    /// File and header of the generation that was entered with the write.
+    /// File and header of the generation that this write entered.
     entered: Option<(Arc<dyn File>, LogHeader)>,
 }
 
 impl State {
-    /// Makes the prepared file, whose header is durable, the current file.
+    /// Makes the prepared file the current file. Its header is already durable.
     fn enter(&mut self, file: Arc<dyn File>, header: &LogHeader) {
         self.prepared = None;
         self.file = file;

@@ -20,7 +20,7 @@ fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed
         let mut written: Vec<LogRecord> = Vec::new();
         for life in 0..4u64 {
             disk.stop_after(disk.operations() + random.random_range(0..120));
-            // Number of records for which a flush has returned. More records may survive the power cut, in order.
+            // Number of records whose flush has returned. After a power cut, more records may survive, in order.
             let mut durable = written.len();
             for number in 0.. {
                 let largest = if random.random_bool(0.1) { 9000 } else { 600 };
@@ -59,8 +59,8 @@ fn after_a_power_cut_the_log_has_at_least_all_durable_records_and_can_be_resumed
     }
 }
 
-/// Interrupts every operation of entering and naming a generation, with every result of the renames. Durable records
-/// must survive, and the stream must continue from the records that are found, under the correct names.
+/// Interrupts each operation of entering and naming a generation, with every possible outcome of the renames. Durable
+/// records must survive, and the stream must continue from the records that are found, under the correct names.
 #[test]
 fn a_crash_at_any_point_of_entering_a_generation_loses_no_durable_record() {
     let (mut begun, mut half_named) = (0, 0);

@@ -1,4 +1,4 @@
-//! Tests of the log stream: with a single thread, with crashes, with several threads, and of reading.
+//! Tests of the log stream: with one thread, with several threads, after crashes, and of reading.
 
 mod crash;
 mod read;

@@ -1,4 +1,4 @@
-//! Tests of reading streams whose files were moved, cannot be read, or grow during the read.
+//! Tests of reading streams whose files were moved, cannot be read, or grow while they are being read.
 
 use ese_format::{Generation, LogPosition};
 use jetcell_sync::Arc;
@@ -8,7 +8,7 @@ use super::{batch, contents, create, names, options, read, record};
 use crate::Error;
 use crate::log::{LogReader, LogStream, StoredRecord};
 
-/// Appends records of 3000 bytes and makes each durable, until `done` returns true.
+/// Appends records of 3000 bytes and makes each of them durable, until `done` returns true.
 fn fill(log: &LogStream, next: &mut u64, done: impl Fn(&LogStream) -> bool) {
     while !done(log) {
         let end = log.append(&batch(&[record(*next, 3000)])).unwrap().end;
@@ -36,7 +36,7 @@ fn an_older_current_log_does_not_replace_the_newest_archived_one() {
         let whole = disk.contents(&newest).unwrap();
         match read(&disk) {
             Ok((_, tail)) => {
-                // Show the behavior of the stream in this situation.
+                // Show how the stream behaves in this situation.
                 let log = LogStream::resume(options(disk.clone()), tail).unwrap();
                 let begun = log.tail().generation;
                 fill(&log, &mut next, |log| log.tail().generation.0 > begun.0 + 2);
@@ -75,7 +75,7 @@ fn an_unreadable_prepared_file_is_an_error_and_not_a_file_that_was_never_entered
     }
     let (found, tail) = read(&disk).unwrap();
     assert_eq!(contents(&found), (0..next).map(|number| record(number, 3000)).collect::<Vec<_>>());
-    // A header that was truncated by a crash is not an error.
+    // A header that a crash truncated is not an error.
     let cut = disk.clone_disk();
     cut.put(&names().next(), &[0; 512]);
     assert!(read(&cut).is_ok());
@@ -126,12 +126,12 @@ fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
         fill(&log, &mut next, |log| log.tail().generation.0 > generation.0 + 1 && log.tail().segment > 2);
         log.name_generation().unwrap();
         again();
-        // Simulates a read during a write: a segment is missing, but the next segment exists.
+        // Simulates a read during a write: a segment is missing although the next one exists.
         let archived = names().archived(generation);
         disk.corrupt(&archived, u64::from(end + 1) * 4096, &[0; 4096]).unwrap();
         assert!(read(&disk).is_err());
         again();
-        // A record can be read by its position, regardless of the number of open files.
+        // Records can be read by position, regardless of how many files are open.
         let last = first.iter().rfind(|record| record.start.generation == generation).unwrap();
         assert_eq!(reader.read_record(last.start, last.end).unwrap(), last.bytes);
         let damaged = u64::from(end - 1) * 4096 + 600;
@@ -140,8 +140,7 @@ fn a_second_read_returns_the_same_records_though_the_stream_was_resumed() {
     }
 }
 
-/// An operator removes the current log manually, and the older logs remain. The checkpoint may then be after these
-/// logs.
+/// An operator removes the current log manually, leaving the older logs. The checkpoint may then be after these logs.
 #[test]
 fn a_stream_without_its_newest_log_is_refused() {
     let disk = SimVfs::new();

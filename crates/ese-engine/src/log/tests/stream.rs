@@ -1,4 +1,4 @@
-//! Tests of the stream with one thread: appends, generations, failures, and logs that Windows wrote.
+//! Single-threaded tests of the stream: appends, generations, failures, and logs written by Windows.
 
 use std::path::Path;
 use std::time::Duration;
@@ -105,8 +105,8 @@ fn logs_below_the_checkpoint_are_overwritten_or_removed() {
     assert!(contents(&read(&disk).unwrap().0).ends_with(&[record(359, 3000)]));
 }
 
-/// A backup that was interrupted may resume from logs that the checkpoint no longer needs. Existing logs must be
-/// retained for it.
+/// An interrupted backup may resume from logs that the checkpoint no longer needs. If these logs still exist, they
+/// must be retained for it.
 #[test]
 fn a_hold_keeps_logs_that_were_released_and_not_used_again() {
     let disk = SimVfs::new();

@@ -1,4 +1,4 @@
-//! Tests of the stream with several threads.
+//! Multithreaded tests of the stream.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn commits_of_many_threads_share_writes() {
                     let new =
                         [record(thread << 32 | number, (number * 31 % 900) as usize), record(thread, 0)];
                     let end = log.append(&batch(&new)).unwrap().end;
-                    // Some threads sleep for a while. Commits then wait for them without success.
+                    // Some threads sleep for a while, so commits wait for them in vain.
                     match thread % 4 {
                         0 => log.flush(end).unwrap(),
                         1 if number % 16 == 0 => {
@@ -112,8 +112,8 @@ fn sessions_can_begin_while_a_commit_waits_for_the_disk() {
             let mut session = ActiveTransaction::new(core.clone(), 1);
             for number in 0..2000_u32 {
                 session.begin().unwrap();
-                // This record is much longer than a commit record. Therefore the insert usually completes the last
-                // free segment, and the commit finds the buffer full.
+                // This record is much longer than a commit record. Therefore the insert usually uses up the last free
+                // segment, and the commit finds the buffer full.
                 tree.insert(session.changes().unwrap(), &number.to_be_bytes(), &[7; 300]).unwrap();
                 session.commit().unwrap();
                 commits.fetch_add(1, Ordering::Relaxed);
@@ -139,7 +139,7 @@ fn sessions_can_begin_while_a_commit_waits_for_the_disk() {
     instance.shutdown().unwrap();
 }
 
-/// Other instances may open the files of the stream when `stop` has returned.
+/// Other instances may open the stream's files once `stop` has returned.
 #[test]
 fn stopping_waits_for_the_write_in_progress_and_nothing_uses_the_files_afterwards() {
     let disk = SimVfs::new();

@@ -1,4 +1,4 @@
-//! Treatment of each type of log record by redo. `docs/log-records.md` contains the same table.
+//! How redo treats each type of log record. `docs/log-records.md` contains the same table.
 
 use ese_format::log::record::LogRecord;
 
@@ -6,14 +6,14 @@ use crate::Result;
 use crate::error::LogFault;
 use crate::log::{LogReader, StoredRecord};
 
-/// Treatment of a record by redo.
+/// How redo treats a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Treatment {
     /// Redo makes the changes that pages lack.
     Redone,
     /// Redo does nothing: the record describes transactions, the engine or the log, or is a hint.
     NoPageEffect,
-    /// Redo cannot continue after the record, because later records may depend on it.
+    /// Redo cannot continue past the record, because later records may depend on it.
     Refused(&'static str),
 }
 
@@ -23,8 +23,8 @@ const EXTEND_DB: u8 = 68;
 /// Decodes a record and returns it if redo can continue after it.
 ///
 /// # Errors
-/// Returns [`Error::Log`](crate::Error::Log) with [`LogFault::UnknownRecord`] if the type of the record is unknown,
-/// or if redo refuses it.
+/// Returns [`Error::Log`](crate::Error::Log) with [`LogFault::UnknownRecord`] if the record's type is unknown or redo
+/// refuses it.
 pub(in crate::recovery) fn redoable(reader: &LogReader, stored: &StoredRecord) -> Result<LogRecord> {
     let unknown =
         |what: &str| reader.fault(stored.start.generation, LogFault::UnknownRecord, stored.start, what);
@@ -35,7 +35,7 @@ pub(in crate::recovery) fn redoable(reader: &LogReader, stored: &StoredRecord) -
     }
 }
 
-/// Returns the treatment of a record. There is no default case, so each new type must be classified.
+/// Returns how redo treats a record. There is no default case, so each new type must be classified.
 pub(super) fn treatment(record: &LogRecord) -> Treatment {
     match record {
         LogRecord::Insert(_)
@@ -103,7 +103,7 @@ pub(super) fn treatment(record: &LogRecord) -> Treatment {
         | LogRecord::MacroInfo2(_)
         | LogRecord::CommitCtx(_)
         | LogRecord::FreeFdp(_) => Treatment::NoPageEffect,
-        // Growth of the file must not be missed. ESE skips other unknown records of this family.
+        // File growth must not be missed. ESE skips other unknown records of this family.
         LogRecord::Ignored(opaque) if opaque.kind == EXTEND_DB => Treatment::Refused("has an unknown layout"),
         LogRecord::Ignored(_) => Treatment::NoPageEffect,
         LogRecord::RootPageMove(_) | LogRecord::PageMove(_) => Treatment::Refused("cannot be redone"),

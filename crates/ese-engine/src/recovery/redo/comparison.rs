@@ -1,10 +1,10 @@
-//! Compares pages of a copy with the state that the scan of the active side has logged, and stores images of pages at
-//! a log position.
+//! Compares pages of a copy with the state that the active side's scan has logged, and captures page images at a log
+//! position.
 //!
-//! A record describes the page when the active side logged it. By then, redo has made exactly the changes that
-//! precede the record. Therefore the page of the copy must be the same. If the page of the copy is newer than the
-//! highest time of the database in the record, it has changes of later records. In that case redo repeats an old part
-//! of the log, and the pages cannot be compared.
+//! A record describes a page at the time when the active side logged it. When redo reaches the record, it has made
+//! exactly the changes that precede it, so the copy's page must be the same. If the copy's page is newer than the
+//! highest database time in the record, it already has changes from later records. In that case, redo is repeating an
+//! old part of the log, and the pages cannot be compared.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use ese_format::{DbTime, LogPosition, PageNumber, PageSize};
 use crate::cache::FileId;
 use crate::events::DivergenceKind;
 
-/// Result of the comparison of one page.
+/// Result of comparing one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// Both sides have the same page.
+    /// The page is the same on both sides.
     Equal,
-    /// The page of the copy has later changes than the record.
+    /// The copy's page has changes that are later than the record.
     Newer,
     /// The pages differ.
     Differs(DivergenceKind),
-    /// The page of the copy cannot be read.
+    /// The copy's page cannot be read.
     Unreadable(String),
 }
 
@@ -39,7 +39,7 @@ pub(in crate::recovery) struct Compared {
     pub times: [DbTime; 2],
 }
 
-/// Page images that the active side has sent, by the position of the record that describes the same state.
+/// Page images sent by the active side, by the position of the record that describes the same state.
 pub(in crate::recovery) type Images = BTreeMap<LogPosition, (PageNumber, Vec<u8>)>;
 
 /// A page in its state at the record with which the active side requested it.
@@ -54,7 +54,7 @@ pub(in crate::recovery) struct Captured {
 pub(super) struct Logged {
     pub page: PageNumber,
     pub time: DbTime,
-    /// Highest time of the database when the record was logged.
+    /// Highest time in the database when the record was logged.
     pub current: DbTime,
     checksum: LoggedChecksum,
 }
@@ -65,7 +65,7 @@ enum LoggedChecksum {
 }
 
 impl Logged {
-    /// Returns the state in a scan record, or `None` if the record is not about a page.
+    /// Returns the state from a scan record, or `None` if the record is not about a page.
     pub fn of(record: &LogRecord) -> Option<Logged> {
         let logged = match record {
             LogRecord::ScanCheck2(check) => Logged {
@@ -85,7 +85,7 @@ impl Logged {
         (logged.page != ScanCheck2::END_OF_PASS).then_some(logged)
     }
 
-    /// Compares a page with the record. `is_behind_end` means that the page is after the end of the file.
+    /// Compares a page with the record. `is_behind_end` means that the page is beyond the end of the file.
     pub fn compare(&self, bytes: &[u8], size: PageSize, is_behind_end: bool) -> Comparison {
         let time = Page::new(bytes, size).db_time();
         if time > self.current {

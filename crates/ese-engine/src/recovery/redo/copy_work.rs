@@ -1,9 +1,10 @@
-//! Work of redo on a copy in addition to recovery: compares pages with the state that the active side has logged,
-//! stores images of pages that the active side requests, and repairs pages with images from the active side.
+//! Work that redo does on a copy in addition to recovery: compares pages with the state that the active side has
+//! logged, captures images of pages that the active side requests, and repairs pages using images from the active
+//! side.
 //!
 //! An image belongs to a scan record, which describes the page at that position. The image is used only there, and
 //! only if it matches the record. Therefore the page equals the result that redo would have produced from a good
-//! page. Earlier changes of the page are skipped.
+//! page. Earlier changes to the page are skipped.
 
 use std::path::PathBuf;
 
@@ -18,7 +19,7 @@ use crate::{Error, Result};
 use ese_format::log::record::LogRecord;
 use ese_format::{DbTime, LogPosition, PageNumber};
 
-/// Work for a copy, and its results since the last query.
+/// Work for a copy, and its results since they were last taken.
 #[derive(Default)]
 pub(in crate::recovery) struct CopyWork {
     /// Images that wait for their records.
@@ -31,7 +32,7 @@ pub(in crate::recovery) struct CopyWork {
 pub(in crate::recovery) struct CopyOutcome {
     pub compared: Vec<Compared>,
     pub captured: Vec<Captured>,
-    /// Pages that were replaced by images, with the positions of the images' records.
+    /// Pages that were replaced by images, each with the position of the image's record.
     pub repaired: Vec<(FileId, PageNumber, LogPosition)>,
 }
 
@@ -70,17 +71,17 @@ impl CopyWork {
 }
 
 impl Redo {
-    /// Marks the databases as those of a copy.
+    /// Marks the databases as belonging to a copy.
     pub fn work_as_copy(&mut self) {
         self.copy.get_or_insert_default();
     }
 
-    /// Returns whether the databases are those of a copy.
+    /// Returns whether the databases belong to a copy.
     pub fn is_of_copy(&self) -> bool {
         self.copy.is_some()
     }
 
-    /// Returns the work for the copy, if the databases are those of a copy.
+    /// Returns the work for the copy, if the databases belong to one.
     pub fn copy_work(&mut self) -> Option<&mut CopyWork> {
         self.copy.as_mut()
     }
@@ -90,7 +91,7 @@ impl Redo {
         self.unreadable.iter().map(|(key, (error, _))| (*key, error))
     }
 
-    /// Collects a record that requires a copy to check a page or to store an image of it.
+    /// Collects a record that requires a copy to check a page or capture an image of it.
     pub(super) fn note_for_copy(&mut self, buffered: BufferedRecord, record: &LogRecord) -> Result<()> {
         let (page, role) = match record {
             LogRecord::PagePatchRequest(request) => (Some(request.page), PageRole::Request),
@@ -101,7 +102,7 @@ impl Redo {
         };
         let key = self.database(id.0)?.page_key(page);
         let record_index = self.pending.records.len() as u32;
-        // The maximum time makes redo process this entry regardless of the time of the page.
+        // With the maximum time, redo processes this entry regardless of the page's time.
         self.pending.pages.push(PageRedo { key, after: DbTime(u64::MAX), record_index, role });
         let (needs_from, needs_until) = (buffered.start, buffered.end);
         let redo_record =

@@ -4,7 +4,7 @@
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, operation};
 
-/// A change of a counter in the data of a node.
+/// A change to a counter in a node's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct CounterChange {
     offset: u16,
@@ -59,7 +59,7 @@ impl CounterChange {
     }
 }
 
-/// A change of a counter by a transaction.
+/// A transaction's change to a counter.
 pub(super) struct CounterOperation {
     pub id: u32,
     pub change: CounterChange,
@@ -67,7 +67,7 @@ pub(super) struct CounterOperation {
     pub start: LogPosition,
 }
 
-/// Returns whether an operation of an Undo record is a change of a counter.
+/// Returns whether an operation in an Undo record is a change to a counter.
 pub(super) fn is_counter(kind: u16) -> bool {
     matches!(kind, operation::DELTA | operation::DELTA64)
 }

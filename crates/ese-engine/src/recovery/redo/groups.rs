@@ -1,4 +1,4 @@
-//! Atomic groups of Jetcell: records after a mark that take effect either all or not at all. ESE skips the mark.
+//! Jetcell's atomic groups: records after a mark that take effect either all or not at all. ESE skips the mark.
 
 use ese_format::LogPosition;
 use ese_format::log::record::LogRecord;
@@ -11,13 +11,13 @@ use crate::recovery::replay_window::{BufferedRecord, Payloads};
 /// A group whose records have not all been read.
 pub(super) struct OpenGroup {
     pub begun: LogPosition,
-    /// Number of records of the group that have not been read.
+    /// Number of the group's records that have not been read yet.
     missing: u32,
     records: Vec<BufferedRecord>,
 }
 
 impl Redo {
-    /// Consumes a record that begins a group or belongs to one. Returns all other records.
+    /// Consumes a record that begins a group or belongs to one. Returns any other record.
     pub(super) fn take_for_group(
         &mut self,
         buffered: BufferedRecord,
@@ -29,7 +29,7 @@ impl Redo {
             self.group = (missing > 0).then_some(OpenGroup { begun, missing, records: Vec::new() });
             return Ok(None);
         }
-        // A group that was interrupted by a crash is never completed.
+        // A group that a crash interrupted is never completed.
         if matches!(record, LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_)) {
             self.group = None;
         }

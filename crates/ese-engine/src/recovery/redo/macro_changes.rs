@@ -1,13 +1,12 @@
 //! Macros: records that take effect together. ESE: `LRMACROBEGIN`.
 //!
-//! All records of a macro have the same time of change. Therefore a page lacks either all changes of a macro or none,
-//! and its time is checked once for the macro. The effects of the records on a page can depend on each other:
+//! All records of a macro have the same change time. Therefore a page has either all of a macro's changes or none,
+//! and its time is checked once per macro. The effects of the records on a page can depend on each other:
 //!
-//! - The Insert of a split names the page that is split, and the line on that page before the split. The Split2
-//!   record determines which of the two pages contains the node afterwards. The key of the node can be the prefix of
-//!   the new page.
-//! - If a parent is split together with its child, the separator of the child is the node for which the parent is
-//!   split.
+//! - The Insert in a split names the page that is split, and the line on that page before the split. The Split2
+//!   record determines which of the two pages contains the node afterwards. The node's key can be the prefix of the
+//!   new page.
+//! - If a parent is split together with its child, the child's separator is the node for which the parent is split.
 //! - The record of the merged leaf contains the key for the pages above it, and the side to which nodes move.
 
 use ese_format::log::record::{LogRecord, Merge, Split, split_operation};
@@ -28,11 +27,11 @@ pub(super) struct OpenMacro {
     pub records: Vec<BufferedRecord>,
 }
 
-/// Effects of one record on pages.
+/// A record's effects on pages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Placed {
     pub pages: Vec<(PageNumber, PageRole)>,
-    /// Key of the incoming node of a split, if this key is the prefix of the new page; or the separator of a merge.
+    /// Key of a split's incoming node, if this key is the new page's prefix; or the separator of a merge.
     pub key: Option<Box<[u8]>>,
 }
 
@@ -49,7 +48,8 @@ pub(super) type MacroError = &'static str;
 const MERGE_OF_EARLIER_VERSION: MacroError = "begins a merge without a record of the parent, as earlier versions of Jetcell \
     wrote it; open the database once with the version that wrote the log, and close it";
 
-/// Returns the effects of each record of a complete macro on pages. `whole` is false if redo starts inside the macro.
+/// Returns the effects that each record of a complete macro has on pages. `whole` is false if redo starts inside the
+/// macro.
 pub(super) fn place(records: &[LogRecord], whole: bool) -> Result<Vec<Placed>, MacroError> {
     let splits: Vec<&Split> = records.iter().filter_map(split_of).collect();
     let merged_leaf = merged_leaf(records, whole)?;
@@ -106,7 +106,7 @@ fn place_merge(record: &LogRecord, merge: &Merge, leaf: &Merge) -> Result<Placed
     Ok(Placed { pages, key: Some(leaf.separator.as_slice().into()) })
 }
 
-/// Returns the split in a record, if it adds a page.
+/// Returns the split in a record if it adds a page.
 fn split_of(record: &LogRecord) -> Option<&Split> {
     match record {
         LogRecord::Split2(split) if split.new_page.is_some() => Some(split),
@@ -114,7 +114,7 @@ fn split_of(record: &LogRecord) -> Option<&Split> {
     }
 }
 
-/// Returns the page and line to which `line` of the split page moves.
+/// Returns the page and line to which line `line` of the split page moves.
 fn after_split(split: &Split, line: u16) -> Option<(PageNumber, u16)> {
     match line.checked_sub(split.split_line) {
         Some(line) => Some((split.new_page?, line)),
@@ -178,7 +178,7 @@ fn incoming_key(split: &Split, splits: &[&Split], records: &[LogRecord]) -> Resu
     }
 }
 
-/// Returns the change for which a leaf is split, on the page that contains the changed node after the split.
+/// Returns the change for which a leaf is split, placed on the page that contains the changed node after the split.
 fn place_operation(record: &LogRecord, splits: &[&Split]) -> Result<Placed, MacroError> {
     let node = record.node_change().ok_or("a record has no time before")?;
     let (page, line) = splits

@@ -1,13 +1,13 @@
-//! Newest version id of a log. Ids have 32 bits and wrap around: an id is newer than another id if it is ahead of it
-//! by less than half of all ids. ESE: `rceid`.
+//! The newest version id in a log. Ids have 32 bits and wrap around: an id is newer than another if it is ahead of it
+//! by less than half the id range. ESE: `rceid`.
 
-/// Newest version id that was seen. Id 0 means that there is no version.
+/// The newest version id seen. Id 0 means that there is no version.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[doc(alias = "rceid")]
 pub(super) struct NewestVersionId(Option<u32>);
 
 impl NewestVersionId {
-    /// Updates the newest id with this id.
+    /// Updates the newest id if `id` is newer.
     pub fn seen(&mut self, id: u32) {
         let is_newer = self.0.is_none_or(|newest| (id.wrapping_sub(newest) as i32) > 0);
         if id != 0 && is_newer {

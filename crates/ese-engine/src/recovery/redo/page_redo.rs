@@ -1,4 +1,4 @@
-//! The pages that a record changes, and the change to each page.
+//! The pages that a record changes, and the changes to each page.
 
 use ese_format::compression::decompress;
 use ese_format::log::record::ImageError;
@@ -18,7 +18,7 @@ use crate::pages::{page_move, scrub};
 use crate::space::{convert_root_pages, create_root_pages, create_single_root};
 use crate::transaction::Change;
 
-/// Role of a page in a record that changes it.
+/// The role of a page in a record that changes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageRole {
     /// The first page in the record.
@@ -28,19 +28,19 @@ pub(super) enum PageRole {
     Right,
     Left,
     Parent,
-    /// Root of the owned extents of a new space tree.
+    /// Root of a new space tree for owned extents.
     Owned,
-    /// Root of the available extents of a new space tree.
+    /// Root of a new space tree for available extents.
     Available,
     /// A page in a list, with its index in the list.
     Listed(u32),
-    /// The page on which the change is made for which a page was split, with the line.
+    /// The page and line on which the change is made that caused the split.
     Operation(u16),
-    /// The page of a split parent that gets the separator of a split child, with the line.
+    /// The page and line of a split parent where a split child's separator is added.
     Separator(u16),
     /// An internal page above a merged leaf.
     Path(PathEdit),
-    /// The page of a split parent that contains the old entry of a split child, with the line.
+    /// The page and line of a split parent that contain a split child's old entry.
     Pointer(u16),
     /// The page is compared with the state that the active side has logged.
     Check,
@@ -68,7 +68,7 @@ pub(super) struct PageRedo {
 /// The change that an Undo record undoes.
 pub(super) enum Undone {
     Change(Change),
-    /// A change of a counter, if its record has been read.
+    /// A change to a counter, if its record has been read.
     Counter(Option<CounterChange>),
 }
 
@@ -77,7 +77,7 @@ pub(in crate::recovery) fn pages_changed(record: &LogRecord) -> impl Iterator<It
     pages_of(record).0.into_iter().map(|(page, _)| page)
 }
 
-/// Returns the pages that a record changes with their roles, and the time of change that all of them get.
+/// Returns the pages that a record changes with their roles, and the change time that all of them get.
 pub(super) fn pages_of(record: &LogRecord) -> (Vec<(PageNumber, PageRole)>, DbTime) {
     let some = |page: Option<PageNumber>, role| page.map(|page| (page, role));
     let (pages, change) = match record {
@@ -213,7 +213,7 @@ fn is_cut(split: &Split) -> bool {
     split.new_page.is_some() && split.split_type == split_type::RIGHT && split.split_uncommitted <= 0
 }
 
-/// Returns the change as a delta, if the record alone determines it. `key` receives the key of a new node.
+/// Returns the change as a delta if the record alone determines it. `key` receives a new node's key.
 pub(super) fn delta_from_record<'a>(
     record: &'a LogRecord,
     role: PageRole,
@@ -223,7 +223,7 @@ pub(super) fn delta_from_record<'a>(
     let versioned = node.is_some_and(versioned);
     let line = node.map_or(0, |node| usize::from(node.page.line));
     Some(match (record, role) {
-        // The time of change shows that the page is in its state before the split.
+        // The page's time shows that it is in its state before the split.
         (LogRecord::Split2(split), PageRole::Main) if is_cut(split) => apply::split_cut(split),
         (LogRecord::Split2(split), PageRole::Right) => apply::split_right(split),
         (LogRecord::Insert(insert), _) => {
@@ -242,8 +242,8 @@ pub(super) fn delta_from_record<'a>(
     })
 }
 
-/// Returns the change as a delta, if it can be expressed as one. `undoes` is the change that an Undo record undoes,
-/// if the undo is not complete. `key` receives the key of a new node.
+/// Returns the change as a delta if it can be expressed as one. `undoes` is the change that an Undo record undoes, if
+/// the undo is not complete. `key` receives a new node's key.
 pub(super) fn delta_of<'a>(
     record: &'a LogRecord,
     role: PageRole,
@@ -286,7 +286,7 @@ pub(super) fn delta_of<'a>(
     }))
 }
 
-/// Returns the data of the node after a change that the record specifies relative to the data before.
+/// Returns the node's data after a change that the record specifies relative to the data before it.
 fn changed_data(
     record: &LogRecord,
     page: &Page<'_>,
@@ -348,10 +348,10 @@ pub(super) fn apply(
             }
             apply::split_new(bytes, size, &before, split, key)?;
         }
-        // ESE logs this record for a parent only to change its time.
+        // ESE logs this record for a parent only to update the parent's time.
         (LogRecord::Split2(Split { new_page: None, .. }), _) => {}
         (LogRecord::Split2(split), PageRole::Main) => {
-            // The time of change shows that the page is in its state before the split.
+            // The page's time shows that it is in its state before the split.
             apply::split_source(&mut PageMut::new(bytes, size), split)?;
         }
         (LogRecord::Split2(split), PageRole::Separator(line)) => {
@@ -413,7 +413,7 @@ pub(super) fn apply(
             let mut page = PageMut::new(bytes, size);
             page.set_external_header(&set.data).map_err(|_| "external header does not fit")?;
         }
-        // An Undo record whose change is already undone.
+        // An Undo record whose change has already been undone.
         _ => {}
     }
     Ok(())

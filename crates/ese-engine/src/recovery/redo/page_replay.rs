@@ -1,10 +1,10 @@
-//! Replays the changes of a window page by page: reads each page once and makes all changes that it lacks. Afterwards
-//! the page is dirty, as in normal operation, and may be evicted without a write if it has few deltas.
+//! Replays a window's changes page by page: reads each page once and makes all changes that it lacks. Afterwards the
+//! page is dirty, as in normal operation, and may be evicted without being written if it has few deltas.
 //!
-//! Before the crash, many changed pages were evicted with their deltas, and these pages are not needed now. If the
-//! records alone determine all changes of a page, and redo needs no information from the page, redo does not read it.
-//! The cache stores the changes as deltas of an evicted page. A later read of the page applies them, and detects
-//! damage.
+//! Before the crash, many changed pages had been evicted with their deltas, and are not needed now. If the records
+//! alone determine all changes to a page, and redo needs no information from the page, redo does not read it. The
+//! cache stores the changes as deltas of an evicted page. When the page is read later, the changes are applied, and
+//! damage is detected.
 //!
 //! While redo changes the pages of one batch, the pages of the next batch are being read.
 
@@ -37,7 +37,7 @@ use crate::{Error, Result};
 /// Maximum number of pages in a batch.
 const BATCH_PAGES: usize = 256;
 
-/// Changes of one page in log order.
+/// Changes to one page, in log order.
 type PageChanges<'p> = &'p [PageRedo];
 
 /// Replays the pages of one window in one thread.
@@ -48,16 +48,16 @@ pub(super) struct PageReplay<'a> {
     log: &'a LogReader,
     /// Cache memory that redo returns as it consumes payloads, and the number of bytes that redo keeps.
     memory: (&'a MemoryGrant, usize),
-    /// Images of pages on a copy, by the position of the record that describes the same state.
+    /// Page images for a copy, by the position of the record that describes the same state.
     images: Option<&'a Images>,
-    /// Changed pages that cannot be evicted without a write.
+    /// Changed pages that cannot be evicted without being written.
     must_be_written: Vec<PageKey>,
-    /// Records of the batch that were read again.
+    /// Records of the batch that were reread from the log.
     reread: BTreeMap<LogPosition, Vec<u8>>,
     pub outcome: ReplayOutcome,
 }
 
-/// Results of the replay of a window.
+/// Results of replaying a window.
 #[derive(Default)]
 pub(super) struct ReplayOutcome {
     /// Information about versioned changes that redo found on pages, by the index of the record in the window.
@@ -68,7 +68,7 @@ pub(super) struct ReplayOutcome {
     pub deferred: u64,
     /// Pages that could not be read, with the error and the first record whose change they lack.
     pub unreadable: BTreeMap<PageKey, (Error, LogPosition)>,
-    /// Pages that could not be read and were formatted completely, or replaced by an image.
+    /// Pages that could not be read but were then formatted completely or replaced by an image.
     pub built: BTreeSet<PageKey>,
     /// Results of redo on a copy.
     pub copy: CopyOutcome,
@@ -88,9 +88,9 @@ impl ReplayOutcome {
 /// A batch of pages, and the reads in flight for it.
 #[derive(Default)]
 struct Batch<'p> {
-    /// Changes of pages that need not be read.
+    /// Changes to pages that need not be read.
     unread: Vec<PageChanges<'p>>,
-    /// Changes of pages that must be read.
+    /// Changes to pages that must be read.
     read: Vec<PageChanges<'p>>,
     /// Reads of records whose payloads are no longer in memory.
     records: Option<RecordReads>,
@@ -109,8 +109,8 @@ impl<'a> PageReplay<'a> {
         PageReplay { core, records, payloads, log, memory, images, must_be_written, reread, outcome }
     }
 
-    /// Replays all pages with this number of threads. `pages` must be sorted by page, and the changes of a page must
-    /// be in log order.
+    /// Replays all pages using the given number of threads. `pages` must be sorted by page, and the changes to each
+    /// page must be in log order.
     pub fn run(&mut self, pages: &[PageRedo], threads: usize) -> Result<()> {
         let frames = self.core.cache.counters().frames as usize;
         let changes: Vec<PageChanges<'_>> = pages.chunk_by(|a, b| a.key == b.key).collect();
@@ -158,7 +158,7 @@ impl<'a> PageReplay<'a> {
         self.replay(current, frames)
     }
 
-    /// Starts to read the pages of a batch, and the records that it needs again.
+    /// Starts to read the pages of a batch, and to reread the records that it needs.
     fn begin_reads<'p>(&self, changes: &'p [PageChanges<'p>]) -> Result<Batch<'p>> {
         let (unread, read): (Vec<_>, Vec<_>) =
             changes.iter().copied().partition(|changes| self.needs_no_read(changes));
@@ -176,7 +176,7 @@ impl<'a> PageReplay<'a> {
         Ok(Batch { unread, read, records })
     }
 
-    /// Returns whether the records alone determine all changes of the page, and redo needs no information from the
+    /// Returns whether the records alone determine all changes to the page and redo needs no information from the
     /// page. Such information is a before-image that undo may need, or the key of a deleted node that cleanup has to
     /// remove.
     fn needs_no_read(&self, changes: PageChanges<'_>) -> bool {
@@ -226,8 +226,8 @@ impl<'a> PageReplay<'a> {
         Ok(())
     }
 
-    /// Passes the changes of a page that need not be read to the cache. Makes the changes on the page if the cache
-    /// has no space for them.
+    /// Passes the changes to a page that need not be read to the cache. If the cache has no space for them, makes the
+    /// changes on the page.
     fn defer(&mut self, changes: PageChanges<'_>) -> Result<()> {
         let records: Vec<_> = changes.iter().map(|change| self.record(change)).collect::<Result<_>>()?;
         let (mut deltas, mut reached) = (Vec::new(), None);
@@ -256,8 +256,7 @@ impl<'a> PageReplay<'a> {
         self.change_page(changes, Some(records))
     }
 
-    /// Makes the changes that the page lacks. `records` contains the records of the changes, if they are already
-    /// decoded.
+    /// Makes the changes that the page lacks. `records` contains the changes' records if they are already decoded.
     fn change_page(&mut self, changes: PageChanges<'_>, records: Option<Vec<LogRecord>>) -> Result<()> {
         let Some(first) = changes.iter().find(|change| change.role.changes_page()) else {
             return self.look_at_page(changes);
@@ -276,7 +275,7 @@ impl<'a> PageReplay<'a> {
                 self.outcome.built.insert(first.key);
                 database.pin_new(number)?
             }
-            // The page may have been returned to the file system later. If not, redo fails at its end.
+            // The page may have been returned to the file system later. If it was not, redo fails at its end.
             Err(Error::Corrupt { path, page, what }) => {
                 let of_load = is_link(&self.decode(first)?);
                 let what = if of_load { format!("{what}; {WITHOUT_PAGES}") } else { what };
@@ -295,7 +294,7 @@ impl<'a> PageReplay<'a> {
         };
         let time = Page::new(&pinned.read(), size).db_time();
         self.check_not_ahead(changes, time, &database)?;
-        // The latch is not held here, because records may have to be read.
+        // The latch is released here because records may have to be read.
         let is_missing = |change: &&PageRedo| change.after > time;
         let missing: Vec<(&PageRedo, LogRecord)> = match records {
             Some(records) => changes.iter().zip(records).filter(|(change, _)| is_missing(change)).collect(),
@@ -336,7 +335,7 @@ impl<'a> PageReplay<'a> {
         result
     }
 
-    /// Returns an error if the page has a change from a generation that the header of the database does not name.
+    /// Returns an error if the page has a change from a generation that the database header does not name.
     fn check_not_ahead(&self, changes: PageChanges<'_>, time: DbTime, database: &DatabaseFile) -> Result<()> {
         let position = |change: &PageRedo| {
             self.records.get(change.record_index as usize).map(|record| record.buffered.start)
@@ -372,7 +371,7 @@ impl<'a> PageReplay<'a> {
         let start = redo_record.buffered.start;
         let failed =
             |what: &str| corrupt_page(database, number, &format!("{what} (log record at {start:?})"));
-        // If the page has the time after the change, it contains the earlier changes of the same macro.
+        // If the page's time equals the time after the change, it already contains earlier changes of the same macro.
         let expected = time_before(record, change.role).filter(|_| time != change.after);
         if let Some(before) = expected.filter(|before| *before != time) {
             let mut what = DbTimeMismatch { found: time, expected: before }.to_string();
@@ -424,8 +423,8 @@ impl<'a> PageReplay<'a> {
         Ok(record)
     }
 
-    /// Returns the record of a change with its payload. The payload is not included if it is an image that the change
-    /// does not need.
+    /// Returns a change's record with its payload. The payload is omitted if it is an image that the change does not
+    /// need.
     fn record(&self, change: &PageRedo) -> Result<LogRecord> {
         let mut record = self.decode(change)?;
         if !has_needless_image(&record, change.role)

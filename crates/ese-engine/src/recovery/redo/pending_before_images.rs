@@ -1,4 +1,4 @@
-//! Information that redo finds on a page while it repeats versioned changes: keys, and before-images. The
+//! Information that redo finds on a page while it repeats versioned changes: keys and before-images. The
 //! before-images become pending on the page again until they are logged.
 
 use ese_format::log::record::{LogRecord, NodeChange, PageChangeFlags};

@@ -14,7 +14,7 @@ use crate::cache::PageKey;
 use crate::recovery::replay_window::Payloads;
 use crate::storage::GivenBackPages;
 
-/// Maximum number of pages of a copy that wait for a repair. If more pages are unreadable, the replay fails.
+/// Maximum number of a copy's pages that may wait for repair. If more pages are unreadable, the replay fails.
 const MAX_BAD_PAGES: usize = 100;
 
 /// Returns the pages that a record returns to the file system.
@@ -51,7 +51,7 @@ impl Redo {
         database.redo_giving_back(&pages, span.start, span.end)
     }
 
-    /// Removes pages from the list that are missing in the file because a later record removed the end of the file.
+    /// Removes from the list the pages that are missing because a later record removed the end of the file.
     pub(super) fn without_missing(
         &self,
         record: &LogRecord,
@@ -67,7 +67,7 @@ impl Redo {
         Ok(())
     }
 
-    /// Returns an error if redo could not read a page that the log changes, and that still belongs to its database at
+    /// Returns an error if redo could not read a page that the log changes and that still belongs to its database at
     /// the end of the log.
     pub fn check_readable(&self) -> Result<()> {
         if self.copy.is_some() && self.unreadable.len() <= MAX_BAD_PAGES {
@@ -77,10 +77,11 @@ impl Redo {
         self.refuse_unreadable(|_| true)
     }
 
-    /// Checks the pages of a database, or of all databases, before it is closed, like [`Redo::check_readable`].
+    /// Like [`Redo::check_readable`], checks the pages of a database, or of all databases, before it is closed.
     ///
-    /// In this case no page may wait for its repair. The file would claim to have all changes, although a page that
-    /// becomes readable later lacks them. A later record can still return pages of databases that stay open.
+    /// In this case, no page may be waiting for repair: the file would claim to have all changes, although a page
+    /// that becomes readable later lacks some. For databases that stay open, in contrast, a later record can still
+    /// return the pages.
     pub fn check_readable_to_close(&self, log_id: Option<u8>) -> Result<()> {
         let closed = log_id.and_then(|id| self.attached(id)).map(|database| database.file_id);
         self.refuse_unreadable(|key| log_id.is_none() || closed == Some(key.file))
@@ -91,7 +92,7 @@ impl Redo {
             return Ok(());
         };
         if let Some(database) = self.core.file(key.file) {
-            // The page is read again only to report the damage. The first error is more specific.
+            // The page is reread only to report the damage. The first error is more specific.
             drop(database.pin(key.page));
         }
         Err(error.clone())

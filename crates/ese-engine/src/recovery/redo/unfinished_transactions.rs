@@ -1,4 +1,4 @@
-//! Operations of transactions that had not ended at the end of the log, and deleted nodes that cleanup still has to
+//! Operations of transactions that were unfinished at the end of the log, and deleted nodes that cleanup still has to
 //! remove.
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use crate::transaction::{
 };
 use crate::{Error, Result};
 
-/// A versioned change of a node. Redo keeps it until its transaction ends.
+/// A versioned change to a node. Redo keeps it until its transaction ends.
 pub(super) struct NodeOperation {
     pub database: u8,
     pub root: PageNumber,
     pub tree: TreeId,
     pub id: u32,
-    /// Number of the transaction, as it is stored in records.
+    /// Number of the transaction, as stored in records.
     pub begin0: u32,
     pub key: Vec<u8>,
     pub key_len: usize,
@@ -58,7 +58,7 @@ impl NodeOperation {
         (Some(self.root), self.database, self.begin0)
     }
 
-    /// Returns whether cleanup may have to remove the node once the transaction has committed.
+    /// Returns whether cleanup may have to remove the node after the transaction commits.
     pub fn may_leave_deleted_node(&self) -> bool {
         match self.change {
             Change::FlagDelete => !self.undone,
@@ -82,15 +82,15 @@ impl NodeOperation {
 
 /// An operation of a transaction.
 pub(super) enum Operation {
-    /// A change of a node.
+    /// A change to a node.
     Node(NodeOperation),
     /// The creation of a tree.
     CreateTree { database: u8, root: PageNumber },
-    /// A change of a counter.
+    /// A change to a counter.
     Counter(CounterOperation),
 }
 
-/// A transaction that has not ended at this position of the log.
+/// A transaction that has not ended at this position in the log.
 pub(super) struct OpenTransaction {
     pub transaction: Arc<Transaction>,
     pub begun: LogPosition,
@@ -99,7 +99,7 @@ pub(super) struct OpenTransaction {
 }
 
 impl OpenTransaction {
-    /// Stores the information that redo found on the pages of a window.
+    /// Stores the information that redo found on a window's pages.
     pub fn complete(&mut self, recovered: &mut BTreeMap<u32, RecoveredVersion>) {
         for operation in &mut self.operations {
             if let Operation::Node(operation) = operation {
@@ -128,10 +128,10 @@ impl OpenTransaction {
 }
 
 /// Before-images and keys in the log, by version id. They are collected before redo, because a record may need one
-/// that is later in the log. ESE: `LRUNDOINFO`.
+/// that comes later in the log. ESE: `LRUNDOINFO`.
 pub(crate) type UndoInfos = BTreeMap<u32, UndoInfo>;
 
-/// Transactions that undo rolls back, and the numbers from which normal operation continues.
+/// Transactions for undo to roll back, and the numbers from which normal operation continues.
 pub(crate) struct UnfinishedTransactions {
     pub transactions: Vec<ActiveTransaction>,
     pub next_number: u64,
@@ -140,8 +140,8 @@ pub(crate) struct UnfinishedTransactions {
 }
 
 impl Redo {
-    /// Returns the transaction of a versioned change. A transaction that ended before the checkpoint may have changes
-    /// after it. In that case its Begin record is missing.
+    /// Returns the transaction of a versioned change. If the transaction ended before the checkpoint, redo may read
+    /// some of its changes without its Begin record.
     pub(super) fn transaction_of(&mut self, node: &NodeChange) -> Option<&mut OpenTransaction> {
         if !versioned(node) || node.root.is_none() {
             return None;
@@ -155,7 +155,7 @@ impl Redo {
     }
 
     /// Adds a versioned change to its transaction. `bookmark` comes from the record itself. `record_index` is the
-    /// record's index in the window, if the page may provide more information.
+    /// record's index in the window if the page may provide more information.
     pub(super) fn add_node_operation(
         &mut self,
         node: &NodeChange,
@@ -191,7 +191,7 @@ impl Redo {
         }
     }
 
-    /// Ends a transaction: passes the nodes that it deleted to cleanup.
+    /// Ends a transaction, and passes the nodes that it deleted to cleanup.
     pub(super) fn end_transaction(&mut self, open: OpenTransaction, end: LogPosition) -> Result<()> {
         let committed = open.transaction.committed().is_some();
         let mut entries = Vec::new();
@@ -207,7 +207,7 @@ impl Redo {
             }
         }
         if !entries.is_empty() {
-            // Redo of another engine's log runs for a long time, and its checkpoint advances during that time.
+            // Redo of another engine's log runs for a long time, and the checkpoint advances meanwhile.
             let pin = self.core.log().is_received().then(|| self.core.pins.pin(open.begun));
             self.core.ended.push(EndedTransaction::new(0, end, pin, entries));
         }
@@ -225,7 +225,8 @@ impl Redo {
     pub fn finish(mut self) -> Result<UnfinishedTransactions> {
         let mut transactions = Vec::new();
         for (procid, open) in std::mem::take(&mut self.transactions) {
-            // The log ends within changes outside of sessions. Redo has made these changes completely or not at all.
+            // The log ends within changes made outside of sessions. Redo has made these changes either completely or
+            // not at all.
             if procid == SYSTEM_PROCID && open.operations.is_empty() {
                 continue;
             }
@@ -272,16 +273,16 @@ impl Redo {
     }
 }
 
-/// Properties that a change and its before-image share in addition to the version id. Ids restart when the engine
-/// starts.
+/// Properties, in addition to the version id, that a change and its before-image share. Version ids restart when the
+/// engine starts.
 type LoggedChange = (Option<PageNumber>, u8, u32);
 
 fn change_of(node: &NodeChange) -> LoggedChange {
     (node.root, node.page.database.0, node.page.begin0)
 }
 
-/// Returns the bookmark of a node and the length of its key. The bookmark is the key, followed by the data if the
-/// data is part of the order.
+/// Returns a node's bookmark and the length of its key. The bookmark is the key, followed by the data if the data is
+/// part of the sort order.
 pub(super) fn bookmark_of(node: &NodeChange, key: &[u8], data: &[u8]) -> (Vec<u8>, usize) {
     match node.page.flags.contains(PageChangeFlags::UNIQUE) {
         true => (key.to_vec(), key.len()),

@@ -1,5 +1,5 @@
-//! Tests that records with valid checksums and damaged contents lead to an error or to some page, but never to a
-//! panic.
+//! Tests that records with valid checksums but damaged contents lead to an error or to an arbitrary page, but never
+//! to a panic.
 
 use ese_format::LogPosition;
 use ese_format::log::record::{LogRecord, kinds};
@@ -11,7 +11,8 @@ use super::redo_fixture::RedoFixture;
 use super::windows_logs::server2022;
 use crate::log::StoredRecord;
 
-/// Returns the index of a byte that is not part of a page number. Otherwise the file could grow without limit.
+/// Returns the index of a byte that is not part of a page number. Changing a page number could make the file grow
+/// without limit.
 fn place(rng: &mut ChaCha8Rng, bytes: &[u8]) -> Option<usize> {
     let fields = match bytes[0] {
         kinds::Split2 => 68,

@@ -1,4 +1,5 @@
-//! Tests of merges as ESE logs them: a record for each page on the path, and nodes flagged deleted that do not move.
+//! Tests of merges as ESE logs them: one record for each page on the path, and nodes flagged deleted, which do not
+//! move.
 //!
 //! None of the available logs contains a merge by ESE. The tests follow ESE's published source.
 
@@ -43,7 +44,7 @@ fn merge(page: u32, before: u64, line: u16, flags: MergeFlags) -> Merge {
     }
 }
 
-/// Creates three leaves under a parent under a root. One node of the middle leaf is flagged deleted.
+/// Creates three leaves below a parent, which is below a root. One node in the middle leaf is flagged deleted.
 fn tree() -> Pages {
     let leaf = |page: u32, time: u64, keys: &[&str]| {
         let nodes: Vec<_> = keys.iter().map(|key| (*key, "data")).collect();
@@ -65,7 +66,7 @@ fn tree() -> Pages {
     .into()
 }
 
-/// Creates the records for a merge of the middle leaf. `flags` are the flags in the record of its parent.
+/// Creates the records for a merge of the middle leaf. `flags` are the flags in its parent's record.
 fn records(kind: u8, line: u16, flags: MergeFlags, separator: &[u8]) -> Vec<LogRecord> {
     let partial = matches!(kind, merge_type::PARTIAL_LEFT | merge_type::PARTIAL_RIGHT);
     let of_leaf = if partial { MergeFlags::empty() } else { MergeFlags::EMPTY_PAGE };
@@ -195,7 +196,7 @@ fn merges_of_earlier_versions_are_refused() {
     let records = records(merge_type::FULL_RIGHT, 0, MergeFlags::DELETE_NODE, b"");
     let old = [&records[..1], &records[2..]].concat();
     assert!(replay(&tree(), &old).err().unwrap().contains("with the version that wrote the log"));
-    // If redo starts inside the macro, the record of the parent may be missing.
+    // If redo starts inside the macro, the parent's record may be missing.
     let after = replay(&tree(), &records).unwrap();
     for from in 1..records.len() {
         assert!(replay(&after, &records[from..]).unwrap() == after, "from record {from}");

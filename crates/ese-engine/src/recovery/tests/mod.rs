@@ -1,4 +1,4 @@
-//! Tests of recovery: replay by page, pages that recovery does not read, undo, and page images.
+//! Tests of recovery: page-by-page replay, pages that recovery does not read, undo, and page images.
 
 mod damaged_records;
 mod merges;
@@ -32,7 +32,7 @@ fn database(instance: &Instance, path: &str) -> (Arc<Database>, Arc<Tree>) {
     (db, tree)
 }
 
-/// Returns the record with this key as the session sees it.
+/// Returns the record with this key, as seen by the session.
 fn at(tree: &Arc<Tree>, session: &ActiveTransaction, key: &[u8]) -> Bookmark {
     let mut cursor = TreeCursor::new(tree.clone());
     assert!(cursor.seek(&session.view(), key, Seek::Equal).unwrap());

@@ -1,5 +1,5 @@
-//! Tests that a log of this engine, redone on a copy of the database by the rules for ESE's logs, produces the same
-//! pages.
+//! Tests that a log written by this engine, redone on a copy of the database by the rules for ESE's logs, produces
+//! the same pages.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,7 +34,8 @@ fn pages(disk: &SimVfs, instance: &Instance) -> Vec<Vec<u8>> {
     bytes.chunks(SIZE.bytes()).skip(2).map(<[u8]>::to_vec).collect()
 }
 
-/// Makes random changes in one tree: first growth with splits, then deletions with merges. Calls `half` in between.
+/// Makes random changes in one tree: first growth with splits, then deletions with merges. Calls `half` between the
+/// two.
 fn random_work(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half: &mut dyn FnMut()) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     let mut model = Model::new();
@@ -50,8 +51,8 @@ fn random_work(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half
     }
 }
 
-/// Removes ranges of records from a tree of four levels. Internal pages are removed together with their leaves. Calls
-/// `half` in between.
+/// Removes ranges of records from a four-level tree. Internal pages are removed together with their leaves. Calls
+/// `half` midway.
 fn range_deletes(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, half: &mut dyn FnMut()) {
     let mut session = ActiveTransaction::new(instance.core().clone(), 1);
     session.begin().unwrap();
@@ -80,7 +81,7 @@ fn range_deletes(instance: &Instance, tree: &Arc<Tree>, rng: &mut ChaCha8Rng, ha
     }
 }
 
-/// Returns the pages of a database before, during and after some work, and the log of the work.
+/// Returns the pages of a database before, during and after some work, and the log of that work.
 fn worked(
     seed: u64,
     work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),
@@ -109,8 +110,8 @@ fn assert_equal(fixture: &RedoFixture, expected: &[Vec<u8>], what: &str) {
     }
 }
 
-/// Checks that the macros have the form of ESE's macros. They contain either one split, with the record of its parent
-/// and its insert, or one merge, with the records of the pages above it.
+/// Checks that the macros have the form of ESE's macros. Each contains either one split, with the record of its
+/// parent and its insert, or one merge, with the records of the pages above it.
 fn assert_macros_of_ese(records: &[StoredRecord]) {
     let decoded: Vec<_> = records.iter().map(|record| LogRecord::decode(&record.bytes).unwrap().0).collect();
     let mut members: Option<String> = None;
@@ -163,8 +164,8 @@ fn assert_changes_are_in_transactions(records: &[StoredRecord]) {
                 assert!(open.contains_key(&rollback.procid), "{record:?} at {:?}", stored.start);
                 continue;
             }
-            // The deletion of a node may already be committed. ESE must not treat the record as part of the session's
-            // next transaction.
+            // The deletion of a node may already have been committed. ESE must not treat the record as part of the
+            // session's next transaction.
             LogRecord::UndoInfo(info) => {
                 let page = &info.node.page;
                 let session = if open.get(&1) == Some(&page.begin0) { 1 } else { SYSTEM_PROCID };
@@ -182,8 +183,8 @@ fn assert_changes_are_in_transactions(records: &[StoredRecord]) {
     assert!(changes > 1000, "{changes}");
 }
 
-/// Redoes the log of some work, both on the pages before the work and on pages from different times, as a crash
-/// leaves them. Returns the records.
+/// Redoes the log of some work, both on the pages from before the work and on a mix of pages from different times,
+/// such as a crash leaves. Returns the records.
 fn assert_redo_gives_the_same_pages(
     seed: u64,
     work: impl FnOnce(&Instance, &Arc<Tree>, &mut ChaCha8Rng, &mut dyn FnMut()),

@@ -1,4 +1,4 @@
-//! Tests of page images of torn-page protection that recovery must not use, or must remove.
+//! Tests of torn-page protection images that recovery must not use, or must remove.
 
 use std::path::Path;
 
@@ -65,7 +65,8 @@ fn page_images_of_an_abandoned_history_are_not_restored() {
     }
 }
 
-/// Page images are no longer updated if page protection is off. They are useless after the torn pages are restored.
+/// If page protection is off, page images are no longer updated. Once the torn pages have been restored, the images
+/// are useless.
 #[test]
 fn recovery_without_page_protection_leaves_no_page_images() {
     let size = PageSize::KIB_4;

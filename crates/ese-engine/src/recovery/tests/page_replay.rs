@@ -1,5 +1,5 @@
-//! Tests that replay by page gives the same result as replay by record, and tests of pages that recovery does not
-//! read.
+//! Tests that page-by-page replay gives the same result as record-by-record replay, and tests of pages that recovery
+//! does not read.
 
 use std::path::Path;
 
@@ -65,7 +65,7 @@ fn crashed(seed: u64, size: PageSize) -> SimVfs {
     }
 }
 
-/// Recovers a copy of the disk with `memory` bytes for the log. Returns the pages, without the fields that depend on
+/// Recovers a copy of the disk with `memory` bytes for the log. Returns the pages, excluding fields that depend on
 /// how often they were written.
 fn recovered(disk: &SimVfs, size: PageSize, memory: usize) -> (RecoverySummary, Vec<Vec<u8>>) {
     let disk = disk.clone_disk();
@@ -124,8 +124,8 @@ fn every_window_size_recovers_the_same_bytes() {
     assert!(deferred > 300, "recovery read nearly every page: {deferred} changes deferred");
 }
 
-/// If recovery reads the page, recovery reports the lost write. If not, the first read of the page reports it, and
-/// the checkpoint never advances past its changes.
+/// If recovery reads the page, it reports the lost write. If not, the first read of the page reports it, and the
+/// checkpoint never advances past the page's changes.
 #[test]
 fn a_lost_write_is_reported_by_the_first_read_of_the_page() {
     let size = PageSize::KIB_4;
@@ -189,7 +189,7 @@ fn a_lost_write_is_reported_by_the_first_read_of_the_page() {
 }
 
 /// The before-image of a change that undo reverts, and the key of a deleted node that cleanup removes, exist only on
-/// the page. Recovery reads the page if it needs one of these. Otherwise it defers the changes.
+/// the page. Recovery reads the page if it needs one of them; otherwise it defers the changes.
 #[test]
 fn recovery_reads_a_page_only_if_it_needs_information_from_it() {
     let size = PageSize::KIB_4;

@@ -1,4 +1,4 @@
-//! Fixture for redo of single records on a database that tests fill with pages.
+//! Fixture for redoing single records on a database that tests fill with pages.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(super) const ROOT: u32 = 4;
 const DATABASE: u8 = 1;
 const FILE: &str = "/db/replayed.edb";
 
-/// A database without pages, and redo of records that change it.
+/// A database without pages, and a way to redo records that change it.
 pub(super) struct RedoFixture {
     _instance: Arc<Instance>,
     database: Arc<Database>,
@@ -90,7 +90,7 @@ impl RedoFixture {
         self.database.file.pin(PageNumber::fixed(page)).is_ok()
     }
 
-    /// Redoes records. Each record is in a separate segment.
+    /// Redoes records, each in a separate segment.
     pub fn replay(&mut self, records: &[LogRecord]) -> Result<()> {
         let stored = records.iter().map(|record| {
             let start = self.next;
@@ -101,7 +101,7 @@ impl RedoFixture {
         self.replay_stored(stored)
     }
 
-    /// Redoes records that were read from a log.
+    /// Redoes records read from a log.
     pub fn replay_stored(&mut self, records: Vec<StoredRecord>) -> Result<()> {
         let mut window = ReplayWindow::new(usize::MAX);
         records.into_iter().for_each(|stored| window.push(stored).unwrap());
@@ -124,7 +124,7 @@ impl RedoFixture {
     }
 }
 
-/// Content of a page except the offsets of its nodes, its checksum and its flush type.
+/// Content of a page, excluding node offsets, checksum and flush type.
 #[derive(PartialEq, Debug)]
 pub(super) struct Content {
     time: u64,
@@ -153,7 +153,7 @@ impl Content {
     }
 }
 
-/// Returns the records of a log from a position on, except for records about whole databases.
+/// Returns the records in a log from a position on, excluding those about whole databases.
 pub(super) fn records_from(log: &LogReader, from: LogPosition) -> Vec<StoredRecord> {
     let mut records = Vec::new();
     log.read_from(from, |stored| {
@@ -201,8 +201,7 @@ pub(super) fn parent_of(page: u32, time: u64, flags: PageFlags, entries: &[(&str
     bytes
 }
 
-/// Returns the nodes of a page as text. The data of nodes on an internal page is shown as the numbers of the
-/// children.
+/// Returns the nodes of a page as text. On an internal page, the data is shown as the page numbers of the children.
 pub(super) fn nodes(bytes: &[u8]) -> Vec<(String, String)> {
     let page = Page::new(bytes, SIZE);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();

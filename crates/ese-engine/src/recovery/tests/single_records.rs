@@ -19,7 +19,7 @@ use super::redo_fixture::{
 const LEAF: PageFlags = PageFlags::LEAF;
 const PAGE: u32 = 10;
 
-/// Returns a database with these pages after redo of the records.
+/// Redoes the records on a database with these pages, and returns the database.
 fn redone(pages: &[(u32, Vec<u8>)], records: &[LogRecord]) -> RedoFixture {
     let mut fixture = RedoFixture::new(64);
     pages.iter().for_each(|(page, bytes)| fixture.put(*page, bytes));
@@ -59,7 +59,7 @@ fn differences_replace_data() {
     assert!(refused(&pages, replace(&[0x0b, 0x40, 1, b'x'], 11)).contains("differences"));
 }
 
-/// Counters wrap around. The undo of one change preserves the changes of other sessions.
+/// Counters wrap around. Undoing one change preserves the changes of other sessions.
 #[test]
 fn counters_change_by_differences_and_are_undone_by_them() {
     let narrow = |times, line, rceid, delta| {
@@ -97,7 +97,7 @@ fn counters_change_by_differences_and_are_undone_by_them() {
     assert_eq!(counter(&fixture), (-4, NodeFlags::VERSIONED));
     let fixture = redone(&pages, &records);
     assert_eq!(counter(&fixture).0, -8);
-    // The transaction has not ended, and one of its changes is not undone.
+    // The transaction has not ended, and one of its changes has not been undone.
     assert!(fixture.finish().unwrap_err().to_string().contains("keep the database dirty"));
     let commit = LogRecord::Commit0(Commit0 { procid: PROCID, level: 0, commit0: 12 });
     let fixture = redone(&pages, &[&records[..3], &[commit]].concat());
@@ -219,14 +219,14 @@ fn a_new_page_has_no_line_until_it_is_used() {
     assert_eq!((view.db_time(), view.tree(), view.node_count()), (DbTime(60), TreeId(6), 0));
     assert_eq!(view.flags(), PageFlags::PRE_INIT | PageFlags::NEW_RECORD);
     assert_eq!(view.free_bytes(), SIZE.bytes() - SIZE.header_len());
-    // A page that has been in use since then is not changed.
+    // A page that has been in use since then stays unchanged.
     let newer = page_of(PAGE, 61, LEAF, &[], &[("a", "1")]);
     let fixture = redone(&[(PAGE, newer)], &[record]);
     assert_eq!(keys(&fixture.page(PAGE)), "a");
 }
 
-/// A tree is created in one extent and converted to space trees, by the rules of ESE's source, for a unique and for a
-/// non-unique tree.
+/// Following ESE's source, creates a tree in one extent and converts it to space trees, for a unique and a non-unique
+/// tree.
 #[test]
 fn a_tree_in_one_extent_is_created_and_converted() {
     for non_unique in [false, true] {
@@ -278,7 +278,7 @@ fn a_tree_in_one_extent_is_created_and_converted() {
     }
 }
 
-/// Damaged sizes must not lead to long run times or large memory use.
+/// Damaged sizes must not lead to long run times or high memory use.
 #[test]
 fn sizes_of_new_trees_are_not_trusted() {
     let convert = ConvertFdp {
@@ -306,7 +306,7 @@ fn sizes_of_new_trees_are_not_trusted() {
     redone(&[], &[LogRecord::CreateSingleExtentFdp(create)]);
 }
 
-/// Later records may depend on such a record, so redo does not continue after it.
+/// Later records may depend on such a record, so redo does not continue past it.
 #[test]
 fn what_cannot_be_redone_stops_redo_with_name_and_position() {
     let database = DatabaseIdInLog(1);

@@ -1,4 +1,4 @@
-//! Tests of splits as ESE logs them, redone on pages that have or lack the changes.
+//! Tests of splits as ESE logs them, redone on pages that already have the changes and on pages that lack them.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ const TIME: u64 = 100;
 
 type Pages = BTreeMap<u32, Vec<u8>>;
 
-/// Creates a Split2 record for a page with `count` lines, without images, prefixes and neighbours.
+/// Creates a Split2 record for a page with `count` lines, without images, prefixes or neighbours.
 fn split(kind: u8, page: u32, new: u32, before: u64, [line, count]: [u16; 2]) -> Split {
     Split {
         change: change(page, [before, TIME], 0),
@@ -54,7 +54,7 @@ fn split(kind: u8, page: u32, new: u32, before: u64, [line, count]: [u16; 2]) ->
     }
 }
 
-/// Creates the record that ESE logs for a parent that only gets a new time.
+/// Creates the record that ESE logs for a parent when only the parent's time changes.
 fn stamp(page: u32, before: u64) -> LogRecord {
     let none = split_operation::NONE;
     LogRecord::Split2(Split { new_page: None, operation: none, ..split(0, page, 0, before, [0, 0]) })
@@ -123,7 +123,7 @@ fn the_lines_of_a_right_split_count_the_incoming_node() {
     }
 }
 
-/// ESE calls this a hotpoint split: only the incoming node is stored on the new page.
+/// ESE calls this a hotpoint split: only the incoming node goes to the new page.
 #[test]
 fn a_right_split_that_moves_no_node_needs_no_image() {
     let records: Vec<_> = right_split("bbb7", 6, 6)
@@ -138,7 +138,7 @@ fn a_right_split_that_moves_no_node_needs_no_image() {
     assert_eq!((keys(&pages[&SPLIT]), keys(&pages[&NEW])), expected);
 }
 
-/// Checks that both pages count the bytes that undo of uncommitted changes may need.
+/// Checks that both pages count the bytes that may be needed to undo uncommitted changes.
 #[test]
 fn a_split_sets_the_reserved_bytes_of_both_pages() {
     for reserved in [0, 17] {
@@ -156,7 +156,7 @@ fn a_split_sets_the_reserved_bytes_of_both_pages() {
     }
 }
 
-/// The new page of a split can be formatted by a separate record between the records of the macro.
+/// The new page of a split can be formatted by a separate record inside the macro.
 #[test]
 fn a_page_can_be_formatted_inside_of_a_macro() {
     let records = right_split("bbb7", 6, 2);
@@ -170,7 +170,7 @@ fn a_page_can_be_formatted_inside_of_a_macro() {
     }
 }
 
-/// Each page lacks either all changes of a macro or no changes, independently of the other pages.
+/// Each page has either all of a macro's changes or none, independently of the other pages.
 #[test]
 fn a_page_is_judged_once_for_a_macro() {
     let (old, records) = (leaves(), right_split("bbb7", 6, 2));
@@ -193,7 +193,7 @@ fn a_page_is_judged_once_for_a_macro() {
 fn prefix_lines_count_from_the_first_line_of_their_page() {
     let records = right_split("aaa4", 2, 4).into_iter().map(|record| match record {
         LogRecord::Split2(split) if split.new_page.is_some() => LogRecord::Split2(Split {
-            // These are aaa4 on the split page, and bbb3 on the new page.
+            // These are aaa4 on the split page and bbb3 on the new page.
             split_prefix_line: 2,
             new_prefix: b"aaa4".to_vec(),
             new_prefix_line: 1,
@@ -279,8 +279,8 @@ fn a_split_can_make_room_for_a_replace() {
     }
 }
 
-/// A leaf is split together with its parent. The parent is split for the separator. If the separator belongs between
-/// the halves of the parent, the old entry of the leaf can be on the other half.
+/// A leaf is split together with its parent, which is split to make room for the separator. If the separator belongs
+/// between the halves of the parent, the leaf's old entry can be on the other half.
 #[test]
 fn a_parent_is_split_in_the_macro_of_its_child() {
     let [upper_page, parent_page, parent_new] = [20, 21, 22];
@@ -336,10 +336,10 @@ fn macros_that_contradict_themselves_are_refused() {
         records.remove(at);
         records
     };
-    // The insert is missing, or the split is missing.
+    // Either the insert or the split is missing.
     assert!(refused(&pages, &without(3)).contains("lacks the change"));
     assert!(refused(&pages, &without(2)).contains("its page is not split"));
-    // The records of a second macro lack their MacroBegin.
+    // The records of a second macro lack its MacroBegin.
     let doubled = [in_macro(90, []), without(0)].concat();
     assert!(refused(&pages, &doubled).contains("outside of a macro"));
     // The record has a different number of lines than the page.
@@ -370,7 +370,7 @@ fn an_unfinished_macro_changes_nothing() {
     assert!(pages.iter().all(|(page, bytes)| fixture.page(*page) == *bytes));
 }
 
-/// The checkpoint can be inside a macro, if all pages have its changes.
+/// The checkpoint can be inside a macro if all pages have the macro's changes.
 #[test]
 fn redo_can_start_inside_of_a_macro() {
     let (old, records) = (leaves(), right_split("bbb7", 6, 2));
@@ -378,7 +378,7 @@ fn redo_can_start_inside_of_a_macro() {
     for from in 1..records.len() {
         assert!(replayed(&new, &records[from..]) == new, "from record {from}");
     }
-    // The Insert record cannot be redone alone.
+    // The Insert record cannot be redone by itself.
     assert!(refused(&old, &records[3..]).contains("dbtime"));
 }
 
@@ -412,8 +412,8 @@ fn a_group_without_its_last_record_changes_nothing() {
     assert_eq!((keys(&pages[&RIGHT]), keys(&pages[&SPLIT])), ("ccc ccd".into(), "aaa1 aaa3".into()));
 }
 
-/// Macros of earlier versions are refused: each record of a macro had a separate time, and line numbers did not
-/// include the incoming node.
+/// Macros of earlier versions are refused: each record in a macro had its own time, and line numbers did not include
+/// the incoming node.
 #[test]
 fn macros_of_earlier_versions_are_refused() {
     let mut records = right_split("bbb7", 6, 2);

@@ -17,8 +17,8 @@ use crate::btree::{Seek, TreeCursor};
 use crate::log::{LogNames, LogReader};
 use crate::transaction::ActiveTransaction;
 
-/// The undo of a replace is two records. After a crash, a page may have the first change but not the second. A redo
-/// that starts between the two records cannot repeat the second one.
+/// Undoing a replace takes two records. After a crash, a page may have the first change but not the second. If redo
+/// starts between the two records, it cannot repeat the second one.
 #[test]
 fn a_page_with_half_an_undo_holds_the_checkpoint_before_the_undo() {
     let size = PageSize::KIB_4;
@@ -62,7 +62,7 @@ fn a_page_with_half_an_undo_holds_the_checkpoint_before_the_undo() {
     assert_eq!(instance.recovery().applied, 1);
 }
 
-/// An Undo record is redone as an undo even if it directly follows a replace by another session on the same page.
+/// An Undo record is redone as an undo even if it directly follows another session's replace on the same page.
 #[test]
 fn an_undo_behind_a_replace_of_another_session_is_redone() {
     for delete in [false, true] {
@@ -107,7 +107,7 @@ fn an_undo_behind_a_replace_of_another_session_is_redone() {
     }
 }
 
-/// Sessions change neighbouring records in alternation, and roll back some transactions.
+/// Sessions take turns changing neighbouring records, and roll back some transactions.
 #[test]
 fn transactions_that_share_pages_are_recovered() {
     let mut deferred = 0;
@@ -129,7 +129,7 @@ fn transactions_that_share_pages_are_recovered() {
                     changed.insert(committed.clone())
                 }
             };
-            // Each session has separate keys, which alternate with those of the other sessions.
+            // Each session has its own keys, which alternate with those of the other sessions.
             let key = vec![rng.random_range(0..30) * 3 + number as u8];
             let data = vec![rng.random(); rng.random_range(1..200)];
             let mut cursor = TreeCursor::new(tree.clone());
@@ -167,7 +167,7 @@ fn transactions_that_share_pages_are_recovered() {
             false => disk.crash(seed, CrashOptions::default()),
         };
         let mut disk = end(&disk, rng.random_bool(0.5));
-        // Recovery also crashes.
+        // Recovery itself also crashes.
         for _ in 0..rng.random_range(0..3) {
             disk.stop_after(rng.random_range(1..60));
             drop(open(&disk, PageSize::KIB_4, 64));

@@ -1,5 +1,5 @@
-//! Tests of redo of logs that Windows wrote. The results are compared with the databases that Windows wrote with
-//! these logs.
+//! Tests of redo of logs written by Windows. The results are compared with the databases that Windows wrote along
+//! with these logs.
 //!
 //! The tests need the corpus and are skipped without it.
 
@@ -13,7 +13,7 @@ use testkit::corpus::Corpus;
 use super::redo_fixture::{Content, RedoFixture, SIZE, records_from};
 use crate::log::{LogNames, LogReader, StoredRecord};
 
-/// Returns the records of some log files in order. Each file is given by its path in the corpus and its name in the
+/// Returns the records of some log files, in order. Each file is given by its path in the corpus and its name in the
 /// log directory.
 fn records(corpus: &Corpus, set: &str, files: &[(&str, &str)], from: LogPosition) -> Vec<StoredRecord> {
     let disk = SimVfs::new();
@@ -68,7 +68,7 @@ fn a_database_of_windows_is_rebuilt_from_its_logs() {
 
     let all = server2022(&corpus, start);
     let snapshot = corpus.read(&format!("logsets/{set}/b/SRUDB.dat"));
-    // Continues from the first snapshot. The times of the pages show which changes they already have.
+    // Continues from the first snapshot. The page times show which changes the pages already have.
     fixture.replay_stored(all.clone()).unwrap();
     assert_eq!(assert_equal(&fixture, &snapshot), 73);
     let mut fixture = RedoFixture::new(200);

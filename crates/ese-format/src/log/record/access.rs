@@ -3,7 +3,7 @@
 use super::{DatabaseIdInLog, LogRecord, NodeChange, PageChange};
 
 impl LogRecord {
-    /// Returns the node that the record changes, for records that begin with a [`NodeChange`].
+    /// Returns the node changed by this record, if the record begins with a [`NodeChange`].
     pub fn node_change(&self) -> Option<&NodeChange> {
         Some(match self {
             LogRecord::Insert(record) => &record.node,
@@ -23,8 +23,8 @@ impl LogRecord {
         })
     }
 
-    /// Returns the first page that the record changes. An [`UndoInfo`](super::UndoInfo) record changes no page, but
-    /// its page is returned too.
+    /// Returns the first page changed by this record. Also returns the page of an [`UndoInfo`](super::UndoInfo)
+    /// record, which changes no page.
     pub fn page_change(&self) -> Option<&PageChange> {
         if let Some(node) = self.node_change() {
             return Some(&node.page);
@@ -40,7 +40,7 @@ impl LogRecord {
         })
     }
 
-    /// Returns a mutable reference to the value of [`LogRecord::node_change`].
+    /// Like [`LogRecord::node_change`], but returns a mutable reference.
     pub fn node_change_mut(&mut self) -> Option<&mut NodeChange> {
         Some(match self {
             LogRecord::Insert(record) => &mut record.node,
@@ -60,7 +60,7 @@ impl LogRecord {
         })
     }
 
-    /// Returns a mutable reference to the value of [`LogRecord::page_change`].
+    /// Like [`LogRecord::page_change`], but returns a mutable reference.
     pub fn page_change_mut(&mut self) -> Option<&mut PageChange> {
         if self.node_change().is_some() {
             return self.node_change_mut().map(|node| &mut node.page);
@@ -76,7 +76,7 @@ impl LogRecord {
         })
     }
 
-    /// Returns the session that logged the record, if records of this type store it. ESE: `procid`.
+    /// Returns the session that logged the record, if records of this type store the session. ESE: `procid`.
     #[doc(alias = "procid")]
     pub fn session(&self) -> Option<u16> {
         if let Some(change) = self.page_change() {
@@ -103,7 +103,7 @@ impl LogRecord {
         })
     }
 
-    /// Returns the database to which the record applies, if records of this type store it. ESE: `dbid`.
+    /// Returns the database to which the record applies, if records of this type store the database. ESE: `dbid`.
     #[doc(alias = "dbid")]
     pub fn database(&self) -> Option<DatabaseIdInLog> {
         if let Some(change) = self.page_change() {
@@ -135,7 +135,7 @@ impl LogRecord {
     }
 }
 
-/// Descriptions of the types that are not declared with `layout!`.
+/// Field descriptions for types that are not declared with `layout!`.
 mod descriptions {
     use super::super::transaction::BeginLevels;
     use super::super::{CreateDb, DatabaseIdInLog, MacroInfo, NodeChange, Replace};

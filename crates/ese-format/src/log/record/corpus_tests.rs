@@ -1,4 +1,4 @@
-//! Tests that all records of all real logs decode, encode to the same bytes, and are consistent.
+//! Tests that every record in every real log decodes, encodes back to the same bytes, and is consistent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ fn unpack(path: &Path) -> Vec<u8> {
     zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap()
 }
 
-/// Returns the payload bytes of the valid segments of a log file, in order. A shadow fails the checksum for its index
-/// and is ignored.
+/// Returns the payload bytes of a log file's valid segments, in order. A shadow fails the checksum for its own index
+/// and is skipped.
 fn segments(log: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let mut found = Vec::new();
     for (index, segment) in log.chunks_exact(SEGMENT).enumerate().skip(1) {
@@ -34,7 +34,8 @@ fn segments(log: &[u8]) -> Vec<(u32, Vec<u8>)> {
     found
 }
 
-/// Returns the records in order, with fragments reassembled. Each record comes with a description of its position.
+/// Returns the records in order, with fragments reassembled. Each record is paired with a description of its
+/// position.
 fn records(name: &str, log: &[u8]) -> Vec<(String, LogRecord)> {
     let mut found = Vec::new();
     let mut pending: Option<(usize, Vec<u8>)> = None;
@@ -112,8 +113,7 @@ fn all_records_of_all_real_logs_round_trip() {
                     "{place}: {record:?}"
                 );
                 match &record {
-                    // Keys of the catalog begin with a fixed column that is not null. The catalog's pages have
-                    // prefixes.
+                    // Catalog keys begin with a fixed column that is not null, so catalog pages have a key prefix.
                     LogRecord::Insert(insert) if insert.node.tree.0 == 2 => {
                         assert!(insert.key().starts_with(&[0x7f, 0x80]), "{place}: {insert:?}");
                         shared += usize::from(!insert.prefix.is_empty());

@@ -29,7 +29,7 @@ layout! {
 pub struct CreateDb {
     /// Session that wrote the record.
     pub procid: u16,
-    /// Number by which the log refers to the database from this record on.
+    /// Number that identifies the database in the log from this record on.
     pub database: DatabaseIdInLog,
     /// Options of the call. ESE: `grbit`.
     pub options: u32,
@@ -37,7 +37,7 @@ pub struct CreateDb {
     pub max_pages: u32,
     /// Signature of the database.
     pub signature: Signature,
-    /// Flags: [`CreateDb::UNICODE`] and others. The bit that indicates the presence of `version` is not included.
+    /// Flags: [`CreateDb::UNICODE`] and others. Does not include the bit that indicates whether `version` is present.
     pub flags: u8,
     /// Format version and update of the new database.
     pub version: Option<(u16, u16)>,
@@ -94,7 +94,7 @@ impl Layout for CreateDb {
 }
 
 layout! {
-    /// Record of the end of a database creation. Recovery of this database can start here.
+    /// Record that marks the end of a database creation. Recovery of the database can start here.
     #[doc(alias = "LRCREATEDBFINISH")]
     #[derive(Copy)]
     pub struct CreateDbFinish {
@@ -116,7 +116,7 @@ layout! {
     pub struct AttachDb {
         /// Session that wrote the record.
         procid: u16,
-        /// Number by which the log refers to the database from this record on.
+        /// Number that identifies the database in the log from this record on.
         database: DatabaseIdInLog,
         /// Maximum size of the database in pages; 0 means no limit.
         max_pages: u32,
@@ -169,13 +169,13 @@ impl DetachDb {
 }
 
 layout! {
-    /// Record that the engine attached a database again after recovery had kept it attached.
+    /// Record that a database was attached again after recovery had left it attached.
     #[doc(alias = "LRREATTACHDB")]
     #[derive(Copy)]
     pub struct ReAttachDb {
         /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// Log position of the attach.
+        /// Log position of the attach record.
         attach_position: LogPosition,
         /// Log position of the database's last clean shutdown.
         consistent_position: LogPosition,
@@ -185,7 +185,7 @@ layout! {
 }
 
 layout! {
-    /// Record that signals to other readers of the log that a database is attached.
+    /// Record that tells other readers of the log that a database is attached.
     #[doc(alias = "LRSIGNALATTACHDB")]
     #[derive(Copy)]
     pub struct SignalAttachDb {
@@ -195,13 +195,13 @@ layout! {
 }
 
 layout! {
-    /// Record of an extension of the database file.
+    /// Record of a database file extension.
     #[doc(alias = "LREXTENDDB")]
     #[derive(Copy)]
     pub struct ExtendDb {
         /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// Last page of the file after the change.
+        /// Last page of the file after the extension.
         last: PageNumber,
     }
 }
@@ -213,7 +213,7 @@ layout! {
     pub struct ShrinkDb {
         /// Database to which the record applies.
         database: DatabaseIdInLog,
-        /// Last page of the file after the change.
+        /// Last page of the file after the shrink.
         last: PageNumber,
         /// Number of pages removed from the end of the file.
         count: u32,
@@ -221,7 +221,7 @@ layout! {
 }
 
 layout! {
-    /// Record of a shrink of the database file, with its dbtime. See also [`ShrinkDb`].
+    /// Record of a shrink of the database file, including the dbtime. See also [`ShrinkDb`].
     #[doc(alias = "LRSHRINKDB3")]
     #[derive(Copy)]
     pub struct ShrinkDb3 {
@@ -267,7 +267,7 @@ layout! {
 }
 
 layout! {
-    /// Result of a scan of a page. Copies of the database compare it with their own result.
+    /// Result of scanning a page. Other copies of the database compare it with their own result.
     #[doc(alias = "LRSCANCHECK")]
     #[derive(Copy)]
     pub struct ScanCheck {
@@ -299,8 +299,8 @@ layout! {
         database: DatabaseIdInLog,
         /// Page that was scanned.
         page: PageNumber,
-        /// Flags: the low two bits are the source of the scan, 0x40 means an empty page, 0x80 means that the tree id
-        /// is not valid.
+        /// Flags: the low two bits are the source of the scan, 0x40 means that the page is empty, and 0x80 means that
+        /// the tree id is not valid.
         flags: u8,
         /// dbtime of the scanned page.
         page_db_time: DbTime,
@@ -312,7 +312,7 @@ layout! {
 }
 
 layout! {
-    /// Request for a valid copy of a page, from the active copy to the other copies.
+    /// Request from the active copy of the database to the other copies for a valid copy of a page.
     #[doc(alias = "LRPAGEPATCHREQUEST")]
     #[derive(Copy)]
     pub struct PagePatchRequest {
@@ -320,7 +320,7 @@ layout! {
         database: DatabaseIdInLog,
         /// The damaged page.
         page: PageNumber,
-        /// dbtime of the request.
+        /// dbtime at the time of the request.
         db_time: DbTime,
         /// Reserved; always zero.
         reserved: [u8; 32],
@@ -328,17 +328,17 @@ layout! {
 }
 
 impl ScanCheck2 {
-    /// Mask in [`ScanCheck2::flags`] for the source of the scan.
+    /// Mask for the source of the scan in [`ScanCheck2::flags`].
     pub const SOURCE: u8 = 0x3;
     /// Source in [`ScanCheck2::SOURCE`]: the maintenance scan read the page.
     pub const SCAN: u8 = 1;
-    /// Source in [`ScanCheck2::SOURCE`]: the page was read in order to return free space.
+    /// Source in [`ScanCheck2::SOURCE`]: the page was read by a file shrink.
     pub const SHRINK: u8 = 2;
-    /// Bit of [`ScanCheck2::flags`] that is set if the page is not in use.
+    /// Bit in [`ScanCheck2::flags`] that is set if the page is not in use.
     pub const EMPTY_PAGE: u8 = 0x40;
-    /// Bit of [`ScanCheck2::flags`] that is set if the page does not belong to a known tree.
+    /// Bit in [`ScanCheck2::flags`] that is set if the page does not belong to a known tree.
     pub const UNKNOWN_TREE: u8 = 0x80;
-    /// Value of [`ScanCheck2::page`] in a record that ends a pass.
+    /// Value of [`ScanCheck2::page`] in a record that marks the end of a pass.
     #[doc(alias = "pgnoScanLastSentinel")]
     pub const END_OF_PASS: PageNumber = PageNumber::fixed(0xFFFF_FFFE);
 }
@@ -346,11 +346,11 @@ impl ScanCheck2 {
 impl Backup {
     /// Value of [`Backup::phase`]: the backup begins.
     pub const BEGIN: u8 = 1;
-    /// Value of [`Backup::phase`]: all pages were read; the logs follow.
+    /// Value of [`Backup::phase`]: all pages have been read, and the logs are read next.
     pub const PREPARE_LOGS: u8 = 2;
-    /// Value of [`Backup::phase`]: logs below `details.gen_high` are removed.
+    /// Value of [`Backup::phase`]: logs before `details.gen_high` are removed.
     pub const TRUNCATE: u8 = 3;
-    /// Value of [`Backup::phase`]: `details` is stored in the header of the database.
+    /// Value of [`Backup::phase`]: `details` is stored in the database header.
     pub const UPDATE_HEADER: u8 = 4;
     /// Value of [`Backup::phase`]: the backup was aborted.
     pub const ABORT: u8 = 5;
@@ -358,7 +358,7 @@ impl Backup {
     pub const STOP: u8 = 6;
     /// Value of [`Backup::kind`]: pages and logs are read.
     pub const STREAMING: u32 = 0;
-    /// Value of [`Backup::kind`]: pages and logs are in a snapshot.
+    /// Value of [`Backup::kind`]: pages and logs are captured in a snapshot.
     pub const SNAPSHOT: u32 = 1;
 }
 
@@ -376,9 +376,9 @@ layout! {
         kind: u32,
         /// Scope of the backup: 1 full, 2 incremental, 5 copy, 6 differential.
         scope: u8,
-        /// Database that is backed up.
+        /// Database that is being backed up.
         database: DatabaseIdInLog,
-        /// Positions, time, and generations of the backup.
+        /// Position, time, and generations of the backup.
         details: BackupInfo,
         /// Reserved; always zero.
         reserved: u8,
@@ -390,7 +390,8 @@ layout! {
 }
 
 layout! {
-    /// A message in the log. In a ForceLogRollover record (61), the text is the reason for a new generation.
+    /// A text message in the log. In a ForceLogRollover record (61), the text is the reason for starting a new
+    /// generation.
     #[doc(alias = "LRTRACE")]
     pub struct Trace {
         /// Session that wrote the record.
@@ -403,14 +404,14 @@ layout! {
 }
 
 layout! {
-    /// First fragment of a record that is too long for its segment.
+    /// First fragment of a record that is too long for one segment.
     ///
     /// ```text
     /// 1 total length (4)   5 piece length (2)   7 piece
     /// ```
     #[doc(alias = "LRFRAGMENTBEGIN")]
     pub struct FragmentBegin {
-        /// Length of the whole record.
+        /// Total length of the record.
         total: u32,
         [piece: u16],
     } then {
@@ -420,7 +421,7 @@ layout! {
 }
 
 layout! {
-    /// Subsequent fragment of a long record: `1 piece length (2)   3 piece`.
+    /// Next fragment of a long record: `1 piece length (2)   3 piece`.
     #[doc(alias = "LRFRAGMENT")]
     pub struct Fragment {
         [piece: u16],
@@ -430,7 +431,7 @@ layout! {
     }
 }
 
-/// Pages that a macro changed, as a hint for read-ahead.
+/// List of pages changed by a macro, as a read-ahead hint.
 ///
 /// The payload is `database (1), count (4), pages (4 each)`.
 #[doc(alias = "LRMACROINFO2")]
@@ -469,7 +470,7 @@ layout! {
         database: DatabaseIdInLog,
         /// Root page of the deleted tree.
         root: PageNumber,
-        /// Commit number of the deletion.
+        /// Commit number of the transaction that deleted the tree.
         commit0: u32,
         /// Kind of the tree: 1 table, 2 index.
         kind: u8,

@@ -1,4 +1,4 @@
-//! Data that a ReplaceD record describes by its differences from the old data.
+//! Data that a ReplaceD record describes as differences from the old data.
 //!
 //! ```text
 //! difference   u16 offset in the old data (13 bits) and flags, or u16 offset and u8 flags if the record is wide
@@ -14,16 +14,16 @@
 use super::Replace;
 use crate::layout::{Input, Layout, LayoutError};
 
-/// Reason for which differences cannot be applied.
+/// Reason why differences cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiffError {
     /// A difference is truncated.
     #[error("a difference in the log record is cut off")]
     Truncated,
-    /// A difference is outside of the old data, or before the previous difference.
+    /// A difference is outside the old data, or before the previous difference.
     #[error("a difference in the log record is outside of the data of the node")]
     OutOfRange,
-    /// The length of the new data differs from the length in the record.
+    /// The length of the new data does not match the length in the record.
     #[error("the differences give data of another length than the log record")]
     Length,
 }
@@ -40,7 +40,7 @@ const TWO_BYTES: u8 = 0x80;
 const OFFSET_MASK: u16 = 0x1fff;
 
 impl Replace {
-    /// Returns the new data of a ReplaceD record whose node has the data `old`.
+    /// Returns the new node data according to a ReplaceD record, given the old data `old`.
     pub fn changed_data(&self, old: &[u8]) -> Result<Vec<u8>, DiffError> {
         let input = &mut Input::new(&self.data);
         let (mut new, mut at) = (Vec::with_capacity(usize::from(self.new_len)), 0);
@@ -68,7 +68,7 @@ impl Replace {
             new.extend_from_slice(old.get(at..offset).ok_or(DiffError::OutOfRange)?);
             new.extend_from_slice(input.bytes(new_len)?);
             at = offset + old_len;
-            // The length of the new data fits the length field, so the sum of all differences does too.
+            // The length of the new data fits its length field, so the sum of all differences also fits.
             if new.len() > usize::from(self.new_len) {
                 return Err(DiffError::Length);
             }
@@ -109,13 +109,13 @@ mod tests {
     fn differences_of_each_kind_give_the_new_data() {
         let old = b"0123456789";
         for (data, new) in [
-            // Two bytes are replaced by two bytes, at 2.
+            // Replace two bytes with two bytes at offset 2.
             (&[0x02, 0x20, 2, b'a', b'b'][..], &b"01ab456789"[..]),
-            // One byte is inserted, at 10.
+            // Insert one byte at offset 10.
             (&[0x0a, 0x40, 1, b'x'], b"0123456789x"),
-            // Two bytes are replaced by three, at 4; one byte is removed, at 9.
+            // Replace two bytes with three at offset 4, and remove one byte at offset 9.
             (&[0x04, 0x00, 3, 2, b'a', b'b', b'c', 0x09, 0x00, 0, 1], b"0123abc678"),
-            // The lengths take two bytes each.
+            // The lengths are two bytes each.
             (&[0x00, 0x80, 1, 0, 10, 0, b'z'], b"z"),
             (&[0x01, 0xa0, 1, 0, b'z'], b"0z23456789"),
         ] {

@@ -12,7 +12,7 @@ use super::LogRecord;
 const MARK: &[u8; 13] = b"Jetcell group";
 
 impl LogRecord {
-    /// Creates the mark for a group with this number of records.
+    /// Creates the mark for a group of `records` records.
     pub fn group_mark(records: u32) -> LogRecord {
         LogRecord::Nop2([&MARK[..], &records.to_le_bytes()].concat())
     }
@@ -24,10 +24,10 @@ impl LogRecord {
         count.try_into().ok().map(u32::from_le_bytes)
     }
 
-    /// Returns true if the record is counted as a member of the preceding group mark's group.
+    /// Returns true if the record counts toward the group of the preceding group mark.
     ///
     /// After a crash in the middle of a group, recovery fills segments, appends before-images, and ends generations.
-    /// The records that it writes for this must not complete the group.
+    /// The records that it writes while doing so must not count as members of the unfinished group.
     pub fn counts_in_group(&self) -> bool {
         !matches!(
             self,

@@ -1,4 +1,4 @@
-//! Page images in records, which omit the free gap of the page.
+//! Page images in records, which omit the page\'s free gap.
 //!
 //! ```text
 //! page       header | nodes ... | gap           | tags
@@ -20,15 +20,15 @@ const TAG_LEN: usize = 4;
 /// Mask for the tag count. In newer formats, the top bits hold the number of reserved tags.
 const TAG_COUNT_MASK: u16 = 0x0fff;
 
-/// Reason for which an image cannot be converted to a page.
+/// Reason why an image cannot be converted to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
-    /// The image is longer than a page, or too short for its header and tags.
+    /// The image is longer than a page, or too short to hold its header and tags.
     #[error("page image of {len} bytes does not fit a page of {page} bytes")]
     Length {
         /// Length of the image in bytes.
         len: usize,
-        /// Length of the page in bytes.
+        /// Page size in bytes.
         page: usize,
     },
     /// The compressed bytes are damaged.
@@ -44,15 +44,15 @@ fn tags_len(page: &[u8]) -> usize {
     usize::from(word(page, TAG_COUNT_AT) & TAG_COUNT_MASK) * TAG_LEN
 }
 
-/// Returns the gap of a page, which starts at an even offset. Returns `None` if the counters in the page header are
-/// invalid.
+/// Returns the free gap of a page, which starts at an even offset. Returns `None` if the counters in the page header
+/// are invalid.
 fn gap(page: &[u8], size: PageSize) -> Option<Range<usize>> {
     let start = (size.header_len() + usize::from(word(page, NODES_END_AT))).next_multiple_of(2);
     let end = page.len().checked_sub(tags_len(page))?;
     (page.len() == size.bytes() && start <= end).then_some(start..end)
 }
 
-/// Returns the page without its gap. Returns `None` if the gap is less than a tenth of the page, as in ESE.
+/// Returns the page without its free gap. As in ESE, returns `None` if the gap is less than a tenth of the page.
 fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
     let gap = gap(page, size)?;
     let free = usize::from(word(page, FREE_AT)).checked_sub(gap.len())?;
@@ -64,7 +64,7 @@ fn dehydrate(page: &[u8], size: PageSize) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// Restores a page from a dehydrated image. The gap is filled with zeros.
+/// Restores a page from a dehydrated image, filling the gap with zeros.
 fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
     let error = ImageError::Length { len: image.len(), page: size.bytes() };
     let tags = tags_len(image);
@@ -80,7 +80,7 @@ fn rehydrate(image: &[u8], size: PageSize) -> Result<Vec<u8>, ImageError> {
     Ok(page)
 }
 
-/// Returns the page of a before-image. The function calls `decompress` for a compressed image.
+/// Returns the page stored in a before-image, calling `decompress` if the image is compressed.
 fn before_page(
     flags: BeforeImageFlags,
     image: &[u8],
@@ -104,8 +104,8 @@ fn before_page(
 }
 
 impl Split {
-    /// Returns the page as it was before the split. Returns `None` if the record has no image. The function calls
-    /// `decompress` for a compressed image.
+    /// Returns the page as it was before the split, or `None` if the record has no image. Calls `decompress` if the
+    /// image is compressed.
     pub fn before_page(
         &self,
         size: PageSize,
@@ -114,15 +114,15 @@ impl Split {
         before_page(self.image_flags, &self.before_image, size, decompress)
     }
 
-    /// Stores the page as it was before the split. The free gap is omitted if that saves enough space.
+    /// Stores the page as it was before the split. Omits the free gap if that saves enough space.
     pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
         (self.image_flags, self.before_image) = image_of(page, size);
     }
 }
 
 impl Merge {
-    /// Returns the page as it was before the merge. Returns `None` if the record has no image. The function calls
-    /// `decompress` for a compressed image.
+    /// Returns the page as it was before the merge, or `None` if the record has no image. Calls `decompress` if the
+    /// image is compressed.
     pub fn before_page(
         &self,
         size: PageSize,
@@ -131,7 +131,7 @@ impl Merge {
         before_page(self.image_flags, &self.before_image, size, decompress)
     }
 
-    /// Stores the page as it was before the merge. The free gap is omitted if that saves enough space.
+    /// Stores the page as it was before the merge. Omits the free gap if that saves enough space.
     pub fn set_before_page(&mut self, page: &[u8], size: PageSize) {
         (self.image_flags, self.before_image) = image_of(page, size);
     }
@@ -145,7 +145,7 @@ fn image_of(page: &[u8], size: PageSize) -> (BeforeImageFlags, Vec<u8>) {
 }
 
 impl PageMove {
-    /// Returns the moved page, with a zeroed gap.
+    /// Returns the moved page, with its free gap zeroed.
     pub fn page(&self, size: PageSize) -> Result<Vec<u8>, ImageError> {
         let len = self.head.len().saturating_add(self.tail.len());
         let gap = size.bytes().checked_sub(len).ok_or(ImageError::Length { len, page: size.bytes() })?;

@@ -1,12 +1,12 @@
-//! Log records: one enum variant per record type.
+//! Log records, with one enum variant per record type.
 //!
 //! A record consists of a type byte, a fixed part, and payloads whose lengths are stored in the fixed part. The log
-//! stores no record lengths, so a reader must know every type. Only types 67..=75 and 82..=91 have a length (`u32`
-//! after the type byte) and can be skipped if they are unknown.
+//! does not store record lengths, so a reader must know every type. Only types 67..=75 and 82..=91 have a length (a
+//! `u32` after the type byte) and can be skipped if they are unknown.
 //!
-//! Invariants: `encode` writes exactly the bytes that `decode` read, and `record_len` returns their number. Engines
-//! of the segment format (log version 8) no longer write some types. For these, only the length is known
-//! ([`Opaque`]).
+//! Invariants: `encode` writes exactly the bytes that `decode` read, and `record_len` returns their number. Some
+//! types are no longer written by engines that use the segment format (log version 8). For these types, only the
+//! length is known ([`Opaque`]).
 
 mod access;
 #[cfg(test)]
@@ -38,10 +38,10 @@ pub use transaction::*;
 use crate::fields::{self, FieldValue, Fields};
 use crate::layout::{Input, Layout, LayoutError};
 
-/// Reason for which bytes cannot be decoded as a record.
+/// Reason why bytes cannot be decoded as a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// The input is empty.
+    /// No engine that uses this log format writes records of this type.
     #[error("no record: the input is empty")]
     Empty,
     /// No engine of this log format writes records of this type.
@@ -71,7 +71,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// Converts a layout error. `before` is the number of bytes of the record that precede the decoded part.
+    /// Converts a layout error. `before` is the number of record bytes that precede the decoded part.
     fn of(kind: u8, error: LayoutError, before: usize) -> RecordError {
         match error {
             LayoutError::Truncated { needed, available } => RecordError::Truncated {
@@ -89,19 +89,19 @@ impl RecordError {
 pub struct Opaque {
     /// Type byte of the record.
     pub kind: u8,
-    /// Bytes after the type byte. In an ignorable record, the bytes after the length.
+    /// Bytes after the type byte or, in an ignorable record, after the length field.
     pub body: Vec<u8>,
 }
 
-/// Length of the type byte and the length field of ignorable records.
+/// Combined length of the type byte and the length field in an ignorable record.
 const IGNORABLE_PREFIX: usize = 5;
 
 const fn is_ignorable(kind: u8) -> bool {
     matches!(kind, 67..=75 | 82..=91)
 }
 
-/// Returns the layout of a type that has no variant: the length of the fixed part after the type byte, and the offset
-/// in it of a `u16` payload length.
+/// Returns the layout of a type that has no variant: the length of its fixed part after the type byte, and the offset
+/// of a `u16` payload length within that part.
 const fn opaque_shape(kind: u8) -> Option<(usize, Option<usize>)> {
     Some(match kind {
         1 => (567, None),                  // Init
@@ -124,15 +124,15 @@ macro_rules! records {
         plain { $( $(#[$meta:meta])* $variant:ident($body:ty) = $kind:literal, )* }
         ignorable { $( $(#[$ign_meta:meta])* $ign_variant:ident($ign_body:ty) = $ign_kind:literal, )* }
     ) => {
-        /// A log record. The description of each variant starts with its type byte.
+        /// A log record. The documentation of each variant starts with its type byte.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum LogRecord {
             $( $(#[$bare_meta])* $bare, )*
             $( $(#[$meta])* $variant($body), )*
             $( $(#[$ign_meta])* $ign_variant($ign_body), )*
-            /// An ignorable type that this crate does not know, or one with an unexpected length.
+            /// A record of an ignorable type that this crate does not know, or with an unexpected length.
             Ignored(Opaque),
-            /// A type that the engines of this log format no longer write.
+            /// A record of a type that engines no longer write in this log format.
             Obsolete(Opaque),
         }
 
@@ -159,10 +159,10 @@ macro_rules! records {
                 }
             }
 
-            /// Appends the bytes of the record.
+            /// Appends the encoded record.
             ///
             /// # Panics
-            /// If a payload is longer than its length field can express (65535 bytes; 32767 for replaced data).
+            /// If a payload is too long for its length field (65535 bytes; 32767 for replaced data).
             pub fn encode(&self, out: &mut Vec<u8>) {
                 out.push(self.kind());
                 match self {
@@ -191,7 +191,7 @@ macro_rules! records {
                 }
             }
 
-            /// Decodes an ignorable record. Returns `None` if the payload does not have the layout of the type.
+            /// Decodes an ignorable record. Returns `None` if the payload does not match the type's layout.
             fn decode_ignorable(kind: u8, payload: &[u8]) -> Option<LogRecord> {
                 let input = &mut Input::new(payload);
                 let record = match kind {
@@ -202,7 +202,7 @@ macro_rules! records {
             }
         }
 
-        /// Type bytes, named after the records.
+        /// Type byte constants, named after the records.
         #[allow(non_upper_case_globals, missing_docs)]
         pub mod kinds {
             $( pub const $variant: u8 = $kind; )*
@@ -234,7 +234,7 @@ macro_rules! records {
 
 records! {
     bare {
-        /// Type 0: one byte of filler.
+        /// Type 0: one filler byte.
         Nop = 0,
         /// Type 23: end of logging. Nothing more is logged before the engine stops.
         ShutDownMark = 23,
@@ -250,13 +250,13 @@ records! {
         Begin0(Begin0) = 8,
         /// Type 9: commit of an outermost transaction. The transaction is durable when this record is durable.
         Commit0(Commit0) = 9,
-        /// Type 10: new snapshot for a transaction without changes.
+        /// Type 10: new snapshot for a transaction that has made no changes.
         Refresh(Refresh) = 10,
         /// Type 11: start of a group of records that take effect together (a macro).
         MacroBegin(Macro) = 11,
         /// Type 12: end of a macro whose records take effect.
         MacroCommit(Macro) = 12,
-        /// Type 13: end of a macro whose records have no effect.
+        /// Type 13: end of a macro whose records do not take effect.
         MacroAbort(Macro) = 13,
         /// Type 14: creation of a database.
         CreateDb(CreateDb) = 14,
@@ -268,31 +268,31 @@ records! {
         Trace(Trace) = 22,
         /// Type 24: creation of a tree with space trees.
         CreateMultiExtentFdp(CreateMultiExtentFdp) = 24,
-        /// Type 25: creation of a tree in one extent.
+        /// Type 25: creation of a tree in a single extent.
         CreateSingleExtentFdp(CreateSingleExtentFdp) = 25,
         /// Type 29: insertion of a node.
         Insert(Insert) = 29,
         /// Type 30: reinsertion of a deleted node.
         FlagInsert(FlagInsert) = 30,
-        /// Type 31: reinsertion of a deleted node with other data.
+        /// Type 31: reinsertion of a deleted node with different data.
         FlagInsertAndReplaceData(FlagInsertAndReplaceData) = 31,
-        /// Type 32: flagging of a node as deleted.
+        /// Type 32: marking a node as deleted.
         FlagDelete(FlagDelete) = 32,
-        /// Type 33: replacement of data. The record contains the new data in full.
+        /// Type 33: replacement of a node's data. The record contains all of the new data.
         Replace(Replace) = 33,
-        /// Type 34: replacement of data. The record contains only the differences.
+        /// Type 34: replacement of a node's data. The record contains only the differences.
         ReplaceD(Replace) = 34,
         /// Type 35: removal of a node.
         Delete(Delete) = 35,
         /// Type 36: before-image of an uncommitted change.
         UndoInfo(UndoInfo) = 36,
-        /// Type 37: change of a 32-bit counter.
+        /// Type 37: change to a 32-bit counter.
         Delta(Delta) = 37,
-        /// Type 38: replacement of an external header.
+        /// Type 38: replacement of a page's external header.
         SetExternalHeader(SetExternalHeader) = 38,
         /// Type 39: rollback of one change.
         Undo(Undo) = 39,
-        /// Type 48: release of the pages of a tree.
+        /// Type 48: release of a tree's pages.
         EmptyTree(EmptyTree) = 48,
         /// Type 49: start of the engine.
         Init2(Init) = 49,
@@ -302,7 +302,7 @@ records! {
         RecoveryUndo2(RecoveryUndo) = 51,
         /// Type 52: end of recovery.
         RecoveryQuit2(Termination) = 52,
-        /// Type 58: addition of space trees to a tree.
+        /// Type 58: conversion of a tree to one with space trees.
         ConvertFdp2(ConvertFdp) = 58,
         /// Type 60: step of a backup.
         Backup2(Backup) = 60,
@@ -326,52 +326,52 @@ records! {
         ShrinkDb(ShrinkDb) = 78,
         /// Type 79: end of a database creation.
         CreateDbFinish(CreateDbFinish) = 79,
-        /// Type 80: end of recovery after which databases remain attached.
+        /// Type 80: end of a recovery that leaves databases attached.
         RecoveryQuitKeepAttachments(Termination) = 80,
         /// Type 81: return of free pages to the file system (hole punching).
         TrimDb(TrimDb) = 81,
         /// Type 92: upgrade of a database's format version.
         SetDbVersion(SetDbVersion) = 92,
-        /// Type 93: change of a 64-bit counter.
+        /// Type 93: change to a 64-bit counter.
         Delta64(Delta64) = 93,
         /// Type 94: shrink of the database file, in newer formats.
         ShrinkDb2(ShrinkDb) = 94,
-        /// Type 95: formatting of a page.
+        /// Type 95: formatting of a new page.
         NewPage(NewPage) = 95,
         /// Type 96: move of a tree's root.
         RootPageMove(RootPageMove) = 96,
-        /// Type 97: attachment of a database, as a signal to other readers of the log.
+        /// Type 97: signal to other readers of the log that a database is attached.
         SignalAttachDb(SignalAttachDb) = 97,
-        /// Type 98: result of a scan of a page.
+        /// Type 98: result of scanning a page.
         ScanCheck2(ScanCheck2) = 98,
         /// Type 99: shrink of the database file, with dbtime.
         ShrinkDb3(ShrinkDb3) = 99,
-        /// Type 100: release of the space of a deleted tree.
+        /// Type 100: release of a deleted tree's space.
         ExtentFreed(ExtentFreed) = 100,
-        /// Type 101: release of the space of a deleted tree, with dbtime.
+        /// Type 101: release of a deleted tree's space, with dbtime.
         ExtentFreed2(ExtentFreed2) = 101,
     }
     ignorable {
-        /// Type 67: pages that a macro changed, in the older form with page numbers of 4 bytes.
+        /// Type 67: pages changed by a macro, in the older form with 4-byte page numbers.
         MacroInfo(Vec<u8>) = 67,
         /// Type 68: extension of the database file.
         ExtendDb(ExtendDb) = 68,
-        /// Type 69: data that a client logs with a commit.
+        /// Type 69: client data logged with a commit.
         CommitCtx(CommitContext) = 69,
-        /// Type 70: result of a scan of a page, in the older form.
+        /// Type 70: result of scanning a page, in the older form.
         ScanCheck(ScanCheck) = 70,
         /// Type 71: filler.
         Nop2(Vec<u8>) = 71,
-        /// Type 72: second attachment of a database that recovery kept attached.
+        /// Type 72: reattachment of a database that recovery left attached.
         ReAttachDb(ReAttachDb) = 72,
-        /// Type 73: pages that a macro changed.
+        /// Type 73: pages changed by a macro.
         MacroInfo2(MacroInfo) = 73,
         /// Type 74: deletion of a tree.
         FreeFdp(FreeFdp) = 74,
     }
 }
 
-/// Writes a length and a body.
+/// Writes a length followed by a body.
 fn put_sized(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = Vec::new();
     body(&mut bytes);
@@ -401,7 +401,8 @@ impl LogRecord {
         Ok((decoded, len))
     }
 
-    /// Returns the fields of the record in `bytes`, in file order. See [`LogRecord::decode`] for its type.
+    /// Returns the fields of the record in `bytes`, in file order. The record's type is not included; see
+    /// [`LogRecord::decode`].
     pub fn fields(bytes: &[u8]) -> Result<Fields, RecordError> {
         let (&kind, body) = bytes.split_first().ok_or(RecordError::Empty)?;
         let prefix = if is_ignorable(kind) { IGNORABLE_PREFIX } else { 1 };
@@ -412,7 +413,7 @@ impl LogRecord {
         })
     }
 
-    /// Returns the type byte of the record type with the given name, ignoring case.
+    /// Returns the type byte for the record type with the given name, ignoring case.
     pub fn kind_named(name: &str) -> Option<u8> {
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind)
     }
@@ -424,16 +425,16 @@ impl LogRecord {
         out
     }
 
-    /// Creates a filler record of exactly `len` bytes for the unused rest of a segment.
+    /// Creates a filler record of exactly `len` bytes, for the unused part of a segment.
     ///
-    /// If `len` is less than 5, use [`LogRecord::Nop`].
+    /// If `len` is less than 5, use [`LogRecord::Nop`] instead.
     pub fn filler(len: usize) -> Option<LogRecord> {
         len.checked_sub(IGNORABLE_PREFIX).map(|rest| LogRecord::Nop2(vec![0; rest]))
     }
 }
 
-/// Returns the length of the record at the start of `bytes`. The function reads only the fixed part; the payload may
-/// be missing.
+/// Returns the length of the record at the start of `bytes`. Reads only the fixed part, so the payload may be
+/// missing.
 pub fn record_len(bytes: &[u8]) -> Result<usize, RecordError> {
     let (&kind, rest) = bytes.split_first().ok_or(RecordError::Empty)?;
     let input = &mut Input::new(rest);

@@ -1,18 +1,18 @@
-//! Records that change one node of one page.
+//! Records that change a single node on a single page.
 
 use super::prefix::NodeChange;
 use crate::declare::layout;
 use crate::layout::{Input, Layout, LayoutError};
 
-/// Checks at compile time the length of the fixed part of a record, including the type byte.
+/// Checks at compile time the length of a record's fixed part, including the type byte.
 macro_rules! fixed {
     ($($name:ty = $len:literal),* $(,)?) => {$( const _: () = assert!(1 + <$name as Layout>::FIXED == $len); )*};
 }
 pub(super) use fixed;
 
 layout! {
-    /// Record of the insertion of a node. The key is `prefix` followed by `suffix`. `prefix` is the part that the
-    /// node shares with its page.
+    /// Record of a node insertion. The key is `prefix` followed by `suffix`. `prefix` is the part that is stored in
+    /// the page\'s prefix.
     ///
     /// ```text
     /// 44 suffix length (2)   46 prefix length (2)   48 data length (2)   50 prefix, suffix, data
@@ -35,7 +35,7 @@ layout! {
 }
 
 impl Insert {
-    /// Appends an Insert record directly from its parts. No `Insert` value is created, which would copy them.
+    /// Appends an Insert record directly from its parts, without creating an `Insert` value, which would copy them.
     pub fn encode_parts(out: &mut Vec<u8>, node: &NodeChange, [prefix, suffix]: [&[u8]; 2], data: &[u8]) {
         out.push(super::kinds::Insert);
         Insert::put_parts(out, node, prefix, suffix, data);
@@ -48,7 +48,7 @@ impl Insert {
 }
 
 layout! {
-    /// Record of the reinsertion of a node that was flagged as deleted. The payload starts at 48.
+    /// Record of the reinsertion of a node that was flagged as deleted. The payload starts at offset 48.
     #[doc(alias = "LRFLAGINSERT")]
     pub struct FlagInsert {
         /// Node that the record changes.
@@ -64,14 +64,15 @@ layout! {
 }
 
 layout! {
-    /// Record of the reinsertion of a deleted node with new data. See also [`FlagInsert`]. The payload starts at 52.
+    /// Record of the reinsertion of a deleted node with new data. See also [`FlagInsert`]. The payload starts at
+    /// offset 52.
     #[doc(alias = "LRFLAGINSERTANDREPLACEDATA")]
     pub struct FlagInsertAndReplaceData {
         /// Node that the record changes.
         node: NodeChange,
         [key: u16],
         [data: u16],
-        /// Version id of the replacement. `node` contains the version id of the insertion.
+        /// Version id of the replacement. `node` holds the version id of the insertion.
         replace_rceid: u32,
     } then {
         /// Key of the node.
@@ -82,7 +83,7 @@ layout! {
 }
 
 layout! {
-    /// Record that a node is flagged as deleted. The node stays on the page until no transaction can see it.
+    /// Record that a node was flagged as deleted. The node stays on the page until no transaction can see it.
     #[doc(alias = "LRFLAGDELETE")]
     #[derive(Copy)]
     pub struct FlagDelete {
@@ -101,7 +102,7 @@ layout! {
     }
 }
 
-/// Record of new data for a node: in full (type 33) or as differences from the old data (type 34, ReplaceD).
+/// Record of new data for a node, either in full (type 33) or as differences from the old data (type 34, ReplaceD).
 ///
 /// ```text
 /// 44 payload length (15 bits), top bit: wide differences   46 old data length (2)   48 new data length (2)   50 payload
@@ -124,7 +125,8 @@ pub struct Replace {
 const WIDE_DIFF: u16 = 0x8000;
 
 impl Replace {
-    /// Appends a Replace record with the new data in full. No `Replace` value is created, which would copy the data.
+    /// Appends a Replace record that contains all of the new data, without creating a `Replace` value, which would
+    /// copy the data.
     pub fn encode_parts(out: &mut Vec<u8>, node: &NodeChange, old_len: u16, data: &[u8]) {
         out.push(super::kinds::Replace);
         Replace::put_parts(out, node, false, [old_len, data.len() as u16], data);
@@ -163,7 +165,7 @@ impl Layout for Replace {
 }
 
 layout! {
-    /// Before-image of an uncommitted change. The engine logs it before it writes the page.
+    /// Before-image of an uncommitted change, logged before the page is written.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 operation (2)   50 max size (2)   52 size delta (2)
@@ -171,15 +173,15 @@ layout! {
     /// ```
     #[doc(alias = "LRUNDOINFO")]
     pub struct UndoInfo {
-        /// Change to which the before-image belongs, identified by its `rceid`. The dbtimes have no meaning.
+        /// Change to which the before-image belongs, identified by its `rceid`. Its dbtimes have no meaning.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
         /// Kind of operation; see [`operation`].
         operation: u16,
-        /// Maximum size that the node has had in the transaction; only for a replacement.
+        /// Maximum size that the node has had in the transaction; used only for replacements.
         max_size: i16,
-        /// Growth of the node in bytes; only for a replacement.
+        /// Growth of the node in bytes; used only for replacements.
         size_delta: i16,
         [before: u16],
     } then {
@@ -187,7 +189,7 @@ layout! {
         key,
         /// Data of the node, as part of its bookmark. Present only in trees with duplicate keys.
         bookmark_data,
-        /// Data before the change; only for a replacement.
+        /// Data before the change; used only for replacements.
         before,
     }
 }
@@ -200,7 +202,7 @@ layout! {
     /// ```
     #[doc(alias = "LRUNDO")]
     pub struct Undo {
-        /// Change that is rolled back, identified by its `rceid`.
+        /// Change that is being rolled back, identified by its `rceid`.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
@@ -231,7 +233,7 @@ pub mod operation {
 }
 
 layout! {
-    /// Record that increments a 32-bit counter in the data of a node, without locking out other transactions.
+    /// Record of an increment of a 32-bit counter in a node\'s data, which does not lock out other transactions.
     ///
     /// ```text
     /// 44 key length (2)   46 bookmark data length (2)   48 delta (4)   52 offset (2)   54 key, bookmark data
@@ -242,9 +244,9 @@ layout! {
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
-        /// Number that is added to the counter.
+        /// Number to add to the counter.
         delta: i32,
-        /// Offset of the counter in the data.
+        /// Offset of the counter in the node's data.
         offset: u16,
     } then {
         /// Key of the node.
@@ -255,16 +257,17 @@ layout! {
 }
 
 layout! {
-    /// Record that increments a 64-bit counter; see [`Delta`]. The offset is at 56, the payload at 58.
+    /// Record of an increment of a 64-bit counter; see [`Delta`]. The offset is stored at byte 56, and the payload
+    /// starts at byte 58.
     #[doc(alias = "LRDELTA64")]
     pub struct Delta64 {
         /// Node that the record changes.
         node: NodeChange,
         [key: u16],
         [bookmark_data: u16],
-        /// Number that is added to the counter.
+        /// Number to add to the counter.
         delta: i64,
-        /// Offset of the counter in the data.
+        /// Offset of the counter in the node's data.
         offset: u16,
     } then {
         /// Key of the node.
@@ -275,7 +278,7 @@ layout! {
 }
 
 layout! {
-    /// Record that replaces the external header (tag 0) of a root page. The payload starts at 46.
+    /// Record of the replacement of a root page's external header (tag 0). The payload starts at offset 46.
     #[doc(alias = "LRSETEXTERNALHEADER")]
     pub struct SetExternalHeader {
         /// Node that the record changes.
@@ -288,7 +291,7 @@ layout! {
 }
 
 layout! {
-    /// Record that deleted data on a page is overwritten.
+    /// Record of overwriting deleted data on a page.
     ///
     /// ```text
     /// 44 flags (4)   48 operations (4)   52 length (2)   54 one operation byte per node, then padding
@@ -312,7 +315,8 @@ layout! {
 }
 
 impl Scrub {
-    /// Returns one operation byte per node: 0 keep, 1 overwrite the data, 2 overwrite a long-value chunk.
+    /// Returns one operation byte per node: 0 to keep the node, 1 to overwrite its data, 2 to overwrite a long-value
+    /// chunk.
     ///
     /// Returns `None` if the payload has fewer operations than `count`.
     pub fn operations(&self) -> Option<&[u8]> {

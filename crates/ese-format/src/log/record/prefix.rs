@@ -1,4 +1,4 @@
-//! Common prefixes of records: the page that a record changes and, for changes of a node, its tree.
+//! Common prefixes of records: the page that a record changes and, for node changes, its tree.
 
 use bitflags::bitflags;
 
@@ -14,11 +14,11 @@ bitflags! {
         const VERSIONED = 1;
         /// The node is flagged as deleted.
         const DELETED = 2;
-        /// The keys of the tree are unique.
+        /// Keys in the tree are unique.
         const UNIQUE = 4;
         /// The tree is a space tree.
         const SPACE = 8;
-        /// The change was made during the concurrent build of an index.
+        /// The change was made during a concurrent index build.
         const CONCURRENT_INDEX = 0x10;
         /// The change was made by background maintenance.
         const SYSTEM_TASK = 0x20;
@@ -34,7 +34,7 @@ layout! {
     /// 24 transaction (4)   28 level (1)   29 line (2)   31 flags (1)   32
     /// ```
     ///
-    /// Redo applies the record if the dbtime of the page is `before`, and then sets it to `after`.
+    /// Redo applies the record if the page\'s dbtime is `before`, and then sets it to `after`.
     #[doc(alias = "LRPAGE_")]
     #[derive(Copy)]
     pub struct PageChange {
@@ -50,9 +50,9 @@ layout! {
         before: DbTime,
         /// Begin number of the session's outermost transaction. ESE: `trxBegin0`.
         begin0: u32,
-        /// Transaction level; 0 outside of a transaction.
+        /// Transaction level; 0 outside a transaction.
         level: u8,
-        /// Index of the node in the page. ESE: `iline`.
+        /// Index of the node on the page. ESE: `iline`.
         line: u16,
         /// Properties of the change.
         flags: PageChangeFlags,
@@ -71,11 +71,10 @@ layout! {
     pub struct NodeChange {
         /// Page, line, and dbtimes of the change.
         page: PageChange,
-        /// Id of the version. It links the change to its before-image in a later [`UndoInfo`](super::UndoInfo). ESE:
+        /// Version id, which links the change to its before-image in a later [`UndoInfo`](super::UndoInfo). ESE:
         /// `rceid`.
         rceid: u32,
-        /// Root page of the tree. It is absent if the writer did not know it, which is the case for page zeroing.
-        /// ESE: `pgnoFDP`.
+        /// Root page of the tree. Absent if the writer did not know it, as when zeroing a page. ESE: `pgnoFDP`.
         root: Option<PageNumber>,
         /// Tree to which the page belongs. ESE: `objidFDP`.
         tree: TreeId,

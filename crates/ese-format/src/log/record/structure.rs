@@ -1,4 +1,4 @@
-//! Records that change the structure of a tree: splits, merges, page moves, new trees, and emptied trees.
+//! Records that change a tree's structure: splits, merges, page moves, new trees, and emptied trees.
 
 use bitflags::bitflags;
 
@@ -9,13 +9,13 @@ use crate::layout::Layout;
 use crate::{DatabaseIdInLog, DbTime, PageNumber, TreeId};
 
 bitflags! {
-    /// Form in which the before-image of a page is stored.
+    /// Form in which a page's before-image is stored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct BeforeImageFlags: u32 {
-        /// The image omits the free gap of the page. ESE: `fPreimageDehydrated`.
+        /// The image omits the page's free gap. ESE: `fPreimageDehydrated`.
         const DEHYDRATED = 1;
-        /// The image was compressed after the gap was omitted. It has the form of a compressed column: scheme byte,
-        /// length (2), bytes. ESE: `fPreimageXpress`.
+        /// The image was compressed after the gap was omitted. It has the same form as a compressed column: scheme
+        /// byte, length (2), bytes. ESE: `fPreimageXpress`.
         const XPRESS = 2;
     }
 }
@@ -34,14 +34,14 @@ bitflags! {
 }
 
 bitflags! {
-    /// Kind of root that is moved.
+    /// Kind of root page that is moved.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct PageMoveFlags: u32 {
-        /// Root of the tree.
+        /// Root page of the tree itself.
         const ROOT = 1;
-        /// Root of the tree's owned-extents tree.
+        /// Root page of the tree's owned-extents tree.
         const OWNED_ROOT = 2;
-        /// Root of the tree's available-extents tree.
+        /// Root page of the tree's available-extents tree.
         const AVAILABLE_ROOT = 4;
     }
 }
@@ -76,13 +76,13 @@ layout! {
     pub struct Split {
         /// Page that is split.
         change: PageChange,
-        /// New page. It is absent if the page is an internal page that only receives the new entry.
+        /// New page. Absent if the split page is an internal page that only receives the new entry.
         new_page: Option<PageNumber>,
-        /// Right sibling, whose back link changes. Only leaves have one.
+        /// Right sibling, whose back link changes. Only leaves have siblings.
         right: Option<PageNumber>,
         /// dbtime of the right sibling before the change.
         right_before: DbTime,
-        /// Parent that receives the new entry. It is absent if the root is split.
+        /// Parent that receives the new entry. Absent if the root is split.
         parent: Option<PageNumber>,
         /// dbtime of the parent before the change.
         parent_before: DbTime,
@@ -92,11 +92,11 @@ layout! {
         tree: TreeId,
         /// Type of the split: 0 vertical, 1 right, 2 append. ESE: `SPLITTYPE`.
         split_type: u8,
-        /// Operation that is part of the split; see [`split_operation`].
+        /// Operation performed as part of the split; see [`split_operation`].
         operation: u8,
         /// Line of the node to which the operation applies.
         operation_line: u16,
-        /// Line of the first node that moves. All line numbers include the inserted node.
+        /// Line of the first node that moves. All line numbers count the inserted node.
         split_line: u16,
         /// Number of nodes on the page, including the inserted node.
         line_count: u16,
@@ -108,9 +108,9 @@ layout! {
         split_uncommitted: i16,
         /// Number of free bytes on the new page that rollbacks may still need.
         new_uncommitted: i16,
-        /// Line of the node whose key becomes the prefix of the split page; -1 for none.
+        /// Line of the node whose key becomes the prefix of the split page; -1 if none.
         split_prefix_line: i32,
-        /// Line, on the new page, of the node whose key becomes the prefix of the new page; -1 for none.
+        /// Line on the new page of the node whose key becomes that page's prefix; -1 if none.
         new_prefix_line: i32,
         [old_prefix: u16],
         [new_prefix: u16],
@@ -131,7 +131,7 @@ layout! {
     }
 }
 
-/// Operations that can be part of a split ([`Split::operation`]). ESE: `SPLITOPER`.
+/// Operations that can be performed as part of a split ([`Split::operation`]). ESE: `SPLITOPER`.
 #[doc(alias = "SPLITOPER")]
 pub mod split_operation {
     /// No operation.
@@ -140,7 +140,7 @@ pub mod split_operation {
     pub const INSERT: u8 = 1;
     /// The data of a node is replaced.
     pub const REPLACE: u8 = 2;
-    /// A node that was flagged as deleted is inserted again, with new data.
+    /// A node that was flagged as deleted is reinserted with new data.
     pub const FLAG_INSERT_AND_REPLACE: u8 = 3;
 }
 
@@ -175,9 +175,9 @@ layout! {
         root: PageNumber,
         /// Tree to which the page belongs.
         tree: TreeId,
-        /// Number of bytes that are moved.
+        /// Number of bytes moved.
         moved: u16,
-        /// Number of bytes that would move if every node had the maximum size that a rollback can restore.
+        /// Number of bytes that would move if every node had the maximum size to which a rollback could restore it.
         moved_max: u16,
         /// Number of free bytes on the destination page that rollbacks may still need.
         destination_uncommitted: u16,
@@ -201,7 +201,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the move of a page's contents to another page. `change.page` is the source.
+    /// Record of moving a page\'s contents to another page. `change.page` is the source.
     ///
     /// ```text
     /// 32 destination (4)   36 left (4)   40 right (4)   44 parent (4)   48 left, right, parent dbtime before (8 each)
@@ -230,7 +230,7 @@ layout! {
         root: PageNumber,
         /// Tree to which the page belongs.
         tree: TreeId,
-        /// Line of the parent's node that points to the page.
+        /// Line of the node in the parent that points to the page.
         parent_line: i32,
         /// Kind of root, if the page is a root.
         flags: PageMoveFlags,
@@ -245,7 +245,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the move of a tree's root. It precedes the page moves and header changes of the macro.
+    /// Record of the move of a tree's root. It precedes the page moves and header changes in the macro.
     #[doc(alias = "LRROOTPAGEMOVE")]
     #[derive(Copy)]
     pub struct RootPageMove {
@@ -261,18 +261,18 @@ layout! {
 }
 
 layout! {
-    /// Record that all pages of a tree below its root are freed.
+    /// Record that all pages of a tree except its root are freed.
     ///
     /// ```text
     /// 44 list length (2)   46 per page: dbtime before (8), page (4), flags (4)
     /// ```
     #[doc(alias = "LREMPTYTREE")]
     pub struct EmptyTree {
-        /// Root of the tree.
+        /// Root of the tree that is emptied.
         node: NodeChange,
         [pages: u16],
     } then {
-        /// List of the pages; see [`EmptyTree::entries`].
+        /// Pages that are freed; see [`EmptyTree::entries`].
         pages,
     }
 }
@@ -292,7 +292,7 @@ layout! {
 }
 
 impl EmptyTree {
-    /// Returns the decoded list of pages. A truncated last entry is ignored.
+    /// Returns the decoded list of pages. Ignores a truncated last entry.
     pub fn entries(&self) -> impl Iterator<Item = EmptiedPage> {
         self.pages
             .chunks_exact(EmptiedPage::FIXED)
@@ -320,13 +320,13 @@ layout! {
         change: PageChange,
         /// Tree that the record changes.
         tree: TreeId,
-        /// Root of the tree of owned extents.
+        /// Root of the owned-extents tree.
         owned_root: PageNumber,
-        /// Root of the tree of available extents.
+        /// Root of the available-extents tree.
         available_root: PageNumber,
-        /// Root of the tree from which its space is allocated.
+        /// Root of the parent tree, from which space is allocated.
         parent_root: Option<PageNumber>,
-        /// Number of pages of the first extent.
+        /// Number of pages in the first extent.
         primary_pages: i32,
         /// Flags of the root page.
         page_flags: u32,
@@ -342,9 +342,9 @@ layout! {
         change: PageChange,
         /// Tree that the record changes.
         tree: TreeId,
-        /// Root of the tree from which its space is allocated.
+        /// Root of the parent tree, from which space is allocated.
         parent_root: Option<PageNumber>,
-        /// Number of pages of the extent.
+        /// Number of pages in the extent.
         primary_pages: i32,
         /// Flags of the root page.
         page_flags: u32,
@@ -352,7 +352,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the conversion of a tree that outgrows its single extent. The tree gets space trees.
+    /// Record of converting a tree that has outgrown its single extent to one with space trees.
     ///
     /// ```text
     /// 32 tree (4)   36 owned root (4)   40 available root (4)   44 parent root (4)   48 first page of new extent (4)
@@ -365,17 +365,17 @@ layout! {
         change: PageChange,
         /// Tree that the record changes.
         tree: TreeId,
-        /// Root of the tree of owned extents.
+        /// Root of the owned-extents tree.
         owned_root: PageNumber,
-        /// Root of the tree of available extents.
+        /// Root of the available-extents tree.
         available_root: PageNumber,
-        /// Root of the tree from which its space is allocated.
+        /// Root of the parent tree, from which space is allocated.
         parent_root: Option<PageNumber>,
         /// First page of the extent that contains the space trees.
         secondary_first: PageNumber,
-        /// Number of pages of the first extent.
+        /// Number of pages in the first extent.
         primary_pages: i32,
-        /// Number of pages of the new extent.
+        /// Number of pages in the new extent.
         secondary_pages: i32,
         /// Bitmap of the free pages in the first extent. ESE: `rgbitAvail`.
         available_bits: u32,
@@ -385,7 +385,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the formatting of a page that no other record formats.
+    /// Record of formatting a page that no other record formats.
     #[doc(alias = "LRNEWPAGE")]
     #[derive(Copy)]
     pub struct NewPage {
@@ -403,7 +403,7 @@ layout! {
 }
 
 layout! {
-    /// Record that the space of a deleted tree was freed.
+    /// Record that a deleted tree's space was freed.
     #[doc(alias = "LREXTENTFREED")]
     #[derive(Copy)]
     pub struct ExtentFreed {
@@ -419,7 +419,7 @@ layout! {
 }
 
 layout! {
-    /// Record that the space of a deleted tree was freed, with its dbtime. See also [`ExtentFreed`].
+    /// Record that a deleted tree's space was freed, including the dbtime. See also [`ExtentFreed`].
     #[doc(alias = "LREXTENTFREED2")]
     #[derive(Copy)]
     pub struct ExtentFreed2 {

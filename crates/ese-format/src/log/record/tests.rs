@@ -1,4 +1,4 @@
-//! Tests with records of real logs, and property tests of all record types.
+//! Tests with records from real logs, and property tests for all record types.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap()).collect()
 }
 
-/// Checks that the bytes decode to `expected` and that `expected` encodes to the bytes.
+/// Checks that `text` decodes to `expected` and that `expected` encodes to the same bytes.
 fn golden(text: &str, expected: LogRecord) {
     let bytes = hex(text);
     assert_eq!(LogRecord::decode(&bytes), Ok((expected.clone(), bytes.len())));
@@ -219,7 +219,7 @@ fn emptied_pages_round_trip() {
     assert_eq!(EmptyTree { node, pages: bytes }.entries().collect::<Vec<_>>(), entries);
 }
 
-/// Checks that a record, if it decodes, encodes to the same bytes. Returns its type.
+/// Checks that a record that decodes also encodes to the same bytes. Returns its type.
 fn faithful(bytes: &[u8]) -> Option<u8> {
     let len = record_len(bytes);
     let (record, consumed) = LogRecord::decode(bytes).ok()?;

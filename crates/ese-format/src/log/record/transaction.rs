@@ -5,13 +5,13 @@ use crate::declare::layout;
 use crate::layout::{Input, Layout, LayoutError};
 use crate::{DbTime, LogPosition, LogTime};
 
-/// Levels of a transaction begin, packed in one byte. The low half is the previous level, the high half is the number
-/// of levels that begin.
+/// Levels begun by a transaction, packed into one byte. The low half is the previous level, and the high half is the
+/// number of new levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BeginLevels(pub u8);
 
 impl BeginLevels {
-    /// Packs the start of `count` levels on top of level `from`.
+    /// Packs `count` new levels on top of level `from`.
     pub const fn new(from: u8, count: u8) -> BeginLevels {
         BeginLevels((from & 0x0f) | (count << 4))
     }
@@ -21,7 +21,7 @@ impl BeginLevels {
         self.0 & 0x0f
     }
 
-    /// Returns the number of levels that begin. ESE: `clevelsToBegin`.
+    /// Returns the number of new levels. ESE: `clevelsToBegin`.
     pub const fn count(self) -> u8 {
         self.0 >> 4
     }
@@ -46,7 +46,7 @@ layout! {
     pub struct Begin {
         /// Session that wrote the record.
         procid: u16,
-        /// Levels that begin.
+        /// Levels that are begun.
         levels: BeginLevels,
     }
 }
@@ -58,9 +58,9 @@ layout! {
     pub struct Begin0 {
         /// Session that wrote the record.
         procid: u16,
-        /// Levels that begin.
+        /// Levels that are begun.
         levels: BeginLevels,
-        /// Begin number, which is repeated in every change of the transaction. ESE: `trxBegin0`.
+        /// Begin number, which is repeated in every change made by the transaction. ESE: `trxBegin0`.
         begin0: u32,
     }
 }
@@ -86,7 +86,7 @@ layout! {
         procid: u16,
         /// Transaction level after the commit; always 0.
         level: u8,
-        /// Commit number. Begin and commit numbers come from the same sequence. ESE: `trxCommit0`.
+        /// Commit number. Commit numbers and begin numbers are drawn from the same sequence. ESE: `trxCommit0`.
         commit0: u32,
     }
 }
@@ -98,13 +98,13 @@ layout! {
     pub struct Rollback {
         /// Session that wrote the record.
         procid: u16,
-        /// Number of levels that are rolled back.
+        /// Number of levels to roll back.
         levels: u8,
     }
 }
 
 layout! {
-    /// Record of a new snapshot for a transaction without changes: `1 session (2)   3 transaction (4)   7`.
+    /// Record of a new snapshot for a transaction that has made no changes: `1 session (2)   3 transaction (4)   7`.
     #[doc(alias = "LRREFRESH")]
     #[derive(Copy)]
     pub struct Refresh {
@@ -132,7 +132,7 @@ layout! {
 }
 
 layout! {
-    /// Record of the stop of the engine or of the end of recovery.
+    /// Record that the engine stopped or that recovery ended.
     ///
     /// ```text
     /// 1 last position (8)   9 redo from (8)   17 hard (1)   18 time (8)   26
@@ -140,19 +140,19 @@ layout! {
     #[doc(alias = "LRTERMREC2")]
     #[derive(Copy)]
     pub struct Termination {
-        /// Log position where the engine started, or where the undo phase began.
+        /// Log position at which the engine started, or at which the undo phase began.
         last: LogPosition,
-        /// Log position where redo began.
+        /// Log position at which redo began.
         redo_from: LogPosition,
-        /// 1 after a restore from a backup.
+        /// 1 if recovery followed a restore from a backup.
         hard: u8,
-        /// Time at which the engine or recovery ended.
+        /// Time at which the engine stopped or recovery ended.
         time: LogTime,
     }
 }
 
 layout! {
-    /// Record that recovery has replayed all logs and starts to roll back: `1 time (8)   9`.
+    /// Record that recovery has replayed all logs and is starting to roll back: `1 time (8)   9`.
     #[doc(alias = "LRRECOVERYUNDO2")]
     #[derive(Copy)]
     pub struct RecoveryUndo {
@@ -162,12 +162,12 @@ layout! {
 }
 
 layout! {
-    /// Data that the client of a session logs with its commit.
+    /// Data that a session's client logs with its commit.
     #[doc(alias = "LRCOMMITCTX")]
     pub struct CommitContext {
         /// Session that wrote the record.
         procid: u16,
-        /// Flags: bit 0 callback needed, bit 1 customer data, bit 2 callback before commit.
+        /// Flags: bit 0 if a callback is needed, bit 1 for customer data, bit 2 for a callback before the commit.
         flags: u8,
         /// Bytes that the client supplied.
         data: Vec<u8>,

@@ -1,6 +1,6 @@
-//! Counters of the work that histories did. Tests check that all kinds of work occurred.
+//! Counters for the work done by histories. Tests check that all kinds of work occurred.
 
-/// Counters of the work of histories.
+/// Counters for the work done by histories.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Done {
     pub cuts: usize,

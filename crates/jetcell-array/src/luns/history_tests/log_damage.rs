@@ -12,8 +12,8 @@ use crate::geometry::BLOCK;
 use crate::luns::tests::LOG;
 
 impl History {
-    /// Damages one block of the write log, or truncates the log. The volume must then either have all flushed writes
-    /// or refuse to start. Afterwards, the content of the log is restored.
+    /// Damages one block of the write log, or truncates the log. The volume must then either contain all flushed
+    /// writes or refuse to start. Afterwards, the log's content is restored.
     pub(super) fn damage_log(&mut self) {
         let path = Path::new(LOG);
         let whole = self.disk.contents(path).unwrap();

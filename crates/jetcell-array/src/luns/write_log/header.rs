@@ -12,11 +12,11 @@
 //!     64         zeros
 //! ```
 //!
-//! All numbers are in the first sector of the block. A power cut therefore leaves the old header or the new one.
+//! All numbers are in the first sector of the block, so a power cut leaves either the old header or the new one.
 //!
-//! Logs of earlier versions have the magic "JETNVLOG", and their header ends after the consistency point. Such a log
-//! has the size of its file, its records begin after the first block, and there are neither shadow areas nor a copy
-//! of the header. Such logs are only read.
+//! Logs from earlier versions have the magic "JETNVLOG", and their header ends after the consistency point. Such a
+//! log is as large as its file, its records begin after the first block, and it has neither shadow areas nor a copy
+//! of the header. Logs of this kind are only read.
 
 use twox_hash::XxHash3_64;
 
@@ -29,7 +29,7 @@ const MAGIC_WITHOUT_SIZE: [u8; 8] = *b"JETNVLOG";
 const CHECKED: usize = 16;
 /// Minimum size of a log in bytes.
 pub(in crate::luns) const MIN_BYTES: u64 = 1 << 20;
-/// Ratio of the size of the log to the size of a shadow area. A shadow area is at most as large as the largest
+/// Ratio of the log's size to the size of a shadow area. A shadow area is never larger than the largest possible
 /// record.
 const SHADOW_PART: u64 = 16;
 
@@ -49,7 +49,7 @@ impl LogGeometry {
         LogGeometry { bytes: blocks * BLOCK as u64, shadow_blocks }
     }
 
-    /// Returns the geometry of a log of an earlier version in a file of this size.
+    /// Returns the geometry of a log from an earlier version, in a file of this size.
     pub fn without_shadows(bytes: u64) -> LogGeometry {
         LogGeometry { bytes: bytes / BLOCK as u64 * BLOCK as u64, shadow_blocks: 0 }
     }
@@ -62,17 +62,17 @@ impl LogGeometry {
         self.shadow_blocks > 0
     }
 
-    /// Returns the maximum number of blocks in a record. No record is added to a log without shadows.
+    /// Returns the maximum number of blocks in a record. Records are never added to a log without shadows.
     pub fn record_blocks(&self) -> u64 {
         self.shadow_blocks
     }
 
-    /// Returns the offset of the shadow of a record. Records alternate between two areas.
+    /// Returns the offset of a record's shadow. Records alternate between two areas.
     pub fn shadow(&self, number: u64) -> u64 {
         (1 + number % 2 * self.shadow_blocks) * BLOCK as u64
     }
 
-    /// Returns the offset at which the shadow of a record must end.
+    /// Returns the offset up to which a record's shadow may extend.
     pub fn shadow_end(&self, number: u64) -> u64 {
         self.shadow(number) + self.shadow_blocks * BLOCK as u64
     }
@@ -82,13 +82,13 @@ impl LogGeometry {
         (1 + 2 * self.shadow_blocks) * BLOCK as u64
     }
 
-    /// Returns the offset at which the last record must end.
+    /// Returns the offset up to which records may extend.
     pub fn records_end(&self) -> u64 {
         if self.has_shadows() { header_copy(self.bytes) } else { self.bytes }
     }
 }
 
-/// Returns the offset of the copy of the header in a log of this size: its last block.
+/// Returns the offset of the header copy, which is the last block in a log of this size.
 pub(super) fn header_copy(bytes: u64) -> u64 {
     (bytes / BLOCK as u64).saturating_sub(1) * BLOCK as u64
 }
@@ -98,9 +98,9 @@ pub(super) fn header_copy(bytes: u64) -> u64 {
 pub(super) struct LogHeader {
     pub array: u128,
     pub made: u64,
-    /// Last consistency point that a record follows. 0 if no record follows one, or if it is unknown.
+    /// Last consistency point that is followed by a record. 0 if there is none, or if it is unknown.
     pub used: u64,
-    /// Geometry of the log. `None` for a log of an earlier version.
+    /// Geometry of the log. `None` for a log from an earlier version.
     pub geometry: Option<LogGeometry>,
 }
 
@@ -145,7 +145,7 @@ fn is_magic(block: &[u8], magic: [u8; 8]) -> bool {
     block.starts_with(&magic)
 }
 
-/// Returns true if a block is the header of any log, even if it is damaged.
+/// Returns true if a block is a log header, even if the header is damaged.
 pub(super) fn begins_as_header(block: &[u8]) -> bool {
     is_magic(block, MAGIC) || is_magic(block, MAGIC_WITHOUT_SIZE)
 }

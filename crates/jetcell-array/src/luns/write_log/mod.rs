@@ -11,9 +11,9 @@
 //! All records belong to one consistency point. After the next consistency point, the log restarts at its beginning,
 //! and older records that remain in the file are ignored.
 //!
-//! The shadow of a record is a complete copy. Records with even and odd numbers have separate shadow areas. The
-//! shadow of the last durable record is therefore intact while the next record is being written. Damage to one copy
-//! loses nothing, and a shadow with a higher number than the last record shows that records are lost.
+//! The shadow of a record is a complete copy of it. Records with even and odd numbers have separate shadow areas, so
+//! the shadow of the last durable record is intact while the next record is being written. If one copy is damaged,
+//! nothing is lost. If a shadow has a higher number than the last record, records were lost.
 //!
 //! After the first record of each consistency point, the number of the consistency point is written to both headers,
 //! one after the other. The record is acknowledged only after that. Therefore, a log without records is damaged if
@@ -52,15 +52,15 @@ pub(super) struct WriteLog {
     number: u64,
     /// Consistency point after which the log was created.
     made: u64,
-    /// Last consistency point that a record follows, according to the headers.
+    /// Last consistency point that is followed by a record, according to the headers.
     used: u64,
     /// Offsets of damaged headers, which are rewritten after replay.
     damaged_headers: Vec<u64>,
-    /// Buffer for records, which is reused.
+    /// Reusable buffer for records.
     buffer: IoBuffer,
 }
 
-/// Properties that the catalogue of a volume stores about its log.
+/// Properties of the log that a volume's catalogue stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LogIdentity {
     pub array: u128,
@@ -84,15 +84,15 @@ impl LogIdentity {
     }
 }
 
-/// Returns true if a file has a copy of a header of the same array at an offset where a log of this size has its
-/// copy.
+/// Returns true if a file has a copy of a header for the same array, at an offset where a log of this size has its
+/// header copy.
 fn has_copy_of_header(file: &dyn File, file_bytes: u64, identity: LogIdentity) -> bool {
     let mut block = IoBuffer::zeroed(BLOCK);
     let mut is_header_at = |offset| {
         file.read_at(offset, &mut block, IoReason::LogRead).is_ok()
             && LogHeader::decode(&block).is_some_and(|header| header.array == identity.array)
     };
-    // If the log was enlarged, the copy is at the end of its previous size.
+    // If the file was enlarged, the copy is at the end of the log's previous size.
     [identity.bytes, file_bytes]
         .into_iter()
         .any(|bytes| bytes >= MIN_BYTES && is_header_at(header_copy(bytes)))
@@ -134,8 +134,8 @@ impl WriteLog {
     }
 
     /// Creates a new, empty log for a volume that already had one. An existing file keeps its size, unless the
-    /// previous log was larger. If the volume is from an earlier version and its file is missing or too small, the
-    /// log gets `default_bytes`.
+    /// previous log was larger. If the volume is from an earlier version and its log file is missing or too small,
+    /// the new log has `default_bytes`.
     pub fn create_again(
         vfs: &dyn Vfs,
         path: &Path,
@@ -167,7 +167,7 @@ impl WriteLog {
     /// Opens the log of a volume for replay.
     ///
     /// # Errors
-    /// The file does not exist, is another log, or is shorter than the log.
+    /// The file does not exist, is not this volume's log, or is shorter than the log.
     pub fn open(vfs: &dyn Vfs, path: &Path, identity: LogIdentity) -> Result<WriteLog> {
         let failed = |action| move |error| ArrayError::io(path, action, 0, error);
         if !vfs.exists(path).map_err(failed("looking for the write log"))? {
@@ -204,8 +204,8 @@ impl WriteLog {
         [header_copy(self.geometry.bytes()), 0]
     }
 
-    /// Rewrites the headers that were damaged when the log was opened. Errors are ignored, because another header is
-    /// intact.
+    /// Rewrites the headers that were damaged when the log was opened. Errors are ignored, because the other header
+    /// is intact.
     fn repair_headers(&mut self) {
         let damaged = std::mem::take(&mut self.damaged_headers);
         let _ = damaged.into_iter().try_for_each(|offset| self.write_header(offset));
@@ -271,7 +271,7 @@ impl WriteLog {
         (self.at, self.point, self.number) = (self.geometry.records_start(), point, 0);
     }
 
-    /// Makes entries durable. Returns false without doing anything if they do not fit. After an error, no entries fit
+    /// Makes entries durable. Returns false without doing anything if they do not fit. After an error, nothing fits
     /// until [`WriteLog::restart`] is called.
     pub fn append(&mut self, entries: &[Entry]) -> Result<bool> {
         let Some(records) = RecordEntries::distribute(entries, self.geometry.record_blocks()) else {
@@ -291,7 +291,7 @@ impl WriteLog {
             let written =
                 self.write_durably(self.geometry.shadow(self.number)).and_then(|()| self.mark_used());
             if written.is_err() {
-                // A part of the record may be in the file, so no other record may be written with its number.
+                // Part of the record may be in the file, so no other record may be written with the same number.
                 self.at = self.geometry.records_end();
             }
             written?;

@@ -1,4 +1,4 @@
-//! Record of the write log: the entries of one flush, or a part of them.
+//! A write log record, which contains all or some of the entries of one flush.
 //!
 //! ```text
 //! offset  bytes
@@ -24,12 +24,12 @@ const MAGIC: [u8; 8] = *b"JETWRITE";
 const HEAD: usize = 56;
 /// Size of an entry in bytes.
 const ENTRY: usize = 24;
-/// Maximum number of entries in a record, and maximum number of its data blocks.
+/// Maximum number of entries in a record. Also the maximum number of its data blocks.
 const MAX_BLOCKS: usize = 1024;
 /// Maximum number of blocks in a record.
 pub(super) const MAX_RECORD_BLOCKS: usize = MAX_BLOCKS + header_blocks(MAX_BLOCKS);
 
-/// A write or deallocation of consecutive blocks of a LUN.
+/// A write to consecutive blocks of a LUN, or their deallocation.
 #[derive(Clone, Debug)]
 pub(in crate::luns) struct Entry {
     pub lun: LunId,
@@ -56,7 +56,7 @@ impl PartialEq for Entry {
     }
 }
 
-/// Returns the number of blocks in the header of a record.
+/// Returns the number of blocks in a record's header.
 const fn header_blocks(entries: usize) -> usize {
     (HEAD + entries * ENTRY).div_ceil(BLOCK)
 }
@@ -74,7 +74,7 @@ pub(super) struct RecordEntries<'a> {
 }
 
 impl<'a> RecordEntries<'a> {
-    /// Distributes entries over records of at most this many blocks. Returns `None` if an entry is too large for a
+    /// Distributes entries over records of at most this many blocks. Returns `None` if an entry does not fit into a
     /// record.
     pub fn distribute(entries: &'a [Entry], record_blocks: u64) -> Option<Vec<RecordEntries<'a>>> {
         let most =
@@ -132,7 +132,7 @@ pub(super) fn buffer_for(bytes: usize) -> IoBuffer {
     IoBuffer::zeroed(bytes.max(MAX_RECORD_BLOCKS * BLOCK))
 }
 
-/// Numbers at the beginning of a record. They may be damaged until the whole record has been decoded.
+/// Fields at the beginning of a record. They may be damaged until the whole record has been decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordHead {
     pub point: u64,

@@ -1,5 +1,4 @@
-//! Replay of the log: finds all records that follow a consistency point, and distinguishes the end of the log from
-//! damage.
+//! Log replay: finds all records that follow a consistency point, and distinguishes the end of the log from damage.
 
 use jetcell_vfs::{IoBuffer, IoReason};
 
@@ -22,14 +21,14 @@ enum RecordPlace {
     Cut {
         number: u64,
     },
-    /// There is no complete record of this consistency point.
+    /// There is no complete record of this consistency point here.
     Empty,
     Unreadable(ArrayError),
 }
 
 impl WriteLog {
-    /// Returns all entries that follow a consistency point. No record can be appended until [`WriteLog::restart`] is
-    /// called.
+    /// Returns all entries that follow a consistency point. After this, no record can be appended until
+    /// [`WriteLog::restart`] is called.
     ///
     /// # Errors
     /// The file cannot be read, or acknowledged records are lost.
@@ -44,7 +43,8 @@ impl WriteLog {
         }
         self.refuse_lost_records()?;
         self.repair_headers();
-        // There may be a torn record after the last one. Each replay is followed by a consistency point.
+        // There may be a torn record after the last one, so nothing is appended here. Each replay is followed by a
+        // consistency point.
         self.at = self.geometry.records_end();
         Ok(entries)
     }
@@ -57,17 +57,17 @@ impl WriteLog {
             place => place,
         };
         let shadow = match self.shadow(self.number) {
-            // The record must have fitted at its location.
+            // The shadow only counts if the record would have fit at its location.
             RecordPlace::Whole(shadow) if shadow.number == self.number && self.at + shadow.bytes <= end => {
                 return Ok(Some(shadow));
             }
             shadow => shadow,
         };
         match (place, shadow) {
-            // Each record is written only where it fits. A power cut cannot make it longer, because its first bytes
-            // are in one sector.
+            // Each record is written only where it fits. A power cut cannot change its stored length, because its
+            // first bytes are in one sector.
             (RecordPlace::Cut { number }, _) if number == self.number => Err(self.damaged()),
-            // If one copy is readable, the other one is not needed. If none is readable, the record may be lost.
+            // If one copy is readable, the other one is not needed. If neither is readable, the record may be lost.
             (RecordPlace::Unreadable(error), RecordPlace::Unreadable(_)) => Err(error),
             (RecordPlace::Unreadable(error), _) if !self.geometry.has_shadows() => Err(error),
             _ => Ok(None),
@@ -75,10 +75,10 @@ impl WriteLog {
     }
 
     /// Fails if records were lost. Each record was durable before the next one was written, and each shadow was
-    /// written together with its record. Therefore, a record or a shadow with a higher number shows that records are
+    /// written together with its record. Therefore, a record or shadow with a higher number shows that records were
     /// lost.
     fn refuse_lost_records(&self) -> Result<()> {
-        // The headers receive the number of a consistency point only after its first record is durable.
+        // The headers receive a consistency point's number only after its first record is durable.
         if self.number == 0 && self.used == self.point {
             return Err(self.damaged());
         }
@@ -94,7 +94,7 @@ impl WriteLog {
         for at in (self.at..end).step_by(BLOCK) {
             match self.record_at(at, end) {
                 RecordPlace::Whole(record) if record.number >= self.number => return Err(self.damaged()),
-                // Both shadows are readable, and show that no record is lost.
+                // Both shadows are readable, and show that no record was lost.
                 RecordPlace::Unreadable(error) if !has_both_shadows => return Err(error),
                 _ => {}
             }
@@ -106,7 +106,7 @@ impl WriteLog {
         WriteLogError::Damaged { path: self.file.path().to_owned(), offset: self.at }.into()
     }
 
-    /// Fails if a record, or the shadow of a record, follows a consistency point that the catalogue does not have.
+    /// Fails if a record, or a record's shadow, follows a consistency point that the catalogue does not have.
     fn refuse_newer(&self, point: u64) -> Result<()> {
         let shadows = (0..2).map(|area| self.geometry.shadow(area));
         let shadows = shadows.filter(|_| self.geometry.has_shadows());
@@ -122,7 +122,7 @@ impl WriteLog {
         Err(WriteLogError::NewerThanCatalogue { path, newer: newest, point }.into())
     }
 
-    /// Returns the shadow in the area for records with this number.
+    /// Returns the shadow from the area for records with this number.
     fn shadow(&self, number: u64) -> RecordPlace {
         if !self.geometry.has_shadows() {
             return RecordPlace::Empty;
@@ -133,8 +133,8 @@ impl WriteLog {
         }
     }
 
-    /// Returns the record at a location, if it belongs to the current consistency point. The area of the record ends
-    /// at `end`.
+    /// Returns the record at a location, if it belongs to the current consistency point. The record's area ends at
+    /// `end`.
     fn record_at(&self, at: u64, end: u64) -> RecordPlace {
         self.try_record_at(at, end).unwrap_or_else(RecordPlace::Unreadable)
     }
@@ -152,8 +152,7 @@ impl WriteLog {
             return Ok(RecordPlace::Cut { number: head.number });
         }
         let record = self.read(at, bytes)?;
-        // Both reads must agree. Otherwise, the entries could be taken from different offsets than those that the
-        // checksum covers.
+        // Both reads must agree. Otherwise, entries could be read from offsets that the checksum does not cover.
         let is_same = RecordHead::decode(&record, self.array) == Some(head);
         Ok(match head.entries(&record).filter(|_| is_same) {
             Some(entries) => RecordPlace::Whole(Record { number: head.number, entries, bytes: bytes as u64 }),

@@ -62,7 +62,7 @@ fn entries_are_replayed_after_their_consistency_point_only() {
     assert_eq!(open(&disk).replay(13).unwrap(), []);
     let newer = refused(open(&disk).replay(11));
     assert_eq!(newer, WriteLogError::NewerThanCatalogue { path: PATH.into(), newer: 12, point: 11 });
-    // The log restarts, and older records after the new ones are ignored.
+    // The log restarts. Older records that remain after the new ones are ignored.
     written.restart(13);
     assert!(written.append(&entries(3, 1)).unwrap());
     assert_eq!(open(&disk).replay(13).unwrap(), entries(3, 1));
@@ -125,7 +125,7 @@ fn damage_of_any_one_block_loses_no_record_and_is_reported_where_it_cannot_be_re
             damaged.corrupt(path(), block * BLOCK as u64 + within, &[0xA5; 512]).unwrap();
             match replayed(&damaged) {
                 Ok(found) => assert_eq!(found, all, "block {block}"),
-                // Only the last two records have a shadow.
+                // Only the last two records have shadows.
                 Err(error) => {
                     assert!(is_damage(&error), "{error}");
                     let at = block * BLOCK as u64;
@@ -220,7 +220,7 @@ fn a_shortened_file_is_refused_whatever_its_length() {
         let (found, expected) = (length as u64, MIN_BYTES);
         assert_eq!(error, WriteLogError::Shortened { path: PATH.into(), found, expected });
     }
-    // If the end of the log is replaced by zeros, the shadows show whether records are lost.
+    // If the end of the log is replaced by zeros, the shadows show whether records were lost.
     let shadows_end = LogGeometry::for_size(MIN_BYTES).records_start() as usize;
     for length in (shadows_end..whole.len()).step_by(BLOCK) {
         let mut padded = whole[..length].to_vec();
@@ -284,7 +284,7 @@ fn a_log_with_one_damaged_header_is_still_taken_for_a_log() {
         disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
         let again = WriteLog::create_again(&disk, path(), 64 << 20, IDENTITY).unwrap();
         assert_eq!(again.bytes(), MIN_BYTES);
-        // Opening a log does not change it. Replay rewrites the damaged copy.
+        // Opening a log does not change it. The damaged copy is rewritten by the replay.
         disk.corrupt(path(), at, &[9; BLOCK]).unwrap();
         let before = disk.contents(path()).unwrap();
         open(&disk);
@@ -304,7 +304,7 @@ fn other_files_and_logs_of_others_are_refused() {
     let foreign = || WriteLogError::Foreign(PATH.into());
     assert_eq!(open(LogIdentity { array: 78, ..IDENTITY }), foreign());
     assert_eq!(open(LogIdentity { made: 6, ..IDENTITY }), foreign());
-    // A catalogue from an earlier version does not belong to a log of this version.
+    // A catalogue from an earlier version does not match a log of this version.
     assert_eq!(open(LogIdentity { bytes: 0, ..IDENTITY }), foreign());
     WriteLog::open(&disk, path(), IDENTITY).unwrap();
     for offset in [0, header_copy(MIN_BYTES)] {
@@ -319,8 +319,8 @@ fn other_files_and_logs_of_others_are_refused() {
     assert_eq!(disk.contents(path()).unwrap().len(), before.len(), "a file of others keeps its length");
 }
 
-/// Clears everything except for some headers. The log must be refused as damaged each time, and must start after it
-/// was created again.
+/// Clears everything except for some of the headers. Each time, the log must be refused as damaged, and must open
+/// after it is created again.
 #[test]
 fn a_used_log_without_records_is_refused_as_damaged() {
     let disk = SimVfs::new();
@@ -341,7 +341,7 @@ fn a_used_log_without_records_is_refused_as_damaged() {
             assert!(is_damage(&error), "{kept:?}: {error}");
         }
         assert_eq!(blank.contents(path()).unwrap(), blanked, "a refused log is not changed");
-        // For the next consistency point, if the catalogue has it, the log is empty.
+        // If the catalogue has the next consistency point, the log is empty.
         assert_eq!(open(&blank).replay(POINT + 1).unwrap(), []);
         WriteLog::create_again(&blank, path(), MIN_BYTES, IDENTITY).unwrap();
         assert!(replayed(&blank).unwrap().is_empty());
@@ -350,7 +350,7 @@ fn a_used_log_without_records_is_refused_as_damaged() {
     assert_eq!(refused(WriteLog::open(&disk, path(), IDENTITY)), WriteLogError::Foreign(PATH.into()));
 }
 
-/// An earlier version did not store the consistency point in the headers.
+/// Earlier versions did not store the consistency point in the headers.
 #[test]
 fn a_log_whose_headers_have_no_consistency_point_is_replayed() {
     let disk = SimVfs::new();
@@ -365,8 +365,8 @@ fn a_log_whose_headers_have_no_consistency_point_is_replayed() {
     assert_eq!(open(&disk).replay(POINT + 1).unwrap(), []);
 }
 
-/// Cuts the power at each operation of the first append. The log must open, and must have the record if it was
-/// acknowledged.
+/// Cuts the power at each operation of the first append. The log must open afterwards, and must contain the record if
+/// it was acknowledged.
 #[test]
 fn a_power_cut_in_the_first_append_leaves_a_log_that_opens() {
     for operations in 0..9 {

@@ -1,4 +1,5 @@
-//! A drive in simulated time: each transfer takes a known time, and a fixed number of transfers run in parallel.
+//! A drive in simulated time. Each transfer takes a known time, and a fixed number of transfers are served in
+//! parallel.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,13 +14,14 @@ pub(crate) struct SimulatedDrive {
     latency: Duration,
     /// Number of transfers that are served in parallel.
     channels: usize,
-    /// Bytes per second at the start and at the end of the drive. `None` if a transfer only takes the latency.
+    /// Transfer rates in bytes per second at the start and at the end of the drive. If `None`, a transfer takes no
+    /// time beyond the latency.
     rates: Option<(f64, f64)>,
-    /// Time of a seek, and additional time per MiB of distance.
+    /// Time for a seek, and additional time per MiB of distance.
     seeks: Option<(Duration, Duration)>,
     sync: Duration,
     fails_after: u64,
-    /// Number of transfers after which no transfer completes.
+    /// Number of transfers that complete before the drive stalls.
     stalls_after: u64,
     forgets: bool,
     keeps_buffers: bool,
@@ -44,7 +46,7 @@ impl SimulatedDrive {
         }
     }
 
-    /// Simulates the tracks of a spinning disk: fast at the start, slow at the end.
+    /// Simulates a spinning disk, whose tracks are fast at the start and slow at the end.
     pub(crate) fn with_rates(self, begin: f64, end: f64) -> SimulatedDrive {
         SimulatedDrive { rates: Some((begin, end)), ..self }
     }
@@ -63,7 +65,7 @@ impl SimulatedDrive {
         SimulatedDrive { fails_after: transfers, ..self }
     }
 
-    /// Makes all transfers after the first `transfers` never complete.
+    /// Stalls all transfers after the first `transfers`, so that they never complete.
     pub(crate) fn stalling_after(self, transfers: u64) -> SimulatedDrive {
         SimulatedDrive { stalls_after: transfers, ..self }
     }
@@ -73,12 +75,12 @@ impl SimulatedDrive {
         SimulatedDrive { forgets: true, ..self }
     }
 
-    /// Makes the drive keep the buffers of writes and return newly allocated memory instead.
+    /// Makes the drive keep the buffers of writes and return newly allocated buffers instead.
     pub(crate) fn keeping_buffers(self) -> SimulatedDrive {
         SimulatedDrive { keeps_buffers: true, ..self }
     }
 
-    /// Returns the offsets of all writes.
+    /// Returns the list that receives the offsets of all writes.
     pub(crate) fn written(&self) -> Arc<Mutex<Vec<u64>>> {
         self.written.clone()
     }
@@ -99,7 +101,7 @@ struct Drive {
     settings: SimulatedDrive,
     clock: Arc<SimClock>,
     content: Mutex<Vec<u8>>,
-    /// Offset of the last transfer.
+    /// Offset at which the last transfer ended.
     head: Mutex<u64>,
 }
 

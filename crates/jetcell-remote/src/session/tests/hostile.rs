@@ -1,4 +1,5 @@
-//! Clients that request more than a copy needs, and links in a served directory. Neither gives access to other files.
+//! Clients that request more than a copy needs, and links in a served directory. Neither must give access to other
+//! files.
 
 use std::os::unix::fs::symlink;
 
@@ -48,7 +49,7 @@ fn requests(file: &str) -> Vec<Request> {
     requests
 }
 
-/// An instance directory in which each name can be a link to a file outside.
+/// An instance directory in which any name can be a link to a file outside.
 struct Cell {
     base: tempfile::TempDir,
 }
@@ -70,7 +71,7 @@ impl Cell {
         self.base.path().join("app")
     }
 
-    /// Returns a client with the token, handover permission and the lock of some logs.
+    /// Returns a client that has the token, handover permission and the lock for some logs.
     fn client(&self) -> Session {
         let vfs = RealVfs::new(RealOptions::default()).unwrap().confined_to(&self.app()).unwrap();
         let mut session = greeted(&exports(Arc::new(vfs), &self.app(), true));
@@ -234,7 +235,7 @@ fn only_a_registration_gets_the_name_of_one_and_keeps_its_content() {
     ask(other, &rename).unwrap();
     assert_eq!(write(session, file, 0, &[b'x'; 4096]), Err(ErrorKind::PermissionDenied));
     assert_eq!(disk.contents(&Path::new("/app").join(name)).unwrap(), registration("a1"));
-    // A file with the same name that another client creates has another writer.
+    // When another client creates a file with the same name, that file has a different writer.
     let theirs = open(other, aside, OpenMode::CreateNew).unwrap();
     assert_eq!(write(session, file, 0, &[b'x'; 4096]), Err(ErrorKind::PermissionDenied));
     assert_eq!(write(other, theirs, 0, &registration("a1")), Ok(Reply::Done));
@@ -276,7 +277,7 @@ fn a_file_system_that_follows_links_is_not_served() {
     assert!(matches!(made.err(), Some(crate::ServeError::Unconfined(_))));
 }
 
-/// Returns the message of the reply to a request that creates a file.
+/// Returns the error message with which the server refuses to create a file.
 fn refusal(session: &mut Session, name: &str) -> String {
     let request = Request::Open { place: place(name), mode: OpenMode::CreateNew };
     match session.answer(&request.encode()).reply {

@@ -1,4 +1,4 @@
-//! The tables of a published report, under Jetstress's titles, for the appendix.
+//! A published report's tables under Jetstress's titles, for the appendix.
 
 use jetcell_workload::TestKind;
 use jetcell_workload::result::InstanceRow;
@@ -8,7 +8,7 @@ use crate::number::{count, decimal, three_grouped};
 use crate::table::{Cell, Table};
 use crate::tables::INSTANCES;
 
-/// Returns all tables that the report has.
+/// Returns all tables that the report contains.
 pub(super) fn all(test: &Test, kind: TestKind) -> Vec<Table> {
     let statistics = match kind {
         TestKind::Backup => backup(test),

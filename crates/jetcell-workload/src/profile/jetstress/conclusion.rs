@@ -1,4 +1,4 @@
-//! Completes an import after all elements were read: directories, sizes, thresholds, and lines for the terminal.
+//! Completes an import once all elements have been read: directories, sizes, thresholds, and lines for the terminal.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::profile::Thresholds;
 use crate::profile::mistake::Mistake;
 use crate::units::{ByteSize, DatabaseSize};
 
-/// Maximum length of the name and value of an element in a note, in characters.
+/// Maximum length of an element's name and value in a note, in characters.
 const MAX_ELEMENT: usize = 44;
 
 impl Reader<'_> {
@@ -28,13 +28,13 @@ impl Reader<'_> {
         Ok(Import { notes: self.lines(), options: self.options })
     }
 
-    /// Returns a line for each note, for display in the terminal.
+    /// Returns one line per note, to display in the terminal.
     fn lines(&mut self) -> Vec<String> {
         let mut notes = vec![format!(
             "Configuration of Jetstress {}; options of the command line win over it",
             self.version
         )];
-        // A description may be long. Its first words are sufficient here.
+        // A description may be long, but its first words are enough here.
         for note in &mut self.notes {
             if note.element.chars().count() > MAX_ELEMENT {
                 note.element = note.element.chars().take(MAX_ELEMENT - 1).chain(['…']).collect();
@@ -87,7 +87,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Sizes the databases by Jetstress's rules: a share of the volume, or mailboxes times quota less the space for
+    /// Sizes the databases by Jetstress's rules: a share of the volume, or mailboxes times quota, less the space for
     /// growth.
     fn size_databases(&mut self) {
         let Sizing { by_capacity, capacity_percent, mailboxes, quota_mib, iops_per_mailbox } =
@@ -111,7 +111,7 @@ impl Reader<'_> {
             let databases = self.given.databases.or(self.options.databases).unwrap_or(1).max(1) as u128;
             let growth = u128::from(self.options.growth_percent.unwrap_or(0)) + 100;
             let mib = u128::from(mailboxes) * u128::from(quota) * 100 / growth / databases;
-            // A size that overflows is out of range in any case, and is rejected when the options are resolved.
+            // A size that overflows is out of range anyway and is rejected when the options are resolved.
             let size = ByteSize(u64::try_from(mib << 20).unwrap_or(u64::MAX));
             self.options.size = Some(size.into());
             let what = format!(

@@ -1,8 +1,8 @@
-//! Durations in the ISO 8601 form that Jetstress uses.
+//! Durations in the ISO 8601 form used by Jetstress.
 
 use std::time::Duration;
 
-/// Parses a duration such as `P0Y0M0DT2H0M0S`. Parts may be missing. Years and months have no fixed length, so they
+/// Parses a duration such as `P0Y0M0DT2H0M0S`. Parts may be omitted. Years and months have no fixed length, so they
 /// must be zero.
 pub(super) fn iso_duration(text: &str) -> Option<Duration> {
     let (days, time) = match text.strip_prefix('P')?.split_once('T') {

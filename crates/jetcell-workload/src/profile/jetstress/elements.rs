@@ -18,18 +18,18 @@ pub(super) const LISTED_UNKNOWN: usize = 20;
 
 /// Meaning of an element.
 enum Meaning {
-    /// A number that sets a key of the configuration file. The fields are the key, the unit and a remark.
+    /// A number that sets a configuration key. The fields are the key, the unit and a remark.
     Number(&'static str, &'static str, &'static str),
-    /// A boolean that sets this key of the configuration file.
+    /// A boolean that sets this configuration key.
     Switch(&'static str),
-    /// A boolean for which only this value matches the behavior of every run.
+    /// A boolean that must have this value, because every run behaves this way.
     Always(bool, &'static str),
-    /// A number for which only this value matches the behavior of every run.
+    /// A number that must have this value, because every run behaves this way.
     Only(f64, &'static str),
-    /// The element has no effect. The field is the reason.
+    /// An element without effect. The field contains the reason.
     No(&'static str),
-    /// The element has specific rules. The function returns `None` after a mistake, and for a number that is
-    /// explained together with others.
+    /// An element with rules of its own. The function returns `None` after a mistake, or if the number is explained
+    /// together with others.
     Own(fn(&mut Reader<'_>, Node<'_, '_>, &str) -> Option<Fate>),
 }
 
@@ -45,7 +45,7 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("LogInterval", Number("sample_interval", "ms", "")),
     ("BatchUpdates", Number("batch_updates", "", "")),
     ("Bulky1Percentage", Number("records.long_percent", "", "")),
-    // Behavior that every run has.
+    // Behavior common to all runs.
     ("MultiHostBreak", Always(false, "the run waits for no other host")),
     ("VerifyChecksum", Always(true, "every page and log is verified after the load")),
     ("ContinueOnErrors", Always(false, "an I/O error ends the load")),
@@ -94,7 +94,7 @@ const ELEMENTS: &[(&str, Meaning)] = &[
     ("MaxVerPages", No("the version store has a limit of its own")),
 ];
 
-/// Applies an element and returns its effect. Returns `None` after a mistake, and for an element that is explained
+/// Applies an element and returns its effect. Returns `None` after a mistake, or if the element is explained
 /// elsewhere.
 pub(super) fn fate(reader: &mut Reader<'_>, node: Node<'_, '_>, name: &str, text: &str) -> Option<Fate> {
     let Some((_, meaning)) = ELEMENTS.iter().find(|(known, _)| *known == name) else {
@@ -124,7 +124,7 @@ pub(super) fn fate(reader: &mut Reader<'_>, node: Node<'_, '_>, name: &str, text
     }
 }
 
-/// Sets the option with this key and returns its value as displayed.
+/// Sets the option with this key and returns its value in display form.
 fn set(options: &mut Options, key: &str, text: &str) -> Option<String> {
     let name = key.rsplit('.').next()?.replace('_', "-");
     let option = Options::table().find(|option| option.name == name)?;

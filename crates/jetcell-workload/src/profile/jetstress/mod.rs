@@ -1,8 +1,9 @@
-//! Imports `JetstressConfig.xml` of Microsoft's Jetstress. The result contains options and a note on every element.
+//! Imports the `JetstressConfig.xml` of Microsoft's Jetstress. The result contains options and a note on every
+//! element.
 //!
-//! No element is ignored silently. An element is honoured, or ignored with a reason. It is a mistake if it requests
-//! another kind of test. Elements whose meaning was never published are ignored. An element that only confirms the
-//! behavior of every run (such as `VerifyChecksum` true) counts as honoured.
+//! No element is ignored silently: each is either honoured or ignored with a reason. An element that requests another
+//! kind of test is a mistake. Elements whose meaning was never published are ignored. An element that only confirms
+//! what every run does anyway (such as `VerifyChecksum` true) counts as honoured.
 
 mod conclusion;
 mod duration;
@@ -17,12 +18,12 @@ use super::TestKind;
 use super::mistake::Mistake;
 use super::options::Options;
 
-/// Maximum number of XML nodes. A Jetstress configuration has about a hundred elements, and six more for each
-/// additional database.
+/// Maximum number of XML nodes. A Jetstress configuration has about a hundred elements, plus six for each additional
+/// database.
 const MAX_NODES: u32 = 50_000;
 
-/// Maximum length of a tag in bytes. A tag in a Jetstress configuration has about a hundred bytes. The parser
-/// compares attributes pairwise, so long tags must be rejected.
+/// Maximum length of a tag in bytes. Tags in a Jetstress configuration are about a hundred bytes long. The parser
+/// compares all attributes of a tag with each other, so long tags must be rejected.
 const MAX_TAG: usize = 4096;
 
 /// Contents of an imported configuration.
@@ -38,7 +39,7 @@ pub(super) fn is_xml(text: &str) -> bool {
     text.trim_start().starts_with('<')
 }
 
-/// Reads a configuration for a test. `given` contains the options of the command line, which take precedence.
+/// Reads a configuration for a test. `given` contains the command-line options, which take precedence.
 pub(super) fn parse(text: &str, test: TestKind, given: &Options) -> Result<Import, Vec<Mistake>> {
     let tag_length = |after: &str| after.find('>').unwrap_or(after.len());
     if text.split('<').any(|after| tag_length(after) > MAX_TAG) {

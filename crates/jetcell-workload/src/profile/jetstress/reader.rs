@@ -1,4 +1,4 @@
-//! State of the import of a configuration: the options, notes and mistakes so far.
+//! State of an import: the options, notes and mistakes so far.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -37,7 +37,7 @@ pub(super) struct Sizing {
     pub(super) iops_per_mailbox: Option<f64>,
 }
 
-/// A set of limits. Jetstress has a strict and a lenient set.
+/// A set of limits. Jetstress has one strict set and one lenient set.
 #[derive(Default)]
 pub(super) struct ThresholdSet {
     pub(super) name: String,
@@ -47,7 +47,7 @@ pub(super) struct ThresholdSet {
 
 pub(super) struct Reader<'a> {
     document: &'a Document<'a>,
-    /// Test that the command runs.
+    /// The test that the command runs.
     pub(super) test: TestKind,
     pub(super) given: &'a Options,
     pub(super) options: Options,

@@ -19,12 +19,12 @@ pub struct Found {
 #[derive(Default)]
 pub struct Backups {
     pub whole: Vec<Found>,
-    /// Interrupted backups, and backups whose manifest was changed, with the reason.
+    /// Interrupted backups and backups with a modified manifest, each with the reason why it is unusable.
     pub unusable: Vec<(PathBuf, String)>,
 }
 
 impl Backups {
-    /// Returns true if all backups that this backup continues exist, back to a full backup.
+    /// Returns true if all backups on which this backup builds exist, back to a full backup.
     pub fn is_complete(&self, backup: &Found) -> bool {
         let mut manifest = &backup.manifest;
         // The number of steps is limited because forged manifests could form a cycle.

@@ -1,4 +1,4 @@
-//! Options of backups by snapshots.
+//! Options for snapshot backups.
 
 use clap::{Args, ValueEnum};
 use jetcell_backup::{Snapshot, SnapshotMethod};
@@ -6,13 +6,13 @@ use jetcell_workload::units::TimeSpan;
 
 use crate::outcome::Failure;
 
-/// Options of backups by snapshots.
+/// Options for snapshot backups.
 #[derive(Args)]
 pub struct SnapshotArgs {
-    /// Make the backup as a snapshot, which is verified in place
+    /// Make the backup as a snapshot, and verify the snapshot in place
     #[arg(long, value_name = "METHOD", conflicts_with_all = ["incremental", "differential", "base", "remove_logs"])]
     snapshot: Option<Method>,
-    /// Command that makes the snapshot of $JETCELL_SOURCE in $JETCELL_SNAPSHOT, which is --to
+    /// Command that makes a snapshot of $JETCELL_SOURCE in $JETCELL_SNAPSHOT, which is the --to directory
     #[arg(long, value_name = "COMMAND", requires = "snapshot")]
     snapshot_command: Option<String>,
     /// Maximum time that the snapshot may take
@@ -22,7 +22,7 @@ pub struct SnapshotArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Method {
-    /// Copies of the files that share their blocks (btrfs, XFS and others)
+    /// Copies of the files that share blocks with the originals (btrfs, XFS and others)
     Reflink,
     /// Snapshot of the btrfs subvolume that is given as --from
     Btrfs,

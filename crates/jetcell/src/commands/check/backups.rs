@@ -1,4 +1,4 @@
-//! The check of backups: verifies every byte against the checksums in the manifest.
+//! Checks backups by verifying every byte against the checksums in the manifest.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::commands::transfer_progress::TransferProgress;
 use crate::console;
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Names of the files that describe a backup. All other files in it are backed-up data.
+/// Names of the metadata files of a backup. All other files in a backup are backed-up data.
 const OWN: [&str; 3] = ["manifest.json", "manifest.partial.json", "verified.json"];
 
-/// Returns the directories of `files` that are backups, complete or not.
+/// Returns the directories of `files` that contain a backup, whether complete or not.
 pub fn of_files(files: &[PathBuf]) -> Vec<PathBuf> {
     let is_manifest =
         |path: &&PathBuf| path.file_name().is_some_and(|name| OWN[..2].iter().any(|own| name == *own));
@@ -26,12 +26,12 @@ pub fn of_files(files: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
-/// Returns true if a file describes a backup.
+/// Returns true if a file is a metadata file of a backup.
 pub fn is_own(path: &Path) -> bool {
     path.file_name().is_some_and(|name| OWN.iter().any(|own| name == *own))
 }
 
-/// Options of the check of a backup.
+/// Options for checking a backup.
 pub struct Options {
     pub subset: Option<Subset>,
     pub only_new: bool,

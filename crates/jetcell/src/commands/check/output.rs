@@ -18,7 +18,7 @@ use crate::progress_line::{ProgressLine, share};
 
 /// Maximum number of findings that are listed for each file. A badly damaged file may have one finding per page.
 const LISTED: u64 = 100;
-/// Maximum number of files of other types that are listed by name.
+/// Maximum number of files of unsupported types that are listed by name.
 const NAMED: usize = 3;
 
 /// Receives the results of a check from several threads.
@@ -29,7 +29,7 @@ pub trait Output: Send + Sync {
     fn file(&self, report: FileReport);
     /// Receives the progress of the current file.
     fn progress(&self, progress: Progress);
-    /// Receives the results at the end of the check.
+    /// Receives the overall results at the end of the check.
     fn end(&self, sets: &[LogSet], skipped: &[String]);
 }
 
@@ -89,12 +89,12 @@ pub struct Text {
 #[derive(Default)]
 struct State {
     reports: Vec<FileReport>,
-    /// Number of listed findings of the current file.
+    /// Number of findings listed so far for the current file.
     listed: u64,
 }
 
 impl Text {
-    /// Creates the output. `structure` is true if the check includes trees.
+    /// Creates the output. `structure` is true if the check includes tree structures.
     pub fn new(structure: bool) -> Text {
         Text { bar: Bar::default(), structure, state: Mutex::default() }
     }
@@ -103,7 +103,7 @@ impl Text {
 impl Output for Text {
     fn finding(&self, finding: &Finding) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // States are shown in the table.
+        // Purely informational findings are shown only in the table.
         if finding.severity == Severity::Info {
             return;
         }
@@ -141,7 +141,7 @@ impl Output for Text {
     }
 }
 
-/// Returns the summary: a line for each database, for each log stream and for the other files, then advice.
+/// Returns the summary: one line for each database, for each log stream and for each other file, followed by advice.
 fn table(reports: &[FileReport], sets: &[LogSet], structure: bool) -> Vec<String> {
     let common = common_directory(reports);
     let name = |path: &Path| Printable(path.strip_prefix(&common).unwrap_or(path).display()).to_string();
@@ -316,7 +316,7 @@ fn verdict(verdict: CheckOutcome, counts: FindingCounts) -> String {
     }
 }
 
-/// Returns the deepest directory that contains all files, which the table then need not repeat.
+/// Returns the deepest directory that contains all files. The table omits this common part of the paths.
 fn common_directory(reports: &[FileReport]) -> std::path::PathBuf {
     let mut parents = reports.iter().map(|report| report.path.parent().unwrap_or(Path::new("")));
     let Some(first) = parents.next() else { return std::path::PathBuf::new() };
@@ -338,7 +338,7 @@ struct Bar {
     shown: Mutex<Shown>,
 }
 
-/// The progress line. Exists only on a terminal, and only after the first state was received.
+/// The progress line. It exists only on a terminal, after the first progress update.
 #[derive(Default)]
 struct Shown {
     line: Option<ProgressLine>,

@@ -1,4 +1,4 @@
-//! `jetcell compare --drives`: reads the runs and tests that a drive list names, and summarizes them.
+//! `jetcell compare --drives`: reads the runs and tests named in a drive list, and summarizes them.
 
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(super) fn compared(path: &Path, format: Format) -> Result<String, Failure> {
     })
 }
 
-/// Returns the test of a drive and the index of the drive among the targets of the test.
+/// Returns the test of a drive, and the drive's index among the test's targets.
 fn test(entry: &DriveEntry) -> Result<Option<(DriveTest, usize)>, Failure> {
     let Some(directory) = &entry.disk_test else { return Ok(None) };
     let found = stored_drive_test(directory, entry.target.as_deref());
@@ -77,8 +77,8 @@ fn figures(run: &RunResult) -> RunFigures {
     }
 }
 
-/// Returns the energy use of a drive: entered by the user, from a log over the measured time of its run, or as
-/// measured by its run.
+/// Returns the energy use of a drive: the value entered by the user, or derived from a log for the measured time of
+/// the drive's run, or measured by the run itself.
 fn energy(list: &DriveList, entry: &DriveEntry, run: Option<&RunResult>) -> Result<Option<Energy>, Failure> {
     let Some(power) = &entry.power else {
         let measured = run.and_then(|run| run.energy.as_ref());

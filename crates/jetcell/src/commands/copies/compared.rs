@@ -65,7 +65,7 @@ pub fn compare(places: &Places, directory: &Path, other: &Path, as_json: bool) -
     Ok(outcome(!relation.is_divergence() && relation != Relation::NoCommonLog))
 }
 
-/// Describes a relation in one word, and in a sentence with the next command.
+/// Describes a relation in one word, and in a sentence that contains the next command to run.
 fn relation_text(relation: Relation, here: &str, there: &str, is_backup: bool) -> (&'static str, String) {
     let reseed = match is_backup {
         true => format!("restore the backup into a new directory to use it, or make a new one of {here}"),

@@ -1,4 +1,4 @@
-//! Coverage and age of the comparison of a copy's pages with those of the active side.
+//! Coverage and age of page comparisons between a copy and the active side.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ pub struct PagesChecked {
     file: String,
     /// Number of pages in the file.
     pages: u32,
-    /// Number of pages that were found equal to those of the active side.
+    /// Number of pages that were found to be identical to those of the active side.
     compared: u32,
     /// Time of the least recent comparison of these pages.
     oldest_unix_ms: Option<i64>,
@@ -32,7 +32,8 @@ pub fn checks_of(vfs: &dyn Vfs, directory: &Path, state: &CopyState) -> Vec<Page
 }
 
 impl PagesChecked {
-    /// Returns the seconds since the least recent comparison of a page, or `None` if a page was never compared.
+    /// Returns the number of seconds since the least recent page comparison, or `None` if some page has never been
+    /// compared.
     fn age_seconds(&self) -> Option<u64> {
         let age = |oldest: i64| RealClock::new().unix_ms().saturating_sub(oldest).max(0) as u64 / 1000;
         self.oldest_unix_ms.filter(|_| self.compared == self.pages).map(age)

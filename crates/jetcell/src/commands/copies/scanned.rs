@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::time_text;
 
-/// Returns the scan of the databases of a copy. It is empty if no scan was made.
+/// Returns the state of the page scan of a copy's databases. It is empty if no scan was made.
 pub fn scan_of(vfs: &dyn Vfs, directory: &Path) -> CopyScan {
     CopyScan::read(vfs, directory).unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! Table of several sides: a line for each copy, and for each side that cannot be reached.
+//! Table that shows several copies and instances: one line for each copy, and for each directory that cannot be
+//! reached.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use crate::outcome::{Failure, Outcome};
 
 const HEADS: [&str; 7] = ["ASKED", "HOST", "COPY", "HEALTH", "COPY QUEUE", "REPLAY QUEUE", "BEHIND"];
 
-/// Shows the content of each directory. A side that cannot be reached does not hide the others.
+/// Shows the contents of each directory. An unreachable directory does not prevent the others from being shown.
 pub fn show(places: &Places, directories: &[PathBuf], as_json: bool) -> Outcome {
     let (mut rows, mut sides, mut good, mut failed) = (Vec::new(), Vec::new(), true, false);
     for directory in directories {
@@ -119,7 +120,7 @@ fn figures(state: &CopyState) -> [String; 4] {
     ]
 }
 
-/// Aligns columns to the width of their widest text.
+/// Pads each column to the width of its widest text.
 fn aligned(rows: &[Row]) -> String {
     let heads = HEADS.map(str::to_string);
     let cells: Vec<Row> = std::iter::once(&heads)

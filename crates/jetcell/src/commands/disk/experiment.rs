@@ -36,9 +36,9 @@ Files:
 
 Exit code: 0 measured, 1 stopped early, 2 could not run.";
 
-/// Sizes in bytes of the reads for which split reads are shown.
+/// Read sizes in bytes for which split reads are shown.
 const READS: [u64; 2] = [32 << 10, 256 << 10];
-/// Placements of the database, which are also names of directories.
+/// Placements of the database. They are also used as directory names.
 const NAMES: [&str; 2] = ["contiguous", "scattered"];
 
 /// Measure the cost of database fragmentation on a drive
@@ -60,7 +60,7 @@ pub struct FragmentationExperiment {
     /// Measured time of each turn on each file [default: 60s, or as in --config]
     #[arg(long, value_name = "TIME", value_parser = span)]
     duration: Option<TimeSpan>,
-    /// Configuration file of jetcell test performance with other options of the load
+    /// Configuration file for jetcell test performance with further options for the load
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Number of turns
@@ -113,7 +113,7 @@ impl FragmentationExperiment {
         for (directory, placement) in directories.iter().zip(placements) {
             self.tell(&format!("making {}", directory.display()));
             let name = directory.file_name().unwrap_or_default();
-            // The load of this turn is not compared, because it runs before the file is placed.
+            // The load in this turn is not compared, because it runs before the file is placed.
             turns.measure(directory, &self.output.join("runs").join(name), false)?;
             let path = database(directory)?;
             place(&path, placement).map_err(|error| {
@@ -172,7 +172,7 @@ fn failed(path: &Path, what: &str) -> Stopped {
     Stopped::Failed(format!("{}: {what}", path.display()).into())
 }
 
-/// Returns the only database in a directory of the experiment.
+/// Returns the single database in a directory of the experiment.
 fn database(directory: &Path) -> Result<PathBuf, Stopped> {
     let mut found = databases_below(directory).map_err(Stopped::Failed)?;
     match (found.pop(), found.len()) {

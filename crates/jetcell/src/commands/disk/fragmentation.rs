@@ -1,4 +1,4 @@
-//! `jetcell disk fragmentation`: shows the location of databases on their device.
+//! `jetcell disk fragmentation`: shows where databases are located on their device.
 
 use std::fs;
 use std::io;
@@ -32,25 +32,26 @@ Examples:
 
 No file that is examined is changed. Exit code: 0 shown, 2 could not run.";
 
-/// Extensions of database files in directories.
+/// Extensions by which database files are found in directories.
 const DATABASES: [&str; 2] = ["edb", "dit"];
 /// Maximum depth of nested directories that are searched.
 const DEEPEST: usize = 64;
 
-/// Show the location of databases on their device: extents, distances, and split reads
+/// Show where databases are located on their device: extents, distances, and split reads
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowFragmentation {
     /// Files, or directories with databases (*.edb, *.dit)
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
-    /// Size of a read; may be repeated [default: 32KiB, a page, and 256KiB, a read of the background scan]
+    /// Read size; may be repeated [default: 32KiB, one page, and 256KiB, one read of the background scan]
     #[arg(long = "read", value_name = "SIZE", value_parser = read_size)]
     reads: Vec<ByteSize>,
-    /// Also show the expected cost of the fragmentation on a drive, from the result of jetcell disk test on it
+    /// Also show the expected cost of the fragmentation on a drive, based on a result of jetcell disk test for that
+    /// drive
     #[arg(long, value_name = "DIR")]
     drive_test: Option<PathBuf>,
-    /// Name of the drive in a drive test of several targets
+    /// Name of the drive in a drive test with several targets
     #[arg(long, value_name = "NAME", requires = "drive_test")]
     target: Option<String>,
     /// Directory for result.json, report.html and report.md; it must be empty or new
@@ -158,7 +159,7 @@ impl ShowFragmentation {
     }
 }
 
-/// Returns the databases below a directory in the order of their names.
+/// Returns the databases below a directory in name order.
 pub(super) fn databases_below(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     add_databases(directory, DEEPEST, &mut files)
@@ -166,7 +167,7 @@ pub(super) fn databases_below(directory: &Path) -> Result<Vec<PathBuf>, Failure>
     Ok(files)
 }
 
-/// Adds the databases below a directory in the order of their names. Links to directories are not followed.
+/// Adds the databases below a directory in name order. Links to directories are not followed.
 fn add_databases(directory: &Path, deepest: usize, found: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut entries = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);

@@ -31,10 +31,10 @@ jetcell disk COMMAND --help has more. Exit code: 0 good, 1 findings, 2 could not
 pub enum Disk {
     /// Measure drives and file systems: transfer rates, access times, queue depths, syncs, mixed loads
     Test(Box<DiskTest>),
-    /// Show the location of databases on their device: extents, distances, and split reads
+    /// Show where databases are located on their device: extents, distances, and split reads
     Fragmentation(ShowFragmentation),
-    /// Measure the cost of fragmentation on a drive: a contiguous and a scattered database, under reads and under the
-    /// mail load
+    /// Measure the cost of fragmentation on a drive: compare a contiguous and a scattered database, under reads and
+    /// under the mail load
     Experiment(Box<FragmentationExperiment>),
 }
 

@@ -51,10 +51,11 @@ Exit code: 0 tested, 1 a read did not find what was just written, 2 could not ru
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum transfer size in bytes that is tested.
 const MIN_TRANSFER: usize = 512;
-/// Default number of repetitions for several targets. A single repetition cannot distinguish a difference from noise.
+/// Default number of repetitions for several targets. With a single repetition, a difference cannot be distinguished
+/// from noise.
 const TURNS: usize = 4;
 
-/// Measure transfer rates, access times, queue depths, syncs and mixed loads of drives and file systems
+/// Measure drives and file systems: transfer rates, access times, queue depths, syncs and mixed loads
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DiskTest {
@@ -76,7 +77,7 @@ pub struct DiskTest {
     options: MeasurementOptions,
 }
 
-/// Options of the measurement and its result.
+/// Options for the measurement and its result.
 #[derive(Args)]
 pub struct MeasurementOptions {
     /// Size of the file that is created in a directory
@@ -85,32 +86,32 @@ pub struct MeasurementOptions {
     /// Run only these steps; their names are in result.json and in the documentation
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = step)]
     steps: Vec<String>,
-    /// Maximum time of each step in seconds
+    /// Maximum duration of each step in seconds
     #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
-    /// Maximum time of the whole test, including fill and preconditioning: steps are shortened to fit [default: no
-    /// limit]
+    /// Maximum duration of the whole test, including fill and preconditioning: steps are shortened to fit [default:
+    /// no limit]
     #[arg(long, value_name = "TIME", value_parser = span)]
     longest: Option<TimeSpan>,
     /// Number of repetitions of each step on each target [default: 1; 4 for several targets]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     repetitions: Option<u16>,
-    /// Number of zones of the transfer curve
+    /// Number of zones in the transfer curve
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1000))]
     zones: u16,
-    /// First write the test files twice, and then at random offsets until the rate is steady (flash)
+    /// Precondition flash: first write the test files twice, then at random offsets until the rate is steady
     #[arg(long)]
     precondition: bool,
-    /// End each write step with a sync that is included in the time: rates are those of durable writes
+    /// End each write step with a sync and include it in the time, so that rates are those of durable writes
     #[arg(long)]
     end_sync: bool,
-    /// Seed of the random offsets
+    /// Seed for the random offsets
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Price of each target, for the report: once for each target, in order
+    /// Price of each target, for the report; given once per target, in order
     #[arg(long, value_name = "PRICE", value_parser = above_zero)]
     price: Vec<f64>,
-    /// Mean power of each target in watts, for the report: once for each target, in order
+    /// Mean power of each target in watts, for the report; given once per target, in order
     #[arg(long, value_name = "W", requires = "power_scope", value_parser = above_zero)]
     watts: Vec<f64>,
     /// Scope of the power measurement: drive, enclosure, server or processor
@@ -261,7 +262,7 @@ impl MeasurementOptions {
         let result = test(targets, backend, &options, cancel, &mut |at| shown.show(&at));
         drop(shown);
         if let Err(error @ TestError::Stalled { .. }) = &result {
-            // Transfers are still in flight, and closing their files would wait for them.
+            // Transfers are still in flight, and closing the files would wait for them.
             print_error(error);
             std::process::exit(Outcome::CouldNotRun as i32);
         }
@@ -281,7 +282,7 @@ fn json(result: &DriveTest) -> String {
     jetcell_input::json_pretty(result).expect("text and numbers can be written as JSON") + "\n"
 }
 
-/// Progress output on stderr: one line on a terminal, otherwise a line at intervals.
+/// Progress output on stderr: a single updated line on a terminal, otherwise periodic lines.
 struct Shown {
     line: Option<ProgressLine>,
     /// Time at which the last plain line was written.

@@ -1,4 +1,4 @@
-//! Limits of the process: its control groups and its resource limits.
+//! Limits on the process: those of its control groups, and its resource limits.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::machine::MACHINE;
 use super::observation::Observation;
 use super::system_files::SystemFiles;
 
-/// Minimum limit of open files. A test with many databases opens about ten files per database.
+/// Recommended minimum for the limit on open files. A test with many databases opens about ten files per database.
 const MIN_OPEN_FILES: u64 = 1024;
 
 /// Examines the limits.
@@ -22,8 +22,8 @@ pub(super) fn observe(files: &SystemFiles) -> Vec<Observation> {
     all
 }
 
-/// Examines the control group of this process and its parents (version 2 of control groups). The lowest limit
-/// applies, so all limits are shown.
+/// Examines this process's control group and its parents (cgroup version 2). The lowest limit applies, so all limits
+/// are shown.
 fn control_groups(files: &SystemFiles) -> Vec<Observation> {
     let own = files.text("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").trim().to_string();

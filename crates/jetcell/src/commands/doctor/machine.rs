@@ -1,4 +1,4 @@
-//! Checks of processors, memory, clock, and the engine for asynchronous transfers.
+//! Checks of the processors, the memory, the clock, and the engine for asynchronous transfers.
 
 use jetcell_vfs::{Backend, RealOptions, RealVfs};
 use jetcell_workload::units::human_bytes;
@@ -6,10 +6,10 @@ use jetcell_workload::units::human_bytes;
 use super::observation::Observation;
 use super::system_files::SystemFiles;
 
-/// Heading of the observations that do not belong to a directory.
+/// Heading for observations that do not belong to a directory.
 pub(super) const MACHINE: &str = "Machine";
 
-/// Maximum share of time, in percent, during which tasks of other programs may wait for processors.
+/// Maximum acceptable share of time, in percent, during which tasks of other programs wait for processors.
 const MAX_PRESSURE: f64 = 10.0;
 
 /// Clock sources that a process can read without a system call.
@@ -34,7 +34,7 @@ fn processors(files: &SystemFiles) -> Observation {
     Observation::good(MACHINE, "processors", format!("{} × {model}", count.max(1)))
 }
 
-/// Returns the value after `key` and a colon.
+/// Returns the value that follows `key` and a colon.
 fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
     Some(rest.trim())

@@ -6,11 +6,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Weight {
-    /// Suitable for a measurement.
+    /// The observed state is suitable for a measurement.
     Good,
-    /// Relevant when results are read or compared.
+    /// The observed state should be considered when results are read or compared.
     Note,
-    /// Must be changed before a measurement.
+    /// The observed state should be changed before a measurement.
     Change,
 }
 

@@ -1,4 +1,4 @@
-//! The storage under a directory: space, file system, device, and the latency of a sync.
+//! The storage that contains a directory: space, file system, device, and sync latency.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -17,21 +17,21 @@ use crate::outcome::Failure;
 /// Number of syncs that are timed.
 const SYNCS: usize = 20;
 
-/// Maximum share of time, in percent, during which other programs may use a device. Higher use distorts a
+/// Maximum acceptable share of time, in percent, during which other programs use a device. Higher use distorts a
 /// measurement.
 const MAX_BUSY: f64 = 5.0;
 
-/// Minimum duration of a sync on a spinning disk. A disk needs several milliseconds to reach a sector, so a faster
-/// sync did not reach the disk.
+/// Shortest plausible duration of a sync on a spinning disk. A disk needs several milliseconds to reach a sector, so
+/// a faster sync did not reach the disk.
 const FASTEST_SPINNING_SYNC: Duration = Duration::from_millis(1);
 
-/// File systems whose files are stored by another machine or another program.
+/// File systems that store their files on another machine or in another program.
 const REMOTE: [&str; 7] = ["nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "virtiofs"];
 
 /// A directory that exists and is writable.
 pub(super) struct ReadyDirectory {
     path: PathBuf,
-    /// Duration of each sync of a 4 KiB write, sorted.
+    /// Durations of the syncs of 4 KiB writes, sorted.
     syncs: Vec<Duration>,
     free: u64,
     total: u64,
@@ -90,7 +90,7 @@ pub(super) fn busy_shares(
     let busy = |directory: &ReadyDirectory| {
         let device = Storage::under(&directory.path).device?;
         let text = files.line(format!("/sys/block/{}/stat", device.name))?;
-        // The tenth field is the time with requests in flight, in milliseconds.
+        // The tenth field is the time in milliseconds during which requests were in flight.
         text.split_whitespace().nth(9)?.parse::<u64>().ok()
     };
     let before: Vec<_> = directories.iter().map(busy).collect();
@@ -102,7 +102,7 @@ pub(super) fn busy_shares(
     shares.collect()
 }
 
-/// Examines the storage under a directory.
+/// Examines the storage that contains a directory.
 pub(super) fn observe(
     files: &SystemFiles,
     directory: &ReadyDirectory,

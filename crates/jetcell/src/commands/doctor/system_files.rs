@@ -1,4 +1,4 @@
-//! Access to the files of `/proc` and `/sys`. Tests use a directory with files from other machines.
+//! Access to the files in `/proc` and `/sys`. Tests use a directory with files from other machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ impl SystemFiles {
         fs::read_to_string(self.path(path)).ok()
     }
 
-    /// Returns the text of a file with one line, or `None` if it cannot be read or is empty.
+    /// Returns the text of a one-line file, or `None` if it cannot be read or is empty.
     pub(super) fn line(&self, path: impl AsRef<Path>) -> Option<String> {
         self.text(path).map(|text| text.trim().to_string()).filter(|text| !text.is_empty())
     }

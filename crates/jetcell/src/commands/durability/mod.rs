@@ -1,4 +1,4 @@
-//! `jetcell test durability`: tests whether storage keeps the writes that it acknowledged.
+//! `jetcell test durability`: tests whether storage keeps the writes that it has acknowledged.
 
 mod tested;
 
@@ -48,13 +48,13 @@ Exit code: 0 written, or everything acknowledged is there; 1 an operation failed
 
 /// Interval between progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// File with the identifier of the current boot of the kernel.
+/// File that identifies the kernel's current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const SAME_HOST: &str = "127.0.0.1";
-/// Prefix of the network address of a witness.
+/// Prefix of a witness's network address.
 const TCP: &str = "tcp:";
 
-/// Test whether storage keeps the writes that it acknowledged when the power is cut
+/// Test whether storage keeps acknowledged writes when the power is cut
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DurabilityTest {
@@ -67,22 +67,22 @@ pub struct DurabilityTest {
     /// Failure that the storage must survive
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = LevelName::Power, conflicts_with_all = ["verify", "listen"])]
     level: LevelName,
-    /// End after this time, for example 60s [default: at the power cut, or at Ctrl-C]
+    /// End the test after this time, for example 60s [default: at the power cut, or at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["verify", "listen"])]
     duration: Option<TimeSpan>,
-    /// Seed of all operations [default: the current time]
+    /// Seed for all operations [default: the current time]
     #[arg(long, value_name = "N", conflicts_with_all = ["verify", "listen"])]
     seed: Option<u64>,
-    /// Run no transactions of the ESE engine
+    /// Run no ESE engine transactions
     #[arg(long, conflicts_with_all = ["verify", "listen"])]
     no_transactions: bool,
-    /// Compare the directory with the journal of the witness
+    /// Compare the directory with this journal of the witness
     #[arg(long, value_name = "JOURNAL", conflicts_with_all = ["witness", "listen"])]
     verify: Option<PathBuf>,
-    /// Verify without a restart of this machine: only the storage was cut off, and mounted again
+    /// Verify although this machine was not restarted, because only the storage was cut off and then mounted again
     #[arg(long, requires = "verify")]
     same_boot: bool,
-    /// Run as the witness of a writer on another host, or in another process
+    /// Run as the witness for a writer on another host or in another process
     #[arg(long, value_name = "[ADDRESS:]PORT", requires = "journal")]
     listen: Option<String>,
     /// File in which the witness stores the journal
@@ -106,7 +106,7 @@ enum LevelName {
     Process,
     /// The machine is reset; drives keep their power
     Reset,
-    /// The power is cut, also that of the drives
+    /// The power is cut for the machine and its drives
     Power,
 }
 
@@ -178,7 +178,7 @@ impl DurabilityTest {
         }
     }
 
-    /// Writes until the test is stopped, the time has passed, or the storage fails.
+    /// Writes until the test is stopped, its time has elapsed, or the storage fails.
     fn work(&self, tested: &Tested, storage: &TestedStorage, cancel: &Cancel) -> Result<Written, Failure> {
         let mut witness = self.witness()?;
         let clock = storage.direct.clock();
@@ -208,7 +208,7 @@ impl DurabilityTest {
         })
     }
 
-    /// Fails if the witness is a file on a disk that is cut off together with the tested storage.
+    /// Fails if the witness is a file on a disk that would be cut off together with the tested storage.
     fn refuse_near_witness(&self, tested: &Tested) -> Result<(), Failure> {
         let name = self.witness.as_deref().filter(|name| !name.starts_with(TCP)).map(Path::new);
         let Some(path) = name.filter(|_| self.level != LevelName::Process) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The storage under test: a directory of this machine, or an array in this process.
+//! The storage under test: a directory on this machine, or an array in this process.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::outcome::Failure;
 /// Free space in bytes that the writer may need.
 const SPACE: u64 = 128 << 20;
 
-/// A tested directory, or a tested array or LUN, given by its path.
+/// The storage under test, identified by its path: a directory, an array or a LUN.
 pub struct Tested {
     /// Path as the user gave it.
     given: PathBuf,
@@ -29,7 +29,7 @@ pub struct Tested {
 }
 
 impl Tested {
-    /// Determines the kind of the storage. Nothing is opened.
+    /// Determines the kind of storage without opening it.
     pub fn of(given: &Path) -> Result<Tested, Failure> {
         let shown = given.display();
         if fs::metadata(given).is_ok_and(|found| found.file_type().is_block_device()) {
@@ -50,7 +50,7 @@ impl Tested {
         Ok(Tested { given: given.into(), directory, places, is_array })
     }
 
-    /// Returns the directory of the test.
+    /// Returns the directory under test.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -64,7 +64,8 @@ impl Tested {
         self.places.first().map_or(Path::new("."), PathBuf::as_path)
     }
 
-    /// Returns the reason why a file in `directory` would be lost with the storage, or `None` if it would not.
+    /// Returns the reason why a file in `directory` would be lost together with the storage, or `None` if it would
+    /// not be lost.
     pub fn shares_a_disk_with(&self, directory: &Path) -> io::Result<Option<String>> {
         let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
         for place in &self.places {

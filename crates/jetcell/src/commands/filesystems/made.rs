@@ -1,4 +1,4 @@
-//! File systems that `jetcell test filesystems` creates: options, checks, and leftovers of killed tests.
+//! File systems that `jetcell test filesystems` creates: options, checks, and leftovers from killed tests.
 
 use std::path::{Path, PathBuf};
 
@@ -14,17 +14,17 @@ use crate::commands::load_turns::{LoadTurns, Stopped, look_at};
 use crate::console;
 use crate::outcome::Failure;
 
-/// Directory of the mount points of a test on a device.
+/// Directory for the mount points of a test that uses a device.
 const MOUNT_POINTS: &str = "/run";
 
-/// Options of file systems that the test creates.
+/// Options for file systems that the test creates.
 #[derive(Args)]
 pub struct MadeFilesystems {
-    /// File systems to create, as root: ext4, ext4-fscrypt, xfs, btrfs, btrfs-nodatacow, f2fs, gocryptfs, luks, ntfs,
-    /// zfs. Those that this machine cannot create are skipped and named
+    /// File systems to create (requires root): ext4, ext4-fscrypt, xfs, btrfs, btrfs-nodatacow, f2fs, gocryptfs,
+    /// luks, ntfs, zfs. Those that this machine cannot create are skipped and reported
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     make: Vec<FilesystemKind>,
-    /// TOML file with file systems to create, with their options, free space and aging
+    /// TOML file that lists file systems to create, with their options, free space and aging
     #[arg(long, value_name = "FILE", conflicts_with = "make")]
     make_list: Option<PathBuf>,
     /// Directory for images, one for each file system; they are removed at the end
@@ -33,24 +33,24 @@ pub struct MadeFilesystems {
     /// Size of an image
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = image_size)]
     image_size: ByteSize,
-    /// Device or partition to use instead of images: every file system is created on it again for each turn
+    /// Device or partition to use instead of images: every file system is created anew on it for each turn
     #[arg(long, value_name = "DEVICE", conflicts_with = "images", requires = "erase")]
     device: Option<PathBuf>,
     /// Overwrite the device
     #[arg(long, requires = "device")]
     erase: bool,
-    /// Also overwrite file systems, partitions or array members on the device
+    /// Overwrite the device even if it contains file systems, partitions or array members
     #[arg(long, requires = "erase")]
     force: bool,
-    /// With --make: space that other files use, in percent
+    /// With --make: percentage of the space to fill with other files
     #[arg(long, value_name = "PERCENT", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=80))]
     fill: u8,
-    /// With --make: number of aging rounds before the test, in which files are written until 90 % are in use, and
-    /// removed in random order
+    /// With --make: number of aging rounds before the test; each round writes files until 90 % of the space is in
+    /// use, and removes files in random order
     #[arg(long, value_name = "ROUNDS", requires = "make", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=100))]
     aging: u16,
-    /// First remove mounts and images that killed tests left: in the directory of images, or without one everything
-    /// that is still mounted or attached; without other options, do nothing else
+    /// First remove mounts and images left over from killed tests: those in the --images directory, or without it,
+    /// all that are still mounted or attached; without other options, do nothing else
     #[arg(long)]
     clean_up: bool,
 }
@@ -70,14 +70,14 @@ impl MadeFilesystems {
         !self.make.is_empty() || self.make_list.is_some()
     }
 
-    /// Returns the directory of images or mount points.
+    /// Returns the directory for images or mount points.
     fn place(&self) -> &Path {
         self.images.as_deref().unwrap_or(Path::new(MOUNT_POINTS))
     }
 
-    /// Removes leftovers of killed tests if that was requested. Otherwise fails with a message that explains how to
-    /// remove them. Without a directory of images, leftovers that are mounted or attached elsewhere are removed as
-    /// well.
+    /// Removes leftovers from killed tests if that was requested. Otherwise, fails with a message that explains how
+    /// to remove them. If no directory for images was given, leftovers that are mounted or attached elsewhere are
+    /// removed as well.
     pub fn look_for_leftovers(&self) -> Result<(), Failure> {
         if !self.is_asked() && !self.clean_up {
             return Ok(());
@@ -101,7 +101,7 @@ impl MadeFilesystems {
         Ok(())
     }
 
-    /// Lists leftovers of killed tests that are mounted or attached elsewhere, with the command that removes them.
+    /// Lists leftovers from killed tests that are mounted or attached elsewhere, with the command that removes them.
     pub fn note_leftovers_elsewhere(&self) {
         for leftover in self.leftovers_elsewhere() {
             let path = leftover.path();
@@ -166,7 +166,7 @@ impl MadeFilesystems {
         Ok((made, skipped))
     }
 
-    /// Creates the maker for `made` file systems. Fails without writing anything if the space does not suffice.
+    /// Creates the maker for `made` file systems. Fails without writing anything if there is not enough space.
     pub fn maker(&self, made: usize) -> Result<FilesystemMaker<'static>, Failure> {
         let medium = match &self.device {
             Some(device) => {

@@ -70,10 +70,10 @@ pub struct FilesystemsTest {
     /// Measured time of each turn in each directory [default: 60s, or as in --config]
     #[arg(long, value_name = "TIME", value_parser = span)]
     duration: Option<TimeSpan>,
-    /// Configuration file of jetcell test performance with other options of the load
+    /// Configuration file for jetcell test performance with further options for the load
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// End when the confidence intervals of the differences in transactional I/O are within plus or minus this
+    /// End when the confidence intervals for the differences in transactional I/O are within plus or minus this
     /// percentage
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
     precision: f64,
@@ -133,7 +133,8 @@ impl FilesystemsTest {
         let plan = self.prepare(output).map_err(Stopped::Failed)?;
         self.made.note_leftovers_elsewhere();
         let turns = LoadTurns::new(plan.options.clone(), !plan.made.is_empty())?;
-        // Created after the handler of Ctrl-C is installed. Otherwise Ctrl-C would leave the directory of the maker.
+        // The maker is created after the Ctrl-C handler is installed. Otherwise Ctrl-C would leave the maker's
+        // directory behind.
         let maker = (!plan.made.is_empty()).then(|| self.made.maker(plan.made.len())).transpose();
         let maker = maker.map_err(Stopped::Failed)?;
         let tested = self.compared(&plan, maker.as_ref(), &turns, output).and_then(|mut result| {
@@ -167,7 +168,7 @@ impl FilesystemsTest {
     ) -> Result<FilesystemTest, Stopped> {
         let named = |path: &PathBuf| look_at(&path.display().to_string(), path);
         let mut tested: Vec<TestedDirectory> = self.directories.iter().map(named).collect();
-        // The properties of a created file system are known only when it is mounted.
+        // The properties of a created file system are known only once it is mounted.
         tested.extend(plan.made.iter().map(|one| look_at(&one.name, Path::new(""))));
         let names: Vec<String> = tested.iter().map(|one| one.name.clone()).collect();
         let limits = Limits {
@@ -203,7 +204,7 @@ impl FilesystemsTest {
         Ok(result)
     }
 
-    /// Returns the plan of the test. Everything that can be checked before the first write is checked here.
+    /// Returns the test plan. Everything that can be checked before the first write is checked here.
     fn prepare(&self, output: &Path) -> Result<Plan, Failure> {
         require_empty(output, "result")?;
         for (at, path) in self.directories.iter().enumerate() {
@@ -227,9 +228,9 @@ impl FilesystemsTest {
     }
 }
 
-/// Plan of a test.
+/// Test plan.
 struct Plan {
-    /// Options of the load.
+    /// Options for the load.
     options: Options,
     /// File systems to create, tested after the directories.
     made: Vec<Specification>,

@@ -1,5 +1,5 @@
-//! Options of the connection to a NATS server. Secrets are read from files, because every user of a machine can see
-//! arguments.
+//! Options for the connection to a NATS server. Secrets are read from files, because command-line arguments are
+//! visible to every user of a machine.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use jetcell_fleet::bus::Access;
 
 use crate::commands::tls_client::TlsClient;
 
-/// Address and credentials of the server.
+/// Server address and credentials.
 #[derive(Args, Clone)]
 pub struct ConnectionOptions {
     /// Address of a NATS server, such as nats://head:4222 or tls://head:4222; commas separate the addresses of a
@@ -29,7 +29,7 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// Returns the parameters to connect to the server at this address.
+    /// Returns the parameters for connecting to the server at this address.
     pub fn access(&self, url: String) -> Access {
         Access {
             url,

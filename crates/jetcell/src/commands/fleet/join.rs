@@ -21,7 +21,7 @@ use crate::console;
 use crate::live::{Monitor, Progress, Watcher};
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Maximum time that a NATS server may need to start.
+/// Maximum time for a NATS server to start.
 const SERVER_START: Duration = Duration::from_secs(30);
 
 /// Pause before the next attempt to connect to a server.
@@ -41,7 +41,7 @@ anything else. A host that hears nothing from the coordinator for the lease of t
 Exit code: 0 the result is handed in and the own verdict is a pass, 1 it is not, or nobody took the result, 2 could not run.
 Ctrl-C stops the test of this host cleanly; its result is still handed in.";
 
-/// Take part in the test of a fleet
+/// Take part in a fleet test
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FleetJoin {
@@ -50,13 +50,13 @@ pub struct FleetJoin {
     fleet: String,
     #[command(flatten)]
     connection: ConnectionOptions,
-    /// Directory in which tests may write; may be repeated
+    /// Directory to which tests may write; may be repeated
     #[arg(long, value_name = "DIR", required = true)]
     allow_dir: Vec<PathBuf>,
-    /// Maximum size of all databases of a test, including their growth and copies
+    /// Maximum total size of a test's databases, including their growth and copies
     #[arg(long, value_name = "SIZE")]
     max_size: Option<ByteSize>,
-    /// Let tests replace existing databases (their option force)
+    /// Let tests replace existing databases, if they use the option force
     #[arg(long)]
     allow_replace: bool,
     /// Number of this host, from 0; by default taken from the launcher

@@ -1,4 +1,4 @@
-//! `--metrics` of a coordinator: exports live figures of all hosts as OpenMetrics.
+//! `--metrics` option of a coordinator: exports live figures for all hosts as OpenMetrics.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `jetcell fleet`: runs one test on many hosts.
+//! `jetcell fleet`: runs one test across many hosts.
 
 mod connection;
 mod join;
@@ -34,9 +34,9 @@ jetcell fleet COMMAND --help has more. Exit code: 0 pass, 1 fail, invalid or sto
 /// Commands for fleets.
 #[derive(Subcommand)]
 pub enum Fleet {
-    /// Coordinate a test of many hosts, and combine their results into one
+    /// Coordinate a test across many hosts, and combine their results into one
     Run(Box<FleetRun>),
-    /// Take part in the test of a fleet, within limits that this host sets
+    /// Take part in a fleet test, within limits that this host sets
     Join(Box<FleetJoin>),
 }
 

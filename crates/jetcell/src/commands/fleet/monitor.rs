@@ -11,27 +11,27 @@ use parking_lot::{Mutex, MutexGuard};
 /// Maximum number of retained event lines.
 const NEWS: usize = 50;
 
-/// State of a host at one time.
+/// State of a host at a point in time.
 pub struct HostState {
     pub rank: u32,
     pub name: String,
-    /// Current activity of the host, in words.
+    /// Description of the host's current activity.
     pub does: &'static str,
     /// Completed fraction of the current phase, from 0 to 1.
     pub fraction: f64,
     pub live: Option<LiveFigures>,
-    /// Time since the last message of the host.
+    /// Time since the last message from the host.
     pub silence: Duration,
     pub is_lost: bool,
 }
 
-/// State of the fleet at one time.
+/// State of the fleet at a point in time.
 #[derive(Default)]
 pub struct FleetState {
-    /// Title of the current phase of the fleet.
+    /// Title of the fleet's current phase.
     pub title: &'static str,
     pub since: Duration,
-    /// Number of hosts that are expected.
+    /// Number of hosts expected to take part.
     pub expected: u32,
     pub hosts: Vec<HostState>,
     /// Event lines, oldest first.
@@ -64,8 +64,8 @@ impl HostState {
 }
 
 impl FleetState {
-    /// Returns the number of hosts with live figures, and the totals of their database I/O and of its bytes, both per
-    /// second.
+    /// Returns the number of hosts with live figures, and the totals over these hosts of database I/O operations per
+    /// second and bytes per second.
     pub fn totals(&self) -> (usize, f64, f64) {
         self.hosts.iter().filter_map(|host| host.live).fold((0, 0.0, 0.0), |(hosts, iops, bytes), live| {
             (hosts + 1, iops + live.iops, bytes + live.bytes_per_second)

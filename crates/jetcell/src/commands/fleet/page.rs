@@ -13,7 +13,7 @@ use super::tables::{fleet_tables, verdict};
 /// Maximum number of lines in a chart. A chart with more lines would not be readable.
 const MAX_LINES: usize = 24;
 
-/// Returns the page with charts of all hosts over time.
+/// Returns the page with charts that show all hosts over time.
 pub fn fleet_html(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> String {
     let title = format!("fleet {}: {}", fleet.name, fleet.test);
     let mut page = Page::new(title).text(&format!("{}: {}", verdict(fleet), fleet.reason));
@@ -49,7 +49,7 @@ fn charts(fleet: &FleetResult, results: &BTreeMap<u32, HostResult>) -> Vec<Chart
     ]
 }
 
-/// Returns the mean latency over all databases of a host in an interval, weighted by the number of transfers.
+/// Returns a host's mean latency over all its databases in an interval, weighted by the number of transfers.
 fn mean_ms(sample: &Sample, kind: fn(&InstanceSample) -> IoRates) -> f64 {
     let all = || sample.instances.iter().map(kind);
     let transfers: f64 = all().map(|rates| rates.per_second).sum();

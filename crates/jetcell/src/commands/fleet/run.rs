@@ -23,7 +23,7 @@ use crate::console;
 use crate::live::{MetricsServer, Screen, restore_terminal};
 use crate::outcome::{Failure, Outcome, print_error};
 
-/// Default address on which the command starts a server, and to which hosts connect.
+/// Default address on which the command starts a server and to which hosts connect.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:4222";
 
 const EXAMPLES: &str = "\
@@ -50,7 +50,7 @@ Files:
 Exit code: 0 pass, 1 fail, invalid or stopped early, 2 could not run.
 Ctrl-C stops the tests of all hosts cleanly, and each still reports; a second Ctrl-C ends at once.";
 
-/// Coordinate a test of many hosts
+/// Coordinate a test across many hosts
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct FleetRun {
@@ -62,25 +62,26 @@ pub struct FleetRun {
     example_config: bool,
     #[command(flatten)]
     connection: ConnectionOptions,
-    /// Address on which a server is started if no --nats is given
+    /// Address on which to start a server if --nats is not given
     #[arg(long, value_name = "ADDRESS:PORT", default_value = DEFAULT_ADDRESS, conflicts_with = "nats")]
     listen: SocketAddr,
-    /// Certificate of the server that this command starts
+    /// Certificate for the server that this command starts
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "nats")]
     tls_cert: Option<PathBuf>,
-    /// Private key of this certificate
+    /// Private key for this certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
     #[command(flatten)]
     ssh: SshOptions,
-    /// Let each host first measure its load alone, one host after the other: the report then shows how hosts that
-    /// share storage slow each other down; without a time, each measures for the duration of its test
+    /// Let each host first measure its load alone, one host after the other, so that the report shows how hosts that
+    /// share storage slow each other down; without a time, each host measures for the duration of its test
     #[arg(long, value_name = "TIME", num_args = 0..=1)]
     alone_first: Option<Option<TimeSpan>>,
     /// Discard an unfinished run, and start a new one
     #[arg(long)]
     new: bool,
-    /// Serve live figures of all hosts as OpenMetrics text over HTTP; without an address, on the loopback interface only
+    /// Serve live figures for all hosts as OpenMetrics text over HTTP; without an address, only on the loopback
+    /// interface
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     metrics: Option<String>,
     /// Show all hosts in the terminal while they run, instead of the progress line
@@ -110,7 +111,7 @@ impl FleetRun {
         }
     }
 
-    /// Starts a server if no address of a server was given.
+    /// Starts a server if no server address was given.
     fn server(&self, directory: &Path) -> Result<Option<NatsServer>, Failure> {
         if self.connection.nats.is_some() {
             return Ok(None);

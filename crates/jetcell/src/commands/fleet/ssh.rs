@@ -1,4 +1,4 @@
-//! `--ssh`: starts the hosts of a fleet by ssh when there is no launcher.
+//! `--ssh` option: starts the hosts of a fleet by ssh when there is no launcher.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,26 +10,25 @@ use jetcell_vfs::check_secret;
 use crate::commands::remote::MAX_TOKEN_FILE;
 use crate::outcome::Failure;
 
-/// Options of hosts that are started by ssh.
+/// Options for hosts that are started by ssh.
 #[derive(Args)]
 pub struct SshOptions {
     /// Start the hosts by ssh, in the order of their ranks; jetcell must be in their PATH, and ssh must not ask for a
     /// password
     #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', requires = "ssh_allow_dir")]
     ssh: Vec<String>,
-    /// With --ssh: the --allow-dir of every host
+    /// With --ssh: value of --allow-dir on every host
     #[arg(long, value_name = "DIR", requires = "ssh")]
     ssh_allow_dir: Option<PathBuf>,
-    /// With --ssh: address of the NATS server for the hosts, if it differs from the address for the coordinator
+    /// With --ssh: NATS server address for the hosts, if it differs from the one for the coordinator
     #[arg(long, value_name = "URL", requires = "ssh")]
     ssh_nats: Option<String>,
-    /// With --ssh: file on each host with the certificates of the authorities that verify the NATS server's
-    /// certificate
+    /// With --ssh: file on each host with the CA certificates that verify the NATS server's certificate
     #[arg(long, value_name = "FILE", requires = "ssh")]
     ssh_tls_ca: Option<PathBuf>,
 }
 
-/// The ssh processes. They are killed when this is dropped.
+/// The ssh processes. They are killed when this value is dropped.
 pub struct SshHosts(Vec<Child>);
 
 /// Quotes a word for the shell on the remote host.
@@ -56,7 +55,7 @@ impl SshOptions {
         }
     }
 
-    /// Starts the hosts. If there is a token file, each host reads the token of the server from its standard input.
+    /// Starts the hosts. If there is a token file, each host reads the server token from its standard input.
     pub fn start(&self, fleet: &str, url: &str, token: Option<&Path>) -> Result<SshHosts, Failure> {
         let mut hosts = SshHosts(Vec::new());
         let (url, size) = (self.ssh_nats.as_deref().unwrap_or(url), self.ssh.len().to_string());
@@ -92,7 +91,7 @@ impl SshOptions {
 }
 
 impl SshHosts {
-    /// Waits until the hosts have left. Lost hosts are skipped.
+    /// Waits until the hosts have exited. Lost hosts are skipped.
     pub fn end(mut self, is_lost: impl Fn(usize) -> bool) {
         for (rank, child) in self.0.iter_mut().enumerate() {
             if !is_lost(rank) {

@@ -1,4 +1,4 @@
-//! Files of a coordinator: its state, the results of hosts, and the result of the fleet.
+//! Files written by a coordinator: its state, the hosts' results, and the fleet's result.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -32,7 +32,7 @@ const MAX_STATE: u64 = 64 << 20;
 /// Interval between two updates of the displayed hosts and the metrics.
 const SHOW_EACH_NS: u64 = 500_000_000;
 
-/// The stored state of the coordinator with the directory of the run.
+/// The coordinator's stored state, with the directory of the run.
 #[derive(Serialize, Deserialize)]
 struct State {
     directory: PathBuf,
@@ -46,7 +46,7 @@ pub struct FleetStore {
     quiet: bool,
     line: Option<ProgressLine>,
     monitor: FleetMonitor,
-    /// Time on the coordinator's clock at which the hosts were last shown.
+    /// Time, on the coordinator's clock, at which the hosts were last shown.
     shown_ns: u64,
     failed: bool,
 }
@@ -57,7 +57,7 @@ fn text_of(ns: u64) -> String {
 }
 
 impl FleetStore {
-    /// Opens the directory of a fleet. Returns the state of an unfinished run, if there is one. Writes nothing.
+    /// Opens the directory of a fleet without writing to it. Returns the state of an unfinished run, if there is one.
     pub fn open(
         config: &FleetConfig,
         new: bool,
@@ -120,7 +120,7 @@ impl FleetStore {
         let _ = fs::remove_dir(&self.output);
     }
 
-    /// Combines the results of the hosts into the result of the fleet, and stores it.
+    /// Combines the hosts' results into the result of the fleet, and stores it.
     pub fn finish(&mut self, coordinator: &Coordinator) -> Result<FleetResult, Failure> {
         self.line = None;
         let mut results = BTreeMap::new();
@@ -140,7 +140,7 @@ impl FleetStore {
                 write_run(&self.directory, result, &samples)?;
             }
             whole_file::write(&self.directory.join("report.html"), &fleet_html(&fleet, &results))?;
-            // Written last, so its existence means that the directory is complete.
+            // This file is written last, so its existence means that the directory is complete.
             whole_file::write(&self.directory.join("fleet.json"), &fleet.to_json())?;
             fs::remove_file(self.output.join(STATE))
         };
@@ -171,7 +171,7 @@ fn read_state(path: &Path) -> Result<Option<State>, Failure> {
     })
 }
 
-/// Writes a run in the same form as a test writes its own run.
+/// Writes a run in the same form in which a test writes its own run.
 fn write_run(directory: &Path, mut result: RunResult, samples: &[Sample]) -> std::io::Result<()> {
     create_private_directory(directory)?;
     result.plan.output = directory.into();

@@ -1,4 +1,4 @@
-//! The tables of a fleet's result.
+//! Tables for the result of a fleet.
 
 use jetcell_fleet::result::{FleetResult, FleetVerdict, HostOutcome, HostRow};
 use jetcell_report::{Cell, Table, decimal, grouped, significant, table_text, wrapped};
@@ -16,7 +16,7 @@ pub fn verdict(result: &FleetResult) -> &'static str {
     }
 }
 
-/// Formats a report for a terminal of this width.
+/// Formats a report for a terminal with the given width.
 pub fn fleet_text(result: &FleetResult, width: usize) -> String {
     let mut text = wrapped(&format!("{}: ", verdict(result)), &result.reason, width);
     for table in fleet_tables(result) {

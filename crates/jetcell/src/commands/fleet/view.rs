@@ -1,4 +1,4 @@
-//! `--live` of a coordinator: a line for each host, for terminals of any size.
+//! Terminal view for a coordinator's `--live` option: one line for each host, for terminals of any size.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -59,7 +59,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &FleetState, is_stopping: bool) {
     frame.render_widget(Line::from(help).reversed(), keys);
 }
 
-/// Draws the hosts that fit, those that need attention first.
+/// Draws as many hosts as fit, those that need attention first.
 fn draw_hosts(frame: &mut Frame<'_>, area: Rect, state: &FleetState) {
     let room = usize::from(area.height.saturating_sub(1));
     let mut hosts: Vec<&HostState> = state.hosts.iter().collect();

@@ -1,4 +1,4 @@
-//! The scan of a passive copy.
+//! Page scan of a passive copy.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::commands::copies::{explained, scan_json};
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
-/// Returns the copy to scan, or `None` if the paths are those of an instance.
+/// Returns the copy to scan, or `None` if the paths belong to an instance.
 pub(super) fn only_copy<'p>(vfs: &Arc<dyn Vfs>, paths: &'p [PathBuf]) -> Result<Option<&'p Path>, Failure> {
     for path in paths.iter().filter(|path| path.is_dir()) {
         if CopyState::read(&**vfs, path).map_err(explained)?.is_some() {

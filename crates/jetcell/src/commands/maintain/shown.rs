@@ -9,7 +9,7 @@ use super::tasks::{Attached, ReturnedSpace, Tasks, Unattached};
 use crate::console;
 use crate::outcome::Outcome;
 
-/// Result of maintenance for one database.
+/// Maintenance result for one database.
 #[derive(Default)]
 pub(super) struct Maintained {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! The tasks of maintenance on attached databases.
+//! Maintenance tasks on attached databases.
 
 use std::fmt::Display;
 use std::io::IsTerminal;
@@ -32,19 +32,20 @@ pub(super) struct Tasks {
     pub trim: bool,
 }
 
-/// Space that a database has returned to the file system. `None`: the task was not requested, or was stopped before
-/// it started.
+/// Space that a database has returned to the file system. `None` means that the task was not requested, or was
+/// stopped before it started.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ReturnedSpace {
     pub shrink: Option<ShrinkReport>,
     pub trim: Option<TrimReport>,
 }
 
-/// Disk and share of the window of a database.
+/// A database's disk and its share of the maintenance window.
 struct Place {
-    /// Turn for the disk. `None`: the database does not wait for other databases.
+    /// Turn-taking between databases on the same disk. `None` means that the database does not wait for other
+    /// databases.
     turn: Option<Arc<ScanTurn>>,
-    /// Index of the database among the databases that share a window, and the number of these databases.
+    /// Index of the database among the databases that share a window, and the total number of these databases.
     of_disk: (u32, u32),
 }
 
@@ -52,8 +53,8 @@ struct Place {
 pub(super) struct Places(Vec<Place>);
 
 impl Places {
-    /// Assigns the databases to disks. Databases in one directory are on one disk, and wait for each other unless
-    /// `parallel` is true.
+    /// Assigns the databases to disks. Databases in the same directory are assumed to be on one disk, and wait for
+    /// each other unless `parallel` is true.
     pub fn of(vfs: &Arc<dyn Vfs>, set: &RecoverySet, parallel: bool) -> Places {
         let mut disks: Vec<(PathBuf, Arc<ScanTurn>, u32)> = Vec::new();
         let mut found = Vec::new();
@@ -78,8 +79,8 @@ impl Places {
         Places(found.into_iter().map(place).collect())
     }
 
-    /// Attaches the databases of the set. The second list contains the databases that could not be attached, with the
-    /// reason.
+    /// Attaches the databases in the set. The second list contains the databases that could not be attached, each
+    /// with the reason.
     pub fn attach(self, instance: &Arc<Instance>, set: &RecoverySet) -> (Vec<Attached>, Vec<Unattached>) {
         let (mut attached, mut unattached) = (Vec::new(), Vec::new());
         for (found, place) in set.databases.iter().zip(self.0) {
@@ -113,7 +114,7 @@ pub(super) struct Attached {
     pub database: Arc<Database>,
     place: Place,
     pub space: ReturnedSpace,
-    /// Reason why no further tasks run on this database.
+    /// Reason why no further tasks are run on this database.
     pub failure: Option<String>,
 }
 
@@ -159,9 +160,9 @@ impl Schedule {
         places.0.iter().try_for_each(|place| self.window_of(0, place).map(|_| ()))
     }
 
-    /// Runs each task once on each database. Without a window, the tasks run one after the other. With a window, scan
-    /// and defragmentations run in their parts of it, and shrink and trim run last. After a failed task, no further
-    /// task runs on that database; the other databases continue.
+    /// Runs each task once on each database. Without a window, the tasks run one after the other. With a window, the
+    /// scan and the defragmentations each run in their part of it, and shrink and trim run last. After a task has
+    /// failed, no further tasks run on that database; the other databases continue.
     pub fn run(&self, instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) {
         let stopped = || stop.load(Ordering::SeqCst);
         for task in (0..self.defragmentations.len()).filter(|_| !stopped()) {
@@ -202,7 +203,7 @@ impl Schedule {
         });
     }
 
-    /// Returns the part of the window for a task on a database. The scan is task 0.
+    /// Returns the part of the window for a task on a database. Task 0 is the scan.
     fn window_of(&self, task: usize, place: &Place) -> Result<Option<MaintenanceWindow>, Failure> {
         let tasks = usize::from(self.scan.is_some()) + self.defragmentations.len();
         let of_task = (task as u32, tasks as u32);
@@ -210,7 +211,7 @@ impl Schedule {
         share.map_err(|error| Failure::from(error.to_string()))
     }
 
-    /// Starts a defragmentation, selected by its index.
+    /// Starts the defragmentation with the given index.
     fn defragment(&self, instance: &Arc<Instance>, attached: &mut [Attached], task: usize) {
         for_each_sound(attached, |one| {
             let window = self.window_of(usize::from(self.scan.is_some()) + task, &one.place)?;
@@ -246,7 +247,7 @@ struct TaskState {
     line: String,
 }
 
-/// Returns the states of the tasks of a database.
+/// Returns the states of a database's tasks.
 fn states(database: &Database) -> [TaskState; 3] {
     let (scan, path) = (database.scan_progress(), database.path().display());
     let page = scan.position.map_or(0, |page| page.get());
@@ -281,8 +282,8 @@ fn wait(instance: &Arc<Instance>, attached: &mut [Attached], stop: &AtomicBool) 
         let mut running = false;
         for one in attached.iter_mut().filter(|one| one.failure.is_none()) {
             let states = states(&one.database);
-            // A failed task is stopped, because the instance would repeat it forever while other databases of the
-            // disk wait for their turn.
+            // A failed task is stopped. Otherwise the instance would repeat it forever while other databases on the
+            // same disk wait for their turn.
             if let Some(what) = states.iter().find_map(|state| state.failure.as_ref()) {
                 end_tasks(&one.database);
                 one.note_failure(what);

@@ -1,4 +1,4 @@
-//! `jetcell power energy`: evaluates the log of a meter.
+//! `jetcell power energy`: evaluates a meter's log.
 
 use std::path::PathBuf;
 
@@ -34,14 +34,14 @@ Exit code: 0 shown, 2 there is no figure.";
 /// Joules per kilowatt-hour.
 const JOULES_PER_KWH: f64 = 3.6e6;
 
-/// Show the energy of a log, or of a run
+/// Show the energy use of a run, or the energy recorded in a log
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ShowEnergy {
     /// Log file of a meter
     #[arg(value_name = "LOG", required_unless_present = "kwh", conflicts_with = "kwh")]
     log: Option<PathBuf>,
-    /// Kilowatt-hours that a meter counted, instead of a log
+    /// Kilowatt-hours counted by a meter, instead of a log
     #[arg(long, value_name = "KWH", requires_all = ["hours", "scope"], value_parser = above_zero)]
     kwh: Option<f64>,
     /// Duration of this measurement in hours
@@ -70,7 +70,7 @@ struct Shown<'s> {
     joules: f64,
     /// Source of the data, in words.
     source: &'static str,
-    /// Transactional I/O operations per second of the run.
+    /// The run's transactional I/O operations per second.
     iops: Option<f64>,
     currency: Option<&'s str>,
 }
@@ -111,7 +111,7 @@ impl ShowEnergy {
         Ok(())
     }
 
-    /// Returns the energy from the log, or as the user entered it.
+    /// Returns the energy that was read from the log or entered by the user.
     fn known(&self) -> Result<Shown<'_>, Failure> {
         let failed = |error: jetcell_power::PowerError| Failure::from(error.to_string());
         let run = self.run.as_deref().map(Stored::read).transpose().map_err(|error| error.to_string())?;

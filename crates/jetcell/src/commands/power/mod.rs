@@ -40,12 +40,12 @@ Exit code: 0 a meter gives figures, 1 none does.";
 /// Commands for power meters.
 #[derive(Subcommand)]
 pub enum Power {
-    /// Show the meters of this machine, and the reason if a meter has no reading
+    /// Show the power meters of this machine, and why a meter has no reading
     #[command(after_help = METERS_EXAMPLES)]
     Meters,
     /// Read a meter while a command runs, or until Ctrl-C
     Record(Record),
-    /// Show the energy of a log, or of a run
+    /// Show the energy use of a run, or the energy recorded in a log
     Energy(ShowEnergy),
 }
 

@@ -33,7 +33,7 @@ goes on, and the log has a gap: what spans the gap has no energy.
 
 Exit code: of the command, if it is 0 or 1; 2 if it ended otherwise, or if the meter failed.";
 
-/// Interval between two checks of the command.
+/// Interval between two checks for the exit of the command.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Read a meter while a command runs, or until Ctrl-C
@@ -49,7 +49,7 @@ pub struct Record {
     /// File for the log; it must be new
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// Interval between two readings, 100ms to 10s: the counters of processors wrap within a minute or more
+    /// Interval between two readings, 100ms to 10s; processor counters may wrap within a minute
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: TimeSpan,
     /// Command to run, and its arguments

@@ -1,4 +1,4 @@
-//! Recording of a meter into a log, by the caller or by a thread.
+//! Records the readings of a meter in a log, on the caller's thread or on a separate thread.
 
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -19,7 +19,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens a meter and creates a log with a first reading.
+    /// Opens a meter and creates a log that contains a first reading.
     pub fn begin(kind: &MeterKind, scope: Option<Scope>, output: &Path) -> Result<Recording, Failure> {
         let scope = match (scope, kind.scope()) {
             (None, None) => {
@@ -39,7 +39,7 @@ impl Recording {
         Ok(Recording { meter, recorder, failures: 0 })
     }
 
-    /// Adds a reading. If the meter fails, the log has a gap. Fails only if the log cannot be written.
+    /// Adds a reading. A failed reading leaves a gap in the log. Returns an error only if the log cannot be written.
     pub fn read(&mut self) -> Result<(), Failure> {
         match self.meter.read() {
             Ok(reading) => self.recorder.add(now_ms(), reading).map_err(failed),

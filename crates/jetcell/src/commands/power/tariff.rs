@@ -1,9 +1,9 @@
-//! Prices and carbon dioxide of a kilowatt-hour.
+//! Price and carbon dioxide emissions of a kilowatt-hour.
 
 use clap::Args;
 use jetcell_power::Tariff;
 
-/// Options of prices. They have no defaults because prices differ by place and year.
+/// Price options. They have no defaults because prices differ by place and year.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TariffOptions {
     /// Price of a kilowatt-hour
@@ -12,7 +12,7 @@ pub struct TariffOptions {
     /// Name of the currency
     #[arg(long, value_name = "NAME", requires = "price_per_kwh")]
     pub currency: Option<String>,
-    /// Carbon dioxide in kilograms per kilowatt-hour
+    /// Carbon dioxide emissions in kilograms per kilowatt-hour
     #[arg(long, value_name = "KG", value_parser = above_zero)]
     co2_kg_per_kwh: Option<f64>,
 }
@@ -24,7 +24,7 @@ impl TariffOptions {
     }
 }
 
-/// Parses a price or a power, which must be above zero.
+/// Parses a price or a power, which must be greater than zero.
 pub fn above_zero(text: &str) -> Result<f64, String> {
     let value: Option<f64> = text.parse().ok();
     value.filter(|value| value.is_finite() && *value > 0.0).ok_or_else(|| "write a number above 0".into())

@@ -1,4 +1,4 @@
-//! The directory of an array, which lists the members of the array.
+//! The directory of an array, which lists the array's members.
 //!
 //! ```text
 //! DIR/array.toml      identity of the array, paths of its members and of the write log of its LUNs, model of simulated drives
@@ -6,9 +6,9 @@
 //! DIR/write-log       the write log, unless it is elsewhere
 //! ```
 //!
-//! The superblocks of the members define the array. The file only lists paths to scan for them, so it may list files
-//! that are not members or no longer are. A crash between a change of the array and the change of the file is
-//! therefore harmless.
+//! The superblocks of the members define the array. `array.toml` only lists paths to scan for superblocks, so it may
+//! contain files that are not members, or no longer are. A crash between a change to the array and the update of this
+//! file is therefore harmless.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -23,13 +23,13 @@ use super::simulated_drive::SimulatedDrive;
 use crate::outcome::Failure;
 use crate::whole_file;
 
-/// Name of the file with the members.
+/// Name of the file that lists the members.
 const FILE: &str = "array.toml";
-/// Maximum size of the file in bytes. An array has 32 slots with two members each, and 8 spares, so this program
-/// never writes a longer file.
+/// Maximum size of the file in bytes. An array has at most 32 slots with two members each, and 8 spares, so this
+/// program never writes a larger file.
 const MAX_STATE_BYTES: u64 = 1 << 20;
 
-/// An array, given by its directory.
+/// An array, identified by its directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayDirectory {
     pub path: PathBuf,
@@ -39,7 +39,7 @@ pub struct ArrayDirectory {
     pub members: Vec<PathBuf>,
     /// Write log of the LUNs, if it is not in the directory.
     pub write_log: Option<PathBuf>,
-    /// Drive model whose timing the members simulate. `None`: the members are real drives.
+    /// Drive model whose timing the members simulate, or `None` if the members are real drives.
     pub simulated_drive: Option<SimulatedDrive>,
 }
 
@@ -61,7 +61,7 @@ impl ClaimedDirectory {
 impl Drop for ClaimedDirectory {
     fn drop(&mut self) {
         if let Some(path) = &self.made {
-            // Report the error that led here.
+            // The caller reports the original error, so a failure of the removal is ignored.
             let _ = std::fs::remove_dir(path);
         }
     }
@@ -106,8 +106,8 @@ impl ArrayDirectory {
         Ok(())
     }
 
-    /// Creates the directory if it does not exist. Until the result is dropped, no other process can create an array
-    /// in it.
+    /// Creates the directory if it does not exist. Until the returned guard is dropped, no other process can create
+    /// an array in the directory.
     pub fn claim(vfs: &dyn Vfs, path: &Path) -> Result<ClaimedDirectory, Failure> {
         ArrayDirectory::refuse_used(path)?;
         let failed = |error: io::Error| Failure::from(format!("{}: cannot be made: {error}", path.display()));
@@ -131,7 +131,7 @@ impl ArrayDirectory {
         Ok(claimed)
     }
 
-    /// Reads the file of an array.
+    /// Reads the `array.toml` file of an array.
     pub fn open(path: &Path) -> Result<ArrayDirectory, Failure> {
         let file = path.join(FILE);
         let shown = file.display();
@@ -168,19 +168,19 @@ impl ArrayDirectory {
         whole_file::write(&self.path.join(FILE), &format!("{head}{text}")).map_err(|error| failed(&error))
     }
 
-    /// Removes the file, after which the directory belongs to no array. The events remain.
+    /// Removes the file, so that the directory no longer belongs to an array. The events remain.
     pub fn remove(&self) -> io::Result<()> {
         std::fs::remove_file(self.path.join(FILE))?;
         std::fs::File::open(&self.path)?.sync_all()
     }
 }
 
-/// Returns a member that is locked by a process. That process has the array open.
+/// Returns a member that is locked by a process, which means that this process has the array open.
 pub fn used_member(members: &[PathBuf]) -> Option<&PathBuf> {
     members.iter().find(|path| is_locked(path).unwrap_or(false))
 }
 
-/// Converts a path to an absolute path, which remains valid for commands that run in other directories.
+/// Converts a path to an absolute path, which remains valid for commands that are run in other directories.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }

@@ -24,7 +24,7 @@ The array must hold no blocks of its own: files of tests and LUNs stay as they a
 
 Exit code: 0 measured, 1 a read did not find what was just written, 2 could not run.";
 
-/// Measure an array, or a LUN on it, and plain files for comparison
+/// Measure an array, or a LUN on it, and compare it with plain files
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Bench {

@@ -14,29 +14,29 @@ use super::operated::{Beside, Held, Holder, held};
 use super::running_array::{ArrayFiles, Severity};
 use crate::console;
 
-/// Target for the mean time of the load's reads and flushes, including their waits for the array. Above it,
-/// concurrent maintenance pauses longer.
+/// Target for the mean duration of the load's reads and flushes, including their waits for the array. If the mean is
+/// higher, concurrent maintenance pauses longer.
 const TARGET_LATENCY: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_millis(200);
 /// Pause when there is nothing to rebuild.
 const IDLE_PAUSE: Duration = Duration::from_millis(100);
-/// Minimum pause between two steps. In the pause, an operation that waits for the array acquires it.
+/// Minimum pause between two steps. During the pause, an operation that is waiting for the array can acquire it.
 pub const MIN_PAUSE: Duration = Duration::from_millis(1);
 /// Interval between two consistency points of LUNs.
 pub const POINT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Returns the throttle of maintenance that runs alongside a load.
+/// Returns the throttle for maintenance that runs alongside a load.
 pub fn throttle() -> Throttle {
     Throttle::new(TARGET_LATENCY, MAX_PAUSE)
 }
 
-/// An array in use, with the state that its caretaker and the commands of other processes need.
+/// An array in use, with the state needed by its caretaker and by commands in other processes.
 pub struct UsedArray {
     pub holder: Arc<dyn Holder>,
     pub files: Arc<Mutex<ArrayFiles>>,
     pub vfs: Arc<dyn Vfs>,
     pub beside: Beside,
-    /// State of the array at the last step of the caretaker.
+    /// State of the array after the caretaker's last step.
     seen: Mutex<Seen>,
 }
 
@@ -44,7 +44,7 @@ pub struct UsedArray {
 #[derive(Clone, Copy, Default)]
 pub struct Seen {
     pub counters: Counters,
-    /// Number of completed zones of all running rebuilds.
+    /// Number of zones completed by all running rebuilds.
     pub zones_done: u64,
     pub zones: u64,
     /// Number of slots without a complete member.
@@ -74,7 +74,7 @@ impl UsedArray {
         UsedArray { holder, files, vfs, beside, seen }
     }
 
-    /// Returns the state of the array at the last step of the caretaker.
+    /// Returns the state of the array after the caretaker's last step.
     pub fn seen(&self) -> Seen {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +88,7 @@ impl UsedArray {
     /// an array without LUNs are committed after that time at the latest.
     ///
     /// # Errors
-    /// The array failed. The load receives the error as well.
+    /// The array failed. The load also receives the error.
     pub fn look_after(
         &self,
         longest_uncommitted: Option<Duration>,
@@ -140,10 +140,10 @@ impl UsedArray {
     }
 }
 
-/// Maintenance of an array that others read and write.
+/// Maintenance of an array that other threads read and write.
 struct Caretaker {
     throttle: Throttle,
-    /// Number of failed members that were already recorded.
+    /// Number of failed members that have already been recorded.
     failed: usize,
     rebuild: Option<Rebuild>,
 }
@@ -151,17 +151,17 @@ struct Caretaker {
 /// A running rebuild.
 struct Rebuild {
     began: Instant,
-    /// Bytes written to replacements.
+    /// Number of bytes written to replacements.
     bytes: u64,
     rows_lost: u64,
 }
 
-/// An event that a step of the caretaker detected or caused.
+/// A change that a caretaker step detected or caused.
 #[derive(Debug)]
 enum Change {
     MemberFailed(PathBuf),
     RebuildStarted,
-    /// The time includes the pauses for the load.
+    /// A rebuild completed. Its duration includes the pauses for the load.
     RebuildCompleted {
         rows_lost: u64,
         bytes: u64,
@@ -169,10 +169,10 @@ enum Change {
     },
 }
 
-/// Result of a step of the caretaker.
+/// Result of a caretaker step.
 struct Care {
     changes: Vec<Change>,
-    /// Time for which the load should have exclusive use of the array.
+    /// Time during which the load should have exclusive use of the array.
     pause: Duration,
 }
 
@@ -197,7 +197,7 @@ impl Caretaker {
         let status = array.status();
         let mut changes = self.failures(&status);
         if status.state == ArrayState::Stopped {
-            // Returns the error that stopped the array.
+            // If the array has stopped, this returns the error that stopped it.
             array.flush()?;
         }
         let before = array.rebuild_progress();
@@ -228,7 +228,7 @@ impl Caretaker {
 }
 
 impl Change {
-    /// Adds an event for the change to the event file of the array.
+    /// Adds an event for the change to the array's event file.
     fn note(&self, files: &mut ArrayFiles) {
         let (name, severity, text, figures) = match self {
             Change::MemberFailed(path) => {
@@ -275,7 +275,7 @@ mod tests {
         assert!(caretaker.step(&mut array, &beside).unwrap().changes.is_empty());
         array.add_spare(&file(3), false).unwrap();
         array.fail(1).unwrap();
-        // Several rebuilds in sequence: each counts only its own writes.
+        // Several rebuilds run in sequence: each counts only its own writes.
         for number in [4, 5] {
             let mut found = vec![];
             while !matches!(found.last(), Some(Change::RebuildCompleted { .. })) {

@@ -10,7 +10,7 @@ use super::operated::{Held, Holder};
 use super::running_array::{ArrayFiles, RunningArray, Start};
 use crate::outcome::Failure;
 
-/// Name of the write log in the directory of an array.
+/// Name of the write log in an array's directory.
 const WRITE_LOG: &str = "write-log";
 
 /// A started array with its content.
@@ -55,7 +55,7 @@ impl Shared {
         Arc::new(Shared { content: Mutex::new(Some(content)), load })
     }
 
-    /// Returns the meter of reads and flushes, which includes their waits for other threads.
+    /// Returns the meter for reads and flushes. The metered times include waits for other threads.
     pub fn load(&self) -> &LoadMeter {
         &self.load
     }
@@ -64,7 +64,7 @@ impl Shared {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `call` on the content. Returns `None` if the array was closed.
+    /// Runs `call` on the content. Returns `None` if the array has been closed.
     pub fn with<T>(&self, call: impl FnOnce(&mut Content) -> T) -> Option<T> {
         self.lock().as_mut().map(call)
     }
@@ -102,7 +102,7 @@ impl Holder for SharedLuns {
     }
 }
 
-/// Returns the options of the write log of an array, including its path.
+/// Returns the options for an array's write log, including its path.
 pub fn log_options(running: &RunningArray, forget: bool) -> LogOptions {
     let directory = &running.files.directory;
     let path: PathBuf = directory.write_log.clone().unwrap_or_else(|| directory.path.join(WRITE_LOG));
@@ -112,7 +112,7 @@ pub fn log_options(running: &RunningArray, forget: bool) -> LogOptions {
 /// Starts an array with its content.
 ///
 /// # Errors
-/// The array cannot start, or holds databases of tests.
+/// The array cannot start, or contains test databases.
 pub fn start_with_content(start: &Start, forget_log: bool) -> Result<Running, Failure> {
     let mut running = start.start()?;
     let shown = start.array.display().to_string();

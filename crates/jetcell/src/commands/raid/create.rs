@@ -52,10 +52,10 @@ pub struct Create {
     /// Members that replace failed members
     #[arg(long, num_args = 1.., value_name = "FILE")]
     spares: Vec<PathBuf>,
-    /// Create the files that do not exist, with this size
+    /// Create files that do not exist, with this size
     #[arg(long, value_name = "SIZE")]
     size: Option<ByteSize>,
-    /// Consecutive bytes on one member: a power of two from 4KiB to 256KiB
+    /// Number of consecutive bytes on one member: a power of two from 4KiB to 256KiB
     #[arg(long, default_value = "64KiB", value_name = "SIZE")]
     chunk: ByteSize,
     /// Give the members the timing of this drive: a name, or a TOML file with its parameters
@@ -95,10 +95,10 @@ impl Create {
         spares.iter().try_for_each(|spare| array.add_spare(spare, self.force)).map_err(failed)?;
         let (bytes, id) = (array.layout().bytes(), options.id);
         array.close().map_err(failed)?;
-        // The directory is claimed only now, because a refused command must not change anything. Another process may
-        // have created an array in it in the meantime.
+        // The directory is claimed only at this point, because a refused command must not change anything. Another
+        // process may have created an array in the directory in the meantime.
         let claimed = ArrayDirectory::claim(&*vfs, &self.array).inspect_err(|_| {
-            // Report the error that led here.
+            // The original error is reported, so a failure of the erasure is ignored.
             let _ = Array::erase(&*vfs, id, &all);
         })?;
         let events = EventFile::open(&self.array, true)

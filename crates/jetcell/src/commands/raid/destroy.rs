@@ -47,7 +47,7 @@ impl Destroy {
         let vfs = vfs()?;
         let mut present: Vec<PathBuf> =
             directory.members.iter().filter(|path| path.exists()).cloned().collect();
-        // A user with write access to the directory of a member could have replaced the member with a link to a copy.
+        // A user with write access to a member's directory could have replaced the member with a link to a copy.
         for link in present.extract_if(.., |path| is_link_to_file(path)) {
             console::note(&format!("{}: not changed, because it is a link; remove the link", link.display()));
         }

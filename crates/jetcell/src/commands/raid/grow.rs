@@ -40,7 +40,7 @@ pub struct AddMembers {
     /// Files or block devices of the same size as the other members
     #[arg(required = true, value_name = "FILE")]
     members: Vec<PathBuf>,
-    /// Create the files that do not exist, with this size
+    /// Create files that do not exist, with this size
     #[arg(long, value_name = "SIZE")]
     size: Option<ByteSize>,
     /// Use members that hold data or belong to an array, and destroy their content

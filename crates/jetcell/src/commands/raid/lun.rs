@@ -195,7 +195,7 @@ pub struct CleanLuns {
     pub shown: Shown,
 }
 
-/// Cleans as long as each step frees rows. If a load runs, the cleaning pauses like a rebuild.
+/// Cleans until a step no longer frees rows. If a load is running, cleaning pauses like a rebuild.
 pub fn clean(on: &Operated<'_>) -> Result<Answer, Failure> {
     let mut throttle = throttle();
     let meter = on.on_array(|array| Ok(array.load_meter()))?;

@@ -17,9 +17,9 @@ use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
 use crate::outcome::Failure;
 
-/// Interval between two checks of a rebuild that runs alongside a load.
+/// Interval between two progress checks of a rebuild that runs alongside a load.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
-/// Size of a zone on one member in bytes.
+/// Size in bytes of a zone on one member.
 pub const ZONE_BYTES: u64 = ZONE_ROWS * BLOCK as u64;
 
 /// Continue a rebuild, or start it on a spare
@@ -41,7 +41,7 @@ pub struct Rebuild {
     pub shown: Shown,
 }
 
-/// Options of a continued rebuild.
+/// Options for continuing a rebuild.
 #[derive(Args, Serialize, Deserialize)]
 pub struct ContinueRebuild {
     /// Limit the rate of the rebuild
@@ -71,7 +71,7 @@ pub struct ZonePace {
 }
 
 impl ZonePace {
-    /// Creates a pace with the rate that the user requested.
+    /// Creates a pace with the rate requested by the user.
     pub fn start(on: &Operated<'_>, rate: Option<ByteSize>) -> ZonePace {
         let pace = Pace { rate: rate.map(|rate| rate.0), ..on.pace.clone() };
         ZonePace { pace, pacer: Pacer::new(on.vfs.clock()), moved: 0 }
@@ -96,7 +96,7 @@ impl ZonePace {
         );
     }
 
-    /// Records `bytes` more bytes, and waits as long as the rate requires.
+    /// Records that `bytes` more bytes were processed, and waits as long as the rate limit requires.
     pub fn advance(&mut self, bytes: u64, done: u64, total: u64) {
         self.moved += bytes;
         if let Some(show) = &self.pace.progress {
@@ -108,7 +108,7 @@ impl ZonePace {
     }
 }
 
-/// Rebuilds until nothing is left to rebuild, or the user interrupts it.
+/// Rebuilds until nothing is left to rebuild or the user interrupts the rebuild.
 pub fn rebuild(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Answer, Failure> {
     let Rebuilt { bytes, seconds, rows_lost, is_complete } = match on.beside {
         None => rebuild_here(on, rate)?,
@@ -139,7 +139,7 @@ fn rebuild_here(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Rebuilt, Fa
     if !progress.is_complete() {
         on.event("rebuild_started", Severity::Information, "A rebuild has started.", json!({}));
     }
-    // Without a rate, many zones are rebuilt at once. With a rate, that would take too long.
+    // Without a rate limit, many zones are rebuilt at once. With a rate limit, that would take too long.
     let rows = if rate.is_some() { ZONE_ROWS } else { u64::MAX };
     let mut rows_lost = 0;
     while !progress.is_complete() && !pace.is_cancelled() {
@@ -162,7 +162,7 @@ fn rebuild_here(on: &Operated<'_>, rate: Option<ByteSize>) -> Result<Rebuilt, Fa
     Ok(Rebuilt { bytes, seconds, rows_lost, is_complete })
 }
 
-/// Watches a rebuild that the caretaker of the array runs, and reports its progress.
+/// Monitors a rebuild that is run by the array's caretaker, and reports its progress.
 fn watch(on: &Operated<'_>, beside: &Beside, rate: Option<ByteSize>) -> Result<Rebuilt, Failure> {
     let began = Instant::now();
     let lost_before = beside.rows_lost();
@@ -170,7 +170,7 @@ fn watch(on: &Operated<'_>, beside: &Beside, rate: Option<ByteSize>) -> Result<R
     let look = || -> Result<RebuildProgress, Failure> {
         on.on_array(|array| {
             if array.status().state == ArrayState::Stopped {
-                // Returns the error that stopped the array.
+                // If the array has stopped, this returns the error that stopped it.
                 array.flush()?;
             }
             Ok(array.rebuild_progress())

@@ -1,5 +1,5 @@
-//! Measured properties of an array of `jetcell raid`: layout, rebuild rate, time between scrubs, and defects that
-//! were found by scrubs and by reads of its loads.
+//! Measured properties of a `jetcell raid` array: layout, rebuild rate, time between scrubs, and defects found by
+//! scrubs and by the reads of loads.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -20,25 +20,25 @@ use crate::commands::backup::vfs;
 use crate::commands::raid_reliability::Options;
 use crate::outcome::Failure;
 
-/// Maximum number of bytes of the event file that are read.
+/// Maximum number of bytes that are read from the event file.
 const MAX_EVENTS: u64 = 64 << 20;
 
-/// Options that are known from an array, and a line for each value that was measured or could not be measured.
+/// Options that were determined from an array, and a line for each value that was measured or could not be measured.
 pub struct Measured {
     pub options: Options,
     pub notes: Vec<String>,
 }
 
-/// Data from the events of an array about the speed and frequency of its repairs.
+/// Repair rates and frequencies, collected from an array's events.
 #[derive(Default)]
 struct Record {
     /// Rate of the last complete rebuild in bytes per second.
     rebuild_rate: Option<f64>,
-    /// Time of the creation, or of the first event, in milliseconds since 1970.
+    /// Time of the array's creation, or of the first event, in milliseconds since 1970.
     began: Option<i64>,
     /// Times of the complete scrubs in milliseconds since 1970.
     scrubs: Vec<i64>,
-    /// Number of damaged blocks that scrubs, reads and writes found.
+    /// Number of damaged blocks found by scrubs, reads and writes.
     damaged: u64,
     /// End time, in milliseconds since 1970, of the last complete scrub or of the last load that found damage.
     looked: Option<i64>,
@@ -123,8 +123,8 @@ impl Record {
         }
     }
 
-    /// Sets the options that the events determine, and returns a line for each result, including those that are
-    /// missing.
+    /// Sets the options that can be determined from the events, and returns a line for each value, whether it was
+    /// determined or is missing.
     fn fill(&self, options: &mut Options, drives: usize, capacity: u64) -> Vec<String> {
         let hours = |from: i64, to: i64| (to as f64 - from as f64).max(1.0) / 3.6e6;
         let mut notes = Vec::new();
@@ -142,7 +142,7 @@ impl Record {
         match self.scrubs[..] {
             [first, .., last] => {
                 let interval = hours(first, last) / (self.scrubs.len() - 1) as f64;
-                // A defect can occur at any time between two scrubs, so half of the interval is used.
+                // A defect can occur at any time between two scrubs, so its mean age is half of the interval.
                 options.scrub = quantity(interval / 2.0, "h");
                 notes.push(format!(
                     "scrub: one in {interval:.3} h, so a defect is found after half of that on average"
@@ -166,7 +166,7 @@ impl Record {
     }
 }
 
-/// Converts a value to a quantity of the models. Returns `None` if the value is out of range.
+/// Converts a value to a quantity for the models. Returns `None` if the value is out of range.
 pub fn quantity<Q: FromStr>(value: f64, unit: &str) -> Option<Q> {
     format!("{value}{unit}").parse().ok()
 }
@@ -197,7 +197,7 @@ mod tests {
             (3 * HOUR, json!({ "event": "scrub_ended", "complete": false, "damaged": 0 })),
             (5 * HOUR, json!({ "event": "scrub_ended", "complete": true, "damaged": 1 })),
         ]);
-        // The scrubs are four hours apart. Four defects in five hours on four drives.
+        // The scrubs are four hours apart, and four defects were found in five hours on four drives.
         assert_eq!(options, "Some(BytesPerSecond(4000000.0)) Some(Mean(Hours(2.0))) Some(PerHour(0.2))");
         assert!(
             notes[0].contains("76.35 h") && notes[1].contains("4.000 h") && notes[2].contains("4 blocks"),
@@ -216,7 +216,7 @@ mod tests {
             (4 * HOUR, json!({ "event": "serving_ended", "defects": 0 })),
         ]);
         assert!(options.ends_with("Some(PerHour(0.5))"), "{options}");
-        // Load events after the last scrub, or without a scrub: the time up to the event is included.
+        // For load events after the last scrub, or without any scrub, the time up to the event is included.
         let (options, notes) = filled(&[
             (0, json!({ "event": "array_created" })),
             (5 * HOUR, json!({ "event": "serving_ended", "defects": 2 })),

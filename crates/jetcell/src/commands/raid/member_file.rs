@@ -11,15 +11,15 @@ use rustix::io::Errno;
 
 use crate::outcome::Failure;
 
-/// Files that were created for an array. Dropping this removes them unless the array accepted them.
+/// Files that were created for an array. Dropping this value removes them unless they have become members.
 pub struct MadeFiles<'a> {
     vfs: &'a dyn Vfs,
     made: Vec<PathBuf>,
 }
 
 impl<'a> MadeFiles<'a> {
-    /// Creates the files that do not exist, without blocks if `is_sparse` is true. Fails if an existing file is in
-    /// use.
+    /// Creates the files that do not exist. If `is_sparse` is true, no blocks are allocated for them. Fails if an
+    /// existing file is in use.
     pub fn make(
         vfs: &'a dyn Vfs,
         paths: &[PathBuf],
@@ -53,7 +53,7 @@ impl<'a> MadeFiles<'a> {
 
     fn make_one(&mut self, path: &Path, size: u64, is_sparse: bool) -> std::io::Result<()> {
         if is_sparse {
-            // `create_new` returns the new file itself, even if another file replaces the path.
+            // `create_new` returns the new file itself, even if the path is replaced by another file.
             let file = create_new(path)?;
             self.made.push(path.to_path_buf());
             file.set_len(size)?;
@@ -76,14 +76,14 @@ impl<'a> MadeFiles<'a> {
 impl Drop for MadeFiles<'_> {
     fn drop(&mut self) {
         for path in &self.made {
-            // Report the error that led here.
+            // The original error is reported, so a failure of the removal is ignored.
             let _ = self.vfs.remove(path);
         }
     }
 }
 
 /// Returns true if a path is a link to a file, or a dangling link. Links to devices, such as those in /dev/disk, are
-/// common names for devices.
+/// common device names and are not included.
 pub fn is_link_to_file(path: &Path) -> bool {
     let is_device = || std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
     path.is_symlink() && !is_device()
@@ -105,7 +105,7 @@ fn refuse_used(path: &Path) -> Result<(), Failure> {
         return Err(busy());
     }
     if metadata.file_type().is_block_device() {
-        // The kernel refuses to open devices this way that are mounted or belong to another array.
+        // With these flags, the kernel refuses to open devices that are mounted or belong to another array.
         let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
             Err(Errno::BUSY) => {
@@ -118,7 +118,7 @@ fn refuse_used(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns warnings about members on the same device, which would fail together.
+/// Returns warnings about members on the same device, because they would fail together.
 pub fn shared_devices(members: &[PathBuf]) -> Vec<String> {
     let mut by_device: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for path in members {

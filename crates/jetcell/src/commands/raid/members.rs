@@ -1,4 +1,4 @@
-//! `jetcell raid fail`, `replace` and `spare`: changes of single members.
+//! `jetcell raid fail`, `replace` and `spare`: changes to single members.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
 use crate::outcome::Failure;
 
-/// Take a member out of an array, as if it had failed
+/// Remove a member from an array, as if it had failed
 #[derive(Args)]
 #[command(after_help = "\
 A spare takes its place, if there is one; jetcell raid rebuild fills it. The member that was taken out keeps what it has, and can
@@ -36,10 +36,10 @@ pub struct Fail {
     pub shown: Shown,
 }
 
-/// Member to take out.
+/// Member to remove.
 #[derive(Args, Serialize, Deserialize)]
 pub struct TakeOut {
-    /// Member, or the number of its slot
+    /// Path of the member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
 }
@@ -48,7 +48,7 @@ impl TakeOut {
     pub fn perform(&self, on: &Operated<'_>) -> Result<Answer, Failure> {
         let slot = on.slot_of(&self.member)?;
         let status = on.on_array(|array| array.fail(slot).map(|()| array.status()))?;
-        // For an array in use, the caretaker records all failures.
+        // If the array is in use, the caretaker records all failures.
         if on.beside.is_none() {
             let text = format!("The member {} of slot {slot} was taken out.", self.member);
             let figures = json!({ "slot": slot, "member": self.member });
@@ -113,11 +113,11 @@ pub fn add_members(
     let is_simulated = on.files().directory.simulated_drive.is_some();
     let files = MadeFiles::make(&*on.vfs, paths, size.map(|size| size.0), is_simulated)?;
     let admission = on.on_array(|array| array.admission(part, paths))?;
-    // The array is not locked here. Otherwise the load would wait until slow drives are prepared.
+    // The array is not locked here. Otherwise, the load would have to wait while slow drives are prepared.
     let members: Result<Vec<_>, _> = paths.iter().map(|path| admission.prepare(path, force)).collect();
     let members = members.map_err(|error| format!("{}: {error}", on.name))?;
     {
-        // The file lock is held, so no other thread writes the list of members between the two steps.
+        // The file lock is held, so no other thread writes the member list between the two steps.
         let mut of_array = on.files();
         of_array.note_candidates(paths)?;
         on.on(|held| match held {
@@ -157,7 +157,7 @@ pub struct Replace {
 /// Old member and new member.
 #[derive(Args, Serialize, Deserialize)]
 pub struct ReplaceMember {
-    /// Old member, or the number of its slot
+    /// Path of the old member, or the number of its slot
     #[arg(value_name = "MEMBER")]
     member: String,
     #[command(flatten)]

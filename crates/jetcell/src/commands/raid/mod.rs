@@ -79,7 +79,7 @@ Examples:
 
 jetcell raid COMMAND --help has more. Exit code: 0 good, 1 findings or stopped early, 2 could not run.";
 
-/// Examples shown below the commands for LUNs.
+/// Examples shown below the LUN commands.
 const LUN_EXAMPLES: &str = "\
 Examples:
   jetcell raid lun create arr2 mail --size 1TiB
@@ -88,7 +88,7 @@ Examples:
 
 Exit code: 0 done, 2 could not run.";
 
-/// Examples shown below the commands for snapshots.
+/// Examples shown below the snapshot commands.
 const SNAPSHOT_EXAMPLES: &str = "\
 Examples:
   jetcell raid snapshot create arr2 mail before-update
@@ -104,7 +104,7 @@ pub enum Raid {
     Create(Create),
     /// Show the state of an array, its slots and its members
     Status(ShowStatus),
-    /// Take a member out of an array, as if it had failed
+    /// Remove a member from an array, as if it had failed
     Fail(Fail),
     /// Replace the member of a slot, and rebuild or copy its data
     Replace(Replace),
@@ -126,11 +126,11 @@ pub enum Raid {
     Grow(Grow),
     /// Destroy an array: its members become ordinary files
     Destroy(Destroy),
-    /// Measure an array, or a LUN on it, and plain files for comparison
+    /// Measure an array, or a LUN on it, and compare it with plain files
     Bench(bench::Bench),
-    /// Measure layouts of simulated disks under load, and compare them with the published figures of 2008
+    /// Measure layouts of simulated disks under load, and compare them with figures published in 2008
     Simulate(Simulate),
-    /// Calculate the probability that an array loses data during its life
+    /// Calculate the probability that an array loses data during its service life
     Reliability(Box<RaidReliability>),
 }
 

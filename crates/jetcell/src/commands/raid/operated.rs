@@ -1,4 +1,4 @@
-//! The array that an operation works on: owned by the command, or shared with other users.
+//! Access to the array that an operation works on, which is owned by the command or shared with other users.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::running_array::{ArrayFiles, Severity};
 use crate::outcome::Failure;
 
-/// Exclusive access to an array, directly or below its LUNs.
+/// Exclusive access to an array, either directly or through the LUN layer above it.
 pub enum Held<'a> {
     Array(&'a mut Array),
     Luns(&'a mut LunVolume),
@@ -49,12 +49,12 @@ pub fn held<T>(holder: &dyn Holder, call: impl FnOnce(Held<'_>) -> T) -> Option<
     result
 }
 
-/// Activities that run concurrently with the operations on an array in use.
+/// Activities that run concurrently with operations on an array in use.
 #[derive(Default)]
 pub struct Beside {
     /// LUNs that are in use.
     pub luns: Vec<String>,
-    /// Maximum rate of a rebuild in bytes per second. 0: no limit.
+    /// Maximum rebuild rate in bytes per second, or 0 for no limit.
     rate: AtomicU64,
     /// Number of rows that rebuilds could not recover.
     rows_lost: AtomicU64,
@@ -70,7 +70,7 @@ impl Beside {
         Some(self.rate.load(Ordering::Relaxed)).filter(|rate| *rate > 0)
     }
 
-    /// Limits the rate of the running rebuild, or of the next one.
+    /// Limits the rate of the rebuild that is running, or of the next one.
     pub fn set_rate(&self, rate: Option<u64>) {
         self.rate.store(rate.unwrap_or(0), Ordering::Relaxed);
     }
@@ -83,13 +83,14 @@ impl Beside {
         self.rows_lost.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Reserves the array for a scrub until the result is dropped. Returns `None` if another scrub is running.
+    /// Reserves the array for a scrub until the returned guard is dropped. Returns `None` if another scrub is
+    /// running.
     pub fn scrub(&self) -> Option<ScrubTurn<'_>> {
         (!self.is_scrubbed.swap(true, Ordering::SeqCst)).then_some(ScrubTurn(self))
     }
 }
 
-/// Guard of the only scrub of an array.
+/// Guard that ensures that only one scrub of an array runs at a time.
 pub struct ScrubTurn<'a>(&'a Beside);
 
 impl Drop for ScrubTurn<'_> {
@@ -98,7 +99,7 @@ impl Drop for ScrubTurn<'_> {
     }
 }
 
-/// Result of an operation, in the two forms in which a command prints it.
+/// Result of an operation, in the two forms that a command can print: JSON and text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Answer {
     pub json: String,
@@ -108,7 +109,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Creates a successful answer with one line in each form.
+    /// Creates a successful answer with one line of JSON and one line of text.
     pub fn good(json: &Value, text: &str) -> Answer {
         Answer { json: format!("{json}\n"), text: format!("{text}\n"), is_good: true }
     }
@@ -116,18 +117,18 @@ impl Answer {
 
 /// An array, with everything that an operation on it needs.
 pub struct Operated<'a> {
-    /// Name by which the user called the array.
+    /// Array name as given by the user.
     pub name: &'a str,
-    /// Working directory of the user.
+    /// The user's working directory.
     pub directory: &'a Path,
     pub holder: &'a dyn Holder,
     pub files: &'a Mutex<ArrayFiles>,
     pub vfs: Arc<dyn Vfs>,
-    /// Concurrent activities. `None`: no other thread or process uses the array.
+    /// Concurrent activities, or `None` if no other thread or process uses the array.
     pub beside: Option<&'a Beside>,
     /// Progress reports and cancellation.
     pub pace: Pace,
-    /// Receives lines for the user.
+    /// Callback that receives messages for the user.
     pub note: &'a dyn Fn(&str),
 }
 
@@ -155,12 +156,12 @@ impl Operated<'_> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event to the file of the array.
+    /// Adds an event to the array's event file.
     pub fn event(&self, name: &str, severity: Severity, text: &str, figures: Value) {
         self.files().event(name, severity, text, figures);
     }
 
-    /// Writes the current members of the array into the file of its directory.
+    /// Writes the array's current members to `array.toml` in its directory.
     pub fn save_members(&self) -> Result<(), Failure> {
         // The status is read while the file is locked, so an older status never replaces a newer one.
         let mut files = self.files();
@@ -168,12 +169,12 @@ impl Operated<'_> {
         files.save_members(&status)
     }
 
-    /// Resolves a path relative to the working directory of the user.
+    /// Resolves a path relative to the user's working directory.
     pub fn path(&self, path: &Path) -> Result<PathBuf, Failure> {
         super::array_directory::absolute(&self.directory.join(path))
     }
 
-    /// Returns the slot of a member, which is given as its path or as the number of the slot.
+    /// Returns the slot of a member. The member is given as its path or its slot number.
     pub fn slot_of(&self, member: &str) -> Result<usize, Failure> {
         let status = self.on_array(|array| Ok(array.status()))?;
         let path = self.path(Path::new(member))?;

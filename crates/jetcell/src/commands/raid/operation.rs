@@ -33,18 +33,18 @@ pub enum Operation {
     ListSnapshots,
 }
 
-/// An operation, with the array and the directory that its messages and paths refer to.
+/// An operation, the array that it applies to, and the directory that its relative paths refer to.
 #[derive(Serialize, Deserialize)]
 pub struct Request {
-    /// Name by which the user called the array.
+    /// Array name as given by the user.
     pub array: String,
-    /// Working directory of the user.
+    /// The user's working directory.
     pub directory: PathBuf,
     pub operation: Operation,
 }
 
 impl Operation {
-    /// Returns the title of the progress display, or `None` if the operation shows no progress.
+    /// Returns the title of the progress display, or `None` if the operation does not show progress.
     pub fn title(&self) -> Option<&'static str> {
         match self {
             Operation::Replace(_) | Operation::Rebuild(_) => Some("Rebuild"),

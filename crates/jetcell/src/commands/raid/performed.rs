@@ -1,5 +1,5 @@
-//! Commands that each perform one operation on an array. It runs in this process or, if the array is in use, in the
-//! process that uses it.
+//! Commands that each perform one operation on an array. The operation runs in this process or, if the array is in
+//! use, in the process that uses it.
 
 use std::sync::Mutex;
 

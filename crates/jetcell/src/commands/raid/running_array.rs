@@ -1,4 +1,4 @@
-//! An array that a command uses: started from its directory, with its event file, and shut down at the end.
+//! An array that a command uses. It is started from its directory, with its event file, and shut down at the end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::commands::backup::vfs;
 use crate::console;
 use crate::outcome::Failure;
 
-/// Options to start an array.
+/// Options for starting an array.
 #[derive(Args)]
 pub struct Start {
     /// Directory of the array
     #[arg(value_name = "ARRAY")]
     pub array: PathBuf,
-    /// Start even if the array was not shut down and members are missing: the last writes may be lost
+    /// Start even if the array was not shut down and members are missing; the last writes may be lost
     #[arg(long)]
     start_degraded: bool,
 }
@@ -31,7 +31,7 @@ pub struct Start {
 /// A started array.
 pub struct RunningArray {
     pub array: Array,
-    /// The machine's file system. Members that are simulated drives use an additional layer.
+    /// The machine's file system, with an additional layer if the members are simulated drives.
     pub vfs: Arc<dyn Vfs>,
     pub files: ArrayFiles,
 }
@@ -43,12 +43,12 @@ pub struct ArrayFiles {
 }
 
 impl Start {
-    /// Creates options that start the array of a directory without `--start-degraded`.
+    /// Creates options for starting the array in a directory without `--start-degraded`.
     pub fn of(array: &Path) -> Start {
         Start { array: array.to_path_buf(), start_degraded: false }
     }
 
-    /// Starts the array from the members that its directory lists and its superblocks confirm.
+    /// Starts the array from the members that are listed in its directory and confirmed by their superblocks.
     pub fn start(&self) -> Result<RunningArray, Failure> {
         let directory = ArrayDirectory::open(&self.array)?;
         let vfs = vfs()?;
@@ -107,7 +107,7 @@ pub enum Severity {
 }
 
 impl ArrayFiles {
-    /// Records files that are about to become members. After a crash, the next start must be able to find them.
+    /// Records files that are about to become members, so that the next start can find them after a crash.
     pub fn note_candidates(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
         let directory = &mut self.directory;
         let new = paths.iter().filter(|path| !directory.members.contains(path)).cloned();
@@ -115,12 +115,12 @@ impl ArrayFiles {
         directory.save()
     }
 
-    /// Adds an event with additional values to the event file of the array.
+    /// Adds an event with additional values to the array's event file.
     pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
         add_event(&self.events, name, severity, text, figures);
     }
 
-    /// Records the end of a rebuild. [`super::reliability`] uses its rate as the rate of the next rebuild.
+    /// Records the completion of a rebuild. [`super::reliability`] assumes that the next rebuild has the same rate.
     pub fn rebuild_completed(&mut self, bytes: u64, seconds: f64, rows_lost: u64) {
         let (severity, rest) = match rows_lost {
             0 => (Severity::Information, String::new()),
@@ -130,7 +130,7 @@ impl ArrayFiles {
         self.event("rebuild_completed", severity, &format!("The rebuild is complete{rest}."), figures);
     }
 
-    /// Writes the current members of the array.
+    /// Writes the array's current members.
     pub fn save_members(&mut self, status: &Status) -> Result<(), Failure> {
         let members = members_of(status);
         if members != self.directory.members {
@@ -142,12 +142,12 @@ impl ArrayFiles {
 }
 
 impl RunningArray {
-    /// Adds an event with additional values to the event file of the array.
+    /// Adds an event with additional values to the array's event file.
     pub fn event(&mut self, name: &str, severity: Severity, text: &str, figures: Value) {
         self.files.event(name, severity, text, figures);
     }
 
-    /// Writes the current members of the array into the file of its directory.
+    /// Writes the array's current members to `array.toml` in its directory.
     pub fn save_members(&mut self) -> Result<(), Failure> {
         self.files.save_members(&self.array.status())
     }
@@ -184,7 +184,7 @@ fn members_of(status: &Status) -> Vec<PathBuf> {
     of_slots.chain(&status.spares).cloned().collect()
 }
 
-/// Returns the reason why a file is not used, in words.
+/// Describes why a file is not used.
 pub fn why(state: &MemberState) -> String {
     match state {
         MemberState::Slot(slot) => format!("it is the member of slot {slot}"),

@@ -17,7 +17,7 @@ use super::shown::Shown;
 use crate::commands::transfer_progress::rate;
 use crate::outcome::Failure;
 
-/// Interval between two checks whether a rebuild is complete. Rebuilds take precedence over the scrub.
+/// Interval at which the scrub checks whether a rebuild has completed. Rebuilds take precedence over the scrub.
 const REBUILD_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Read and verify all blocks of an array, and repair damaged blocks
@@ -62,7 +62,7 @@ impl ScrubPass {
         Ok(answer(on.name, &slots, &report, is_complete, began.elapsed().as_secs_f64()))
     }
 
-    /// Runs the rest of the pass. Returns the report, and true if the pass is complete.
+    /// Runs the rest of the pass. Returns the report, and whether the pass is complete.
     fn pass(&self, on: &Operated<'_>, began: Instant) -> Result<(ScrubReport, bool), Failure> {
         let mut pace = ZonePace::start(on, self.rate);
         let mut report = ScrubReport::default();

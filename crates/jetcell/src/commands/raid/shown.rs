@@ -1,4 +1,4 @@
-//! Output of the result of a command on an array, as text or as JSON.
+//! Prints the result of an array command as text or as JSON.
 
 use clap::Args;
 use jetcell_array::{MemberTransfers, Transfers};
@@ -22,7 +22,7 @@ impl Shown {
     }
 }
 
-/// Returns the transfers of members, by purpose.
+/// Returns the members' transfers, grouped by purpose.
 pub fn transfers_value(members: &MemberTransfers) -> Value {
     let of_purpose = |(name, transfers): (&str, Transfers)| {
         let Transfers { reads, blocks_read, writes, blocks_written } = transfers;

@@ -1,4 +1,4 @@
-//! The drive model whose timing the members of an array simulate.
+//! The drive model whose timing an array's members simulate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const SLOWEST: f64 = 0.01;
 const FASTEST: f64 = 10_000.0;
 
-/// Model of a drive, and the factor by which it is faster than a real drive.
+/// Drive model, and the factor by which the simulated drive is faster than a real one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulatedDrive {
@@ -53,7 +53,7 @@ impl SimulatedDrive {
         }
     }
 
-    /// Returns the reason if no drive can have these parameters.
+    /// Returns why no drive can have these parameters, or `None` if they are valid.
     pub fn mistake(&self) -> Option<String> {
         if !(SLOWEST..=FASTEST).contains(&self.time_scale) {
             return Some(format!("the time scale must be between {SLOWEST} and {FASTEST}"));
@@ -61,7 +61,7 @@ impl SimulatedDrive {
         self.drive.impossible_field().map(|field| format!("no drive has this {field}"))
     }
 
-    /// Fails if members are larger than the drive.
+    /// Fails if members of this size are larger than the drive.
     pub fn check_size(&self, size: Option<ByteSize>) -> Result<(), Failure> {
         match size {
             Some(size) if size.0 > self.drive.capacity() => Err(format!(
@@ -74,7 +74,7 @@ impl SimulatedDrive {
         }
     }
 
-    /// Returns a file system in which the files of `vfs` have the timing of such drives.
+    /// Returns a file system in which the files of `vfs` have the timing of these drives.
     pub fn over(&self, vfs: Arc<dyn Vfs>) -> Result<Arc<dyn Vfs>, Failure> {
         let drives = SimulatedDrives::new(vfs, self.drive.clone(), self.time_scale);
         Ok(Arc::new(drives.map_err(|error| format!("simulated drives cannot start: {error}"))?))

@@ -48,7 +48,7 @@ pub struct Named {
     pub shown: Shown,
 }
 
-/// A snapshot, given by its LUN and its name.
+/// A snapshot, identified by its LUN and its name.
 #[derive(Args, Serialize, Deserialize)]
 pub struct SnapshotName {
     /// Name of the LUN
@@ -66,7 +66,7 @@ pub enum SnapshotChange {
     Create,
     Delete,
     RollBack,
-    /// Creates a LUN of this name that shares the blocks of the snapshot.
+    /// Creates a LUN with this name that shares the blocks of the snapshot.
     Clone(String),
 }
 
@@ -133,7 +133,7 @@ impl RollBack {
 }
 
 impl SnapshotName {
-    /// Changes the snapshot, records an event, and returns the result.
+    /// Performs the operation, records an event, and returns the result.
     pub fn perform(&self, on: &Operated<'_>, change: &SnapshotChange) -> Result<Answer, Failure> {
         let SnapshotName { lun, snapshot } = self;
         let (event, done) = match change {

@@ -1,5 +1,5 @@
-//! `jetcell raid status`: shows the content of the superblocks. It changes nothing and needs no lock, so it also
-//! works for an array in use.
+//! `jetcell raid status`: shows the content of the superblocks. It does not change anything or need a lock, so it
+//! also works on an array that is in use.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub struct ShowStatus {
     json: bool,
 }
 
-/// State of the array at one time.
+/// State of the array at a point in time.
 struct Look {
     directory: ArrayDirectory,
     found: Examination,
@@ -180,7 +180,7 @@ fn slot_word(state: SlotState) -> &'static str {
     }
 }
 
-/// Returns lines with the transfers of the members since creation, and the damage that was found.
+/// Returns lines that show the members' transfers since their creation, and the damage found.
 fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
     let mut lines = vec![];
     if lifetime.members.total() != Transfers::default() {
@@ -202,7 +202,7 @@ fn lifetime_lines(lifetime: &Lifetime) -> Vec<String> {
     lines
 }
 
-/// Returns the remaining time at a rate per second, or an empty text if it is unknown.
+/// Returns the time left at a rate given in progress per second, or an empty text if it is unknown.
 fn time_left(progress: f64, rate: Option<f64>) -> String {
     match rate {
         Some(rate) if rate > 0.0 => format!(", {:.0} s left", (1.0 - progress) / rate),

@@ -1,4 +1,4 @@
-//! Answer to a question about an array: the results of the models.
+//! Results of the reliability models for one array.
 
 use jetcell_raid_models::comparison::{Row, compare, layout_for};
 use jetcell_raid_models::curve::{Axis, Point, curve};
@@ -10,7 +10,7 @@ use super::options::Options;
 use crate::outcome::Failure;
 use crate::progress_line::ProgressLine;
 
-/// Results of the models, and of the simulation and the comparisons if requested.
+/// Model results, and the results of the simulation and the comparisons if they were requested.
 pub struct Answer {
     pub case: Case,
     pub assessment: Assessment,
@@ -19,7 +19,7 @@ pub struct Answer {
     pub comparison: Option<Vec<Row>>,
     pub layout: Option<(f64, Option<Row>)>,
     pub curve: Option<(Axis, Vec<Point>)>,
-    /// Value of the array itself on the axis of the curve.
+    /// Position of the array itself on the axis of the curve.
     pub own: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ pub struct Simulation {
     pub array: Interval,
 }
 
-/// A probability with its 95 % interval.
+/// A probability with its 95 % confidence interval.
 pub struct Interval {
     pub mean: f64,
     pub low: f64,
@@ -42,7 +42,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Computes the interval of `count` sets from that of one set.
+    /// Computes the interval for `count` sets from the interval for one set.
     fn of_all(set: &Estimate, count: f64) -> Interval {
         // Near 1, the upper end of the set's interval may exceed 1.
         let all =

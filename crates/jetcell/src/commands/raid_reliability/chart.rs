@@ -1,5 +1,5 @@
-//! Charts in an SVG file or on a page: the comparison as bars, a curve as a line. Probabilities have a logarithmic
-//! scale.
+//! Charts in an SVG file or on a page: a comparison is drawn as bars, a curve as a line. Probabilities are drawn on a
+//! logarithmic scale.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::output;
 use crate::outcome::Failure;
 use crate::whole_file;
 
-/// Writes the comparison or the curve of the answer to an SVG file, atomically.
+/// Writes the answer's comparison or curve atomically to an SVG file.
 pub fn write(answer: &Answer, file: &Path) -> Result<(), Failure> {
     let svg = match (&answer.comparison, &answer.curve) {
         (Some(rows), _) => bars(answer, rows).standalone(),
@@ -23,7 +23,7 @@ pub fn write(answer: &Answer, file: &Path) -> Result<(), Failure> {
     put(file, &svg)
 }
 
-/// Writes the page of the answer atomically.
+/// Writes the answer atomically to an HTML page.
 pub fn write_page(answer: &Answer, file: &Path) -> Result<(), Failure> {
     let case = &answer.case;
     let mut facts = Table::facts("Result");

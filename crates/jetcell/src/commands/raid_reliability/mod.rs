@@ -50,7 +50,7 @@ Exit code: 0 answered, 2 could not run.";
 pub struct RaidReliability {
     #[command(flatten)]
     options: Options,
-    /// Use the layout and the measured rates of an array of jetcell raid; other options take precedence
+    /// Use the layout and the measured rates of a jetcell raid array; other options take precedence
     #[arg(long, value_name = "ARRAY")]
     array: Option<PathBuf>,
     /// Use a layout and its rebuild rate from a result of jetcell raid simulate --json; other options take precedence

@@ -1,4 +1,4 @@
-//! Options that the command line and the TOML file share.
+//! Options that are available both on the command line and in the TOML file.
 
 use std::path::Path;
 
@@ -36,13 +36,14 @@ fn shapes(text: &str) -> Result<Shapes, Error> {
     }
 }
 
-/// Declares each option once for clap, TOML and merging. Options of the case are also passed to the models.
+/// Declares each option once for clap, TOML and merging. Options that describe the case are also passed to the
+/// models.
 macro_rules! options {
     (
         case { $($(#[$case_about:meta])* $case:ident: $case_kind:ty,)* }
         run { $($(#[$run_about:meta])* $run:ident: $run_kind:ty,)* }
     ) => {
-        /// Options of a case and of the calculation.
+        /// Options that describe a case and its calculation.
         #[derive(Args, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
         pub struct Options {
@@ -51,7 +52,7 @@ macro_rules! options {
         }
 
         impl Options {
-            /// Returns these options, completed with those of `file`.
+            /// Returns these options. Options that are not set are taken from `file`.
             pub fn over(self, file: Options) -> Options {
                 Options { $($case: self.$case.or(file.$case),)* $($run: self.$run.or(file.$run),)* }
             }
@@ -70,7 +71,8 @@ options! {
         #[arg(long = "type", value_name = "TYPE")]
         #[serde(rename = "type")]
         raid: RaidType,
-        /// Drives' worth of data in each group; a group of mirrors is a stripe over as many mirror sets [default: 7, mirrors 1]
+        /// Data capacity of each group, in drives; a group of mirrors is a stripe over as many mirror sets [default:
+        /// 7, mirrors 1]
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         data_disks: u32,
         /// Groups in the array [default: 1]
@@ -95,7 +97,7 @@ options! {
         /// Mean time between failures of a drive, instead of --afr
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         mtbf: Hours,
-        /// Rate of latent defects of a drive [default: 1.08e-4/h, as measured]
+        /// Rate of latent defects per drive [default: 1.08e-4/h, as measured]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         latent_rate: PerHour,
         /// Unrecoverable errors per bit or byte read, such as 1e-15/bit, instead of --latent-rate
@@ -104,16 +106,16 @@ options! {
         /// Rate at which hosts read from a drive, for --error-rate [default: --bandwidth times --load]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         read_rate: BytesPerSecond,
-        /// Mean time to restore a failed drive, without the time to get a spare [default: 12h]
+        /// Mean time to restore a failed drive, excluding the time to get a spare [default: 12h]
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         restore: Hours,
-        /// Rate of a rebuild, instead of --restore; needs --capacity
+        /// Rebuild rate, instead of --restore; needs --capacity
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         rebuild_rate: BytesPerSecond,
-        /// Mean time until a latent defect is found and repaired, or never [default: 168h]
+        /// Mean time until a latent defect is found and repaired, or the word never [default: 168h]
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         scrub: Scrub,
-        /// Time of one scrub pass over a drive, instead of --scrub: the mean time to detection is half of it
+        /// Duration of one scrub pass over a drive, instead of --scrub; the mean time to detection is half of it
         #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
         scrub_pass: Hours,
         /// Capacity of a drive
@@ -128,7 +130,7 @@ options! {
         /// Share of the remaining bandwidth that a scrub may use [default: 10%]
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         scrub_share: Fraction,
-        /// Maximum combined rate of all drives of a group during a rebuild [default: no limit]
+        /// Maximum combined rate of all drives in a group during a rebuild [default: no limit]
         #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
         bus: BytesPerSecond,
         /// Number of spare drives [default: one is always available]
@@ -139,19 +141,20 @@ options! {
         spare_delivery: Hours,
     }
     run {
-        /// Simulate drive by drive, with lifetimes that need not have constant rates
+        /// Simulate each drive individually, with lifetimes that need not follow constant rates
         #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
         monte_carlo: bool,
-        /// Seed of the simulation: the same seed gives the same result [default: 1]
+        /// Seed for the simulation; the same seed gives the same result [default: 1]
         #[arg(long, value_name = "N")]
         seed: u64,
-        /// Distributions of the simulation: published (Weibull) or exponential (as in the models) [default: published]
+        /// Distributions used in the simulation: published (Weibull) or exponential (as in the models) [default:
+        /// published]
         #[arg(long, value_name = "LAWS", value_parser = shapes)]
         laws: Shapes,
         /// Simulate until the 95 % interval is within plus or minus this share [default: 2%]
         #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
         precision: Fraction,
-        /// Maximum number of simulated lives of a group [default: 20000000]
+        /// Maximum number of simulated lifetimes of a group [default: 20000000]
         #[arg(long, value_name = "N", allow_negative_numbers = true)]
         lives: u64,
         /// Show all RAID types with the same usable capacity
@@ -167,7 +170,7 @@ options! {
 }
 
 impl Options {
-    /// Returns these options, completed with measured values where they are not set.
+    /// Returns these options. Options that are not set are taken from `measured`.
     pub fn or_measured(self, measured: Options) -> Options {
         let rebuild_rate = match (self.restore, self.bandwidth) {
             (None, None) => self.rebuild_rate.or(measured.rebuild_rate),

@@ -1,4 +1,4 @@
-//! Output of the answer as text and as JSON.
+//! Formats the answer as text and as JSON.
 
 use std::fmt::Write;
 
@@ -88,7 +88,7 @@ pub fn subject(case: &Case) -> String {
     )
 }
 
-/// Returns the table with the rates of a drive.
+/// Returns a table of a drive's rates.
 pub fn rates(case: &Case) -> Table {
     let (rates, default) = (&case.rates, |name| case.defaults.contains(&name));
     let mean = |rate: PerHour| {
@@ -149,7 +149,7 @@ fn markov(lines: &mut Lines, case: &Case, answer: &Assessment) {
     results(case, answer).into_iter().for_each(|(name, value)| lines.add(name, value));
 }
 
-/// Returns the probabilities and times that the models compute.
+/// Returns the probabilities and times computed by the models.
 pub fn results(case: &Case, answer: &Assessment) -> Vec<(&'static str, String)> {
     let mut all = vec![
         ("probability of loss", percent(answer.array.loss)),
@@ -223,7 +223,7 @@ pub fn comparison(rows: &[Row]) -> Table {
         .note("Risk: multiple of the safest in the list; write: disk operations of a small write.")
 }
 
-/// Returns the table with the points of a curve.
+/// Returns a table of the points on a curve.
 pub fn points(axis: Axis, points: &[Point]) -> Table {
     let number = |value: f64| Cell::number(four_digits(value), value.to_string());
     let row = |point: &Point| -> Vec<Cell> {

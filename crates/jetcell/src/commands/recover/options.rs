@@ -1,4 +1,4 @@
-//! Values of the options of `jetcell recover`.
+//! Option values of `jetcell recover`.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub fn mapping(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// Returns the files at the paths. A directory is replaced by the files in it.
+/// Returns the files at the given paths. A directory is replaced by the files in it.
 pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in paths {

@@ -1,4 +1,4 @@
-//! Result of a recovery, as text and as JSON.
+//! Recovery result, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use serde::Serialize;
 /// Result of a recovery.
 #[derive(Default, Serialize)]
 pub struct Report {
-    /// True if no log was replayed, and the report only lists what would be replayed.
+    /// True if the report only lists what would be replayed, because no log was replayed.
     pub dry_run: bool,
-    /// Directory of the recovered files.
+    /// Directory that contains the recovered files.
     pub directory: Option<PathBuf>,
     pub generations: Generations,
     /// Position up to which the log was replayed.
@@ -20,10 +20,10 @@ pub struct Report {
     pub pages: Pages,
     /// Number of transactions that were rolled back.
     pub undone: usize,
-    /// Number of macros (changes of several pages) that are incomplete at the end of the log. None of their changes
+    /// Number of macros (changes to several pages) that are incomplete at the end of the log. None of their changes
     /// were replayed.
     pub incomplete_macros: usize,
-    /// Logs that were not replayed because they were missing, damaged or after a gap.
+    /// Logs that were not replayed because they were missing, damaged, or located after a gap.
     pub lost: Vec<Lost>,
     pub databases: Vec<Database>,
     /// Files that are not part of the stream.
@@ -39,7 +39,7 @@ pub struct Generations {
 #[derive(Default, Serialize)]
 pub struct Pages {
     pub read: u64,
-    /// Number of changes that were missing on pages.
+    /// Number of changes that were missing from the pages.
     pub changes: u64,
     pub written: u64,
 }

@@ -1,4 +1,4 @@
-//! Files on which a recovery works: copies in a separate directory, or the originals.
+//! The files that a recovery modifies: copies in a separate directory, or the originals.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,17 +12,17 @@ use jetcell_workload::EventFile;
 
 use crate::outcome::Failure;
 
-/// Directory of the logs, the logs to replay, and the paths of the databases.
+/// The log directory, the logs to replay, and the database paths.
 pub struct WorkingSet {
     pub directory: PathBuf,
     pub logs: Vec<(Generation, PathBuf)>,
     pub paths: DatabasePaths,
-    /// Copies of the files. They are removed if the recovery fails.
+    /// Copies of the files. The copies are removed if the recovery fails.
     copies: Option<Copies>,
     /// Reserve logs that existed before the recovery.
     reserves: Vec<PathBuf>,
-    /// Events of the recovery, in the directory of the copies. `None` for the originals, because no file is added to
-    /// their directory.
+    /// Recovery events, in the directory of the copies. `None` if the recovery works on the originals, because no
+    /// file is added to their directory.
     pub events: Option<EventFile>,
 }
 
@@ -63,7 +63,7 @@ impl Drop for Copies {
         if self.kept {
             return;
         }
-        // The directory was empty before, so this recovery created everything in it.
+        // The directory was empty before, so everything in it was created by this recovery.
         match self.existed {
             false => drop(fs::remove_dir_all(&self.directory)),
             true => {
@@ -133,7 +133,7 @@ impl WorkingSet {
         })
     }
 
-    /// Uses the originals, or an overlay on them. If `own` is true, the engine continues the log stream, and logs
+    /// Uses the originals, or an overlay on them. If `own` is true, the engine continues the log stream, so logs
     /// after the planned ones are renamed first.
     pub fn in_place(
         vfs: &dyn Vfs,
@@ -192,7 +192,7 @@ impl WorkingSet {
     }
 }
 
-/// Returns the directory of the planned logs.
+/// Returns the directory that contains the planned logs.
 pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, Failure> {
     let directories: Vec<&Path> = plan.logs.iter().map(|(_, path)| parent_directory(path)).collect();
     let Some(directory) = directories.first() else { return Err("there are no logs".into()) };
@@ -202,7 +202,7 @@ pub fn log_directory(plan: &RecoveryPlan) -> Result<PathBuf, Failure> {
     Ok(directory.to_path_buf())
 }
 
-/// Renames a file, or fails if that would replace another file.
+/// Renames a file. Fails if that would replace another file.
 fn rename_new(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| format!("{}: {error}", from.display());
     if vfs.exists(to).map_err(failed)? {
@@ -223,7 +223,7 @@ fn reserves_in(directory: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|extension| extension == "jrs")).collect()
 }
 
-/// Copies a file. Shares its blocks if the file system supports that.
+/// Copies a file. The copy shares blocks with the original if the file system supports that.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let source = File::open(from)?;
     let copy = create_new(to)?;

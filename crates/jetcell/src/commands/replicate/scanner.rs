@@ -1,4 +1,4 @@
-//! Scan of the copy in a separate thread while the logs are replayed.
+//! Page scan of the copy in a separate thread while the logs are replayed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::outcome::Failure;
 
 /// Interval between the starts of two passes: one day, as in ESE.
 const INTERVAL: Duration = Duration::from_secs(86_400);
-/// Interval between two checks whether a pass is due.
+/// Interval at which the scanner checks whether a pass is due.
 const DUE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum delay until a stop request is noticed.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -31,11 +31,11 @@ pub struct Scanner {
     thread: JoinHandle<Result<(), Failure>>,
 }
 
-/// Options of the scan of a copy.
+/// Options for scanning a copy.
 pub struct ScanOrder {
     /// Pause after each read.
     pub pause: Duration,
-    /// Run a single pass immediately.
+    /// True to run a single pass immediately.
     pub once: bool,
     pub events: Arc<dyn EventSink>,
 }
@@ -65,7 +65,7 @@ impl Scanner {
                     Ok(_) if once => return Ok(()),
                     Ok(_) => said.clear(),
                     Err(failure) if once => return Err(failure),
-                    // The replay continues. The same error is reported only once.
+                    // A scan error does not stop replay. A repeated error is reported only once.
                     Err(failure) => {
                         let now = failure.to_string();
                         if now != said {
@@ -89,12 +89,12 @@ impl Scanner {
         Ok(Scanner { stop, progress, thread })
     }
 
-    /// Returns the position of the pass, or `None` between two passes.
+    /// Returns the progress of the pass, or `None` between passes.
     pub fn progress(&self) -> Option<String> {
         self.progress.lock().clone()
     }
 
-    /// Returns true if the thread has finished, which is the end of the pass if `once` was set.
+    /// Returns true if the thread has finished. If `once` is set, this is at the end of the pass.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }

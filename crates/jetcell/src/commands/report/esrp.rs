@@ -1,4 +1,4 @@
-//! `jetcell report --esrp`: writes the ESRP document of several runs.
+//! `jetcell report --esrp`: writes the ESRP document for several runs.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use jetcell_sizing::Design;
 
 use super::{Sized, subject, tables};
 
-/// Returns the page with the designs as bars, and with all tables.
+/// Returns the page, which shows the designs as bars and contains all tables.
 pub fn page(sized: &Sized) -> String {
     let page = Page::new(format!("Sizing: {}", subject(sized)));
     let page = page.bars(&charts(sized)).table(&tables::designs(sized)).table(&tables::states(sized));
@@ -16,7 +16,7 @@ pub fn page(sized: &Sized) -> String {
     sized.sizing.server.warnings.iter().fold(page, |page, warning| page.text(warning)).finish()
 }
 
-/// Function that returns a value of a design with its text, from the design and its risk.
+/// Function that computes a value and its text from a design and its risk.
 type Value<'v> = &'v dyn Fn(&Design, Option<f64>) -> Option<(f64, String)>;
 
 fn charts(sized: &Sized) -> [Bars; 3] {

@@ -1,4 +1,4 @@
-//! The probability that a design loses data, by the models of `jetcell raid reliability`.
+//! Probability that a design loses data, computed with the models of `jetcell raid reliability`.
 
 use jetcell_raid_models::units::{AnnualFailure, Hours};
 use jetcell_raid_models::{Assessment, Question, RaidType};
@@ -7,9 +7,9 @@ use jetcell_sizing::catalogue::Disk;
 use jetcell_sizing::raid::{Layout, Raid};
 use jetcell_sizing::{Catalogue, Config, Design};
 
-/// Returns the probability that one of the arrays of all servers loses data within the service life. Copies on other
-/// servers are not taken into account. Scrubs and latent defects are those of the published models. Returns `None` if
-/// the models do not cover the array.
+/// Returns the probability that at least one array, among the arrays of all servers, loses data within the service
+/// life. Copies on other servers are not taken into account. Scrubs and latent defects are those of the published
+/// models. Returns `None` if the models do not cover the array.
 pub fn of_design(design: &Design, config: &Config, catalogue: &Catalogue) -> Option<f64> {
     let disk = catalogue.find(&design.disk).ok()?;
     let database = of_arrays(&design.database, &design.layout, disk, config)?;
@@ -28,7 +28,7 @@ fn of_arrays(array: &Array, layout: &Layout, disk: &Disk, config: &Config) -> Op
     }
     let disks = array.disks * servers;
     let raid = match layout.raid {
-        // Every failure loses the content of a disk.
+        // Without redundancy, every failure loses the content of a disk.
         Raid::Jbod => return Some(-(-disk.failure_rate.0 * years * disks).exp_m1()),
         Raid::Raid10 => RaidType::Raid10,
         Raid::Mirror3 => RaidType::Mirror3,

@@ -1,4 +1,4 @@
-//! The tables of a sizing, for text, CSV and a page.
+//! Tables for a sizing, used for text, CSV and the HTML page.
 
 use jetcell_report::{Cell, Table, decimal, four_digits};
 use jetcell_sizing::Design;
@@ -7,14 +7,14 @@ use jetcell_sizing::states::State;
 
 use super::Sized;
 
-/// Probability of data loss above which a design is named below the table.
+/// Probability of data loss above which a design is mentioned below the table.
 const RISKY: f64 = 0.01;
 
 fn number(value: f64, decimals: usize) -> Cell {
     Cell::number(decimal(value, decimals), value.to_string())
 }
 
-/// Returns the name of a design: its array, and the disks.
+/// Returns the name of a design, which consists of its array and its disks.
 pub fn name(design: &Design) -> String {
     format!("{} of {}", design.array, design.disk)
 }
@@ -26,7 +26,7 @@ fn bound(array: &Array) -> String {
         .map_or_else(|| array.constraint.to_string(), |state| format!("{} ({state})", array.constraint))
 }
 
-/// Formats a probability in percent.
+/// Formats a probability as a percentage.
 pub fn loss(probability: Option<f64>) -> Cell {
     probability.map_or("–".into(), |loss| {
         let percent = loss * 100.0;
@@ -83,7 +83,7 @@ pub fn designs(sized: &Sized) -> Table {
     })
 }
 
-/// Returns the table of the number of disks per server that each state requires.
+/// Returns a table of the number of disks per server required in each state.
 pub fn requirements(sized: &Sized) -> Table {
     let states = State::ALL.map(|state| state.to_string());
     let columns =
@@ -106,7 +106,7 @@ pub fn requirements(sized: &Sized) -> Table {
     table
 }
 
-/// Returns the table of the five states, the activities in them, and the load of a server.
+/// Returns a table of the five states, with the activities and the load of a server in each.
 pub fn states(sized: &Sized) -> Table {
     let columns = [
         "Mailboxes",
@@ -135,7 +135,7 @@ pub fn states(sized: &Sized) -> Table {
     meanings.into_iter().fold(table.note(format!("{headroom} headroom included.")), Table::note)
 }
 
-/// Returns the table of one mailbox and one server.
+/// Returns a table of the figures for one mailbox and for one server.
 pub fn server(sized: &Sized) -> Table {
     let (mailbox, server) = (&sized.sizing.mailbox, &sized.sizing.server);
     let one = |value: f64| decimal(value, 1);

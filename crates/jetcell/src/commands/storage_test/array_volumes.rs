@@ -1,5 +1,5 @@
 //! Support for `--dir array:NAME` and `--dir array:NAME/LUN`: databases and logs are stored on an array or on its
-//! LUNs, in the same process. Results and small state files are stored in the directory of that name.
+//! LUNs, in the same process. Results and small state files are stored in the directory NAME or NAME/LUN.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::outcome::Failure;
 
 const PREFIX: &str = "array:";
 
-/// Replaces `array:NAME` by the absolute path of the directory, and returns these paths.
+/// Replaces each `array:NAME` with the absolute path of the directory, and returns these paths.
 pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<Mistake>> {
     let mut arrays = vec![];
     for directory in directories {
@@ -35,7 +35,7 @@ pub fn of_directories(directories: &mut [PathBuf]) -> Result<Vec<PathBuf>, Vec<M
     Ok(arrays)
 }
 
-/// Returns the files that contain the data of an array: its members and its write log. The directory may name a LUN.
+/// Returns the files that contain an array's data: its members and its write log. `directory` may also name a LUN.
 pub fn files_of_array(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let (array, _) = array_and_lun(directory);
     let found = ArrayDirectory::open(&array)?;
@@ -54,11 +54,11 @@ pub fn check_test(test: TestKind, to: Option<&Path>, arrays: &[PathBuf]) -> Resu
     Ok(())
 }
 
-/// The arrays of a run, with concurrent maintenance: rebuilds, and consistency points of LUNs.
+/// The arrays used by a run, with concurrent maintenance: rebuilds, and consistency points of LUNs.
 pub struct ArrayVolumes {
     mounted: Vec<Mounted>,
     stop: Arc<AtomicBool>,
-    /// Weak references for the counters. They must not keep an array in use.
+    /// Weak references for reading counters. They must not keep an array in use.
     watched: Vec<Watched>,
 }
 
@@ -68,7 +68,7 @@ type Watched = (Weak<UsedArray>, Vec<Volume>);
 struct Mounted {
     array: PathBuf,
     files: Arc<Mutex<ArrayFiles>>,
-    /// Directories of the test, each with the volume that contains its files.
+    /// Test directories, each with the volume that contains its files.
     volumes: Vec<(PathBuf, Volume)>,
     luns: Option<SharedLuns>,
     /// Thread that maintains the array until the test ends.
@@ -76,7 +76,7 @@ struct Mounted {
     control: Option<ControlSocket>,
 }
 
-/// Splits a directory of the test into the array and, if given, one of its LUNs.
+/// Splits a test directory into the array and, if given, one of its LUNs.
 fn array_and_lun(directory: &Path) -> (PathBuf, Option<String>) {
     let parent = directory.parent().filter(|parent| !is_array(directory) && is_array(parent));
     let lun = directory.file_name().and_then(|name| name.to_str());
@@ -97,7 +97,7 @@ impl ArrayVolumes {
         let mut volumes = ArrayVolumes { mounted: vec![], stop: Arc::default(), watched: vec![] };
         for (array, directories) in luns_of {
             if let Err(failure) = volumes.mount_one(array, directories) {
-                // The other arrays have already been started.
+                // The arrays before the failed one have already been started.
                 volumes.close()?;
                 return Err(failure);
             }
@@ -167,7 +167,7 @@ impl ArrayVolumes {
             control = Some(ControlSocket::open(&path, used.clone()));
             let stop = self.stop.clone();
             beside = Some(std::thread::spawn(move || {
-                // Closing the array reports an error of the rebuild or of a consistency point.
+                // Errors from a rebuild or a consistency point are reported when the array is closed.
                 let _ = used.look_after(None, &|| stop.load(Ordering::SeqCst));
             }));
         }
@@ -183,7 +183,7 @@ impl ArrayVolumes {
             .collect()
     }
 
-    /// Returns a function that reads the most recent counters of all arrays. Returns `None` without an array.
+    /// Returns a function that reads the most recent counters of all arrays, or `None` if there are no arrays.
     pub fn counters(&self) -> Option<Arc<dyn Fn() -> ArrayCounters + Send + Sync>> {
         let watched = self.watched.clone();
         let read = move || {
@@ -228,7 +228,7 @@ impl Mounted {
     fn close(mut self) -> Result<(), Failure> {
         drop(self.control.take());
         if let Some(beside) = self.beside.take() {
-            // A panic of this thread was already reported by the thread.
+            // If the thread panicked, it has already reported the panic.
             let _ = beside.join();
         }
         // The consistency point writes pending changes, which must be included in the figures.
@@ -249,7 +249,7 @@ impl Mounted {
         closed.map_err(failed).and(ended)
     }
 
-    /// Adds an event with the figures of the test to the events of the array.
+    /// Adds an event with the test's figures to the array's event file.
     fn report(&mut self) {
         let Some((_, first)) = self.volumes.first() else { return };
         let found = first.with_array(|array| (array.status(), array.counters()));
@@ -261,7 +261,7 @@ impl Mounted {
             host.blocks += blocks;
         }
         let absorbed = self.luns.as_ref().map(|luns| luns.with(|luns| luns.counters()));
-        // Writes that were overwritten in memory before the consistency point never reach the array.
+        // Blocks that are overwritten in memory before the consistency point are never written to the array.
         let stored = absorbed.map_or(counters.blocks_written, |luns| luns.host_blocks - luns.blocks_absorbed);
         let each = |members: u64, host: u64| (host > 0).then(|| members as f64 / host as f64);
         let total = counters.members.total();

@@ -1,4 +1,4 @@
-//! Commands of the storage tests: each has a type that names its test and its examples.
+//! Storage test commands. Each command has a type that defines its test kind and its examples.
 
 use jetcell_workload::TestKind;
 
@@ -6,7 +6,7 @@ use jetcell_workload::TestKind;
 pub trait TestCommand: Clone + Send + Sync + 'static {
     /// Kind of the test.
     const KIND: TestKind;
-    /// Text after the options in the help.
+    /// Help text shown after the options.
     const EXAMPLES: &'static str;
 }
 

@@ -150,7 +150,7 @@ impl<T: TestCommand> StorageTest<T> {
         }
     }
 
-    /// Returns the profile, and the arrays that its directories name.
+    /// Returns the profile, and the arrays named in its directories.
     fn profile(self) -> Result<(Profile, Vec<PathBuf>), Vec<Mistake>> {
         let file = match &self.config {
             Some(path) => Configuration::read(path, T::KIND, &self.options.given)?,
@@ -171,14 +171,14 @@ impl<T: TestCommand> StorageTest<T> {
     }
 }
 
-/// Observers of a run. Dropping this stops them.
+/// Observers of a run. Dropping this value stops them.
 struct Observers {
     watcher: Watcher,
     _screen: Option<Screen>,
     _metrics: Option<MetricsServer>,
 }
 
-/// Starts the requested observers. On failure, the run has not changed anything yet.
+/// Starts the requested observers. If this fails, the run has not changed anything yet.
 fn start_observers(
     monitor: &Monitor,
     interrupt: Interrupt,
@@ -196,13 +196,13 @@ fn start_observers(
     Ok(Observers { watcher, _screen: screen, _metrics: metrics })
 }
 
-/// Adds the energy of a run to its result.
+/// Adds the energy used by a run to its result.
 fn metered(mut finished: Finished, meter: MeteredRun) -> Finished {
     meter.end(&mut finished.result);
     finished
 }
 
-/// Handler of Ctrl-C.
+/// Ctrl-C handler.
 #[derive(Clone)]
 struct Interrupt {
     stop: StopSignal,
@@ -211,7 +211,7 @@ struct Interrupt {
 }
 
 impl Interrupt {
-    /// Requests the end of the run at the first call, and ends the process at the second.
+    /// Requests the end of the run on the first call, and ends the process on the second.
     fn ask(&self) {
         if self.stop.is_set() {
             restore_terminal();
@@ -228,7 +228,7 @@ impl Interrupt {
     }
 }
 
-/// Stores the results before printing them, so a closed pipe cannot lose them.
+/// Stores the results before printing them, so they are not lost if the output pipe is closed.
 fn report(finished: &Finished, shown: Shown) -> Outcome {
     let result = &finished.result;
     let output = &result.plan.output;
@@ -265,7 +265,7 @@ fn verdict_line(result: &RunResult) -> String {
     format!("{}\n", text.lines().next().unwrap_or_default())
 }
 
-/// Output of a run when it ends.
+/// Form in which the result of a run is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Summary,

@@ -1,4 +1,4 @@
-//! The interface of `array_volumes` in a build without the feature `arrays`: directories that name arrays are
+//! Replacement for `array_volumes` in a build without the `arrays` feature: directories that name arrays are
 //! rejected.
 
 use std::path::{Path, PathBuf};
@@ -35,11 +35,11 @@ pub fn check_test(_: TestKind, _: Option<&Path>, _: &[PathBuf]) -> Result<(), Ve
     Ok(())
 }
 
-/// Empty set of volumes.
+/// An empty set of volumes.
 pub struct ArrayVolumes;
 
 impl ArrayVolumes {
-    /// Starts no array.
+    /// Returns an empty set of volumes without starting an array.
     pub fn mount(_: Vec<PathBuf>) -> Result<ArrayVolumes, Failure> {
         Ok(ArrayVolumes)
     }

@@ -1,4 +1,4 @@
-//! Energy of a run: from a meter that is read during the run, or from the log of another meter.
+//! Energy used by a run, from a meter that is read during the run or from the log of another meter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use crate::console;
 use crate::measured_window::measured_window;
 use crate::outcome::Failure;
 
-/// Number of readings per measured time. The interval is also limited to a minimum and a maximum. Larger gaps would
-/// be refused.
+/// Target number of readings during the measured time. The resulting interval is limited to a minimum and a maximum.
+/// Larger gaps between readings would be refused.
 const READINGS: u32 = 20;
 const MIN_READING_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_READING_INTERVAL: Duration = Duration::from_secs(1);
-/// Name of the meter's log in the directory of the results.
+/// Name of the meter's log in the results directory.
 const LOG: &str = "power.csv";
 
-/// Options for the energy of a run.
+/// Options for measuring the energy used by a run.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Energy")]
 pub struct PowerOptions {
@@ -41,13 +41,13 @@ pub struct PowerOptions {
 /// A meter that is read during a run.
 pub struct MeteredRun {
     options: PowerOptions,
-    /// Thread that writes the log, and the directory of the log until it is copied to the results.
+    /// Thread that writes the log, and the directory that holds the log until it is copied to the results.
     recording: Option<(RecordingThread, tempfile::TempDir)>,
 }
 
 impl PowerOptions {
-    /// Opens the meter and starts to read it, for a run with this measured time. On failure, the run has not changed
-    /// anything yet.
+    /// Opens the meter and starts reading it, for a run with the given measured time. If this fails, the run has not
+    /// changed anything yet.
     pub fn begin(self, measured: Duration) -> Result<MeteredRun, Failure> {
         let Some(kind) = &self.power_meter else {
             if self.power_log.is_none() && self.power_scope.is_some() {
@@ -64,8 +64,8 @@ impl PowerOptions {
 }
 
 impl MeteredRun {
-    /// Adds the energy of the measured time to the result. If the energy is unknown, prints the reason; the other
-    /// figures of the run remain valid.
+    /// Adds the energy used during the measured time to the result. If the energy is unknown, prints the reason; the
+    /// other figures of the run remain valid.
     pub fn end(self, result: &mut RunResult) {
         let found = match self.recording {
             Some((thread, directory)) => {

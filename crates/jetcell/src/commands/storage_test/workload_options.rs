@@ -9,10 +9,10 @@ use jetcell_workload::profile::{OptionInfo, OptionKind};
 
 use super::kind::TestCommand;
 
-/// Options of a test.
+/// Test options.
 #[derive(Clone, Debug)]
 pub struct WorkloadOptions<T> {
-    /// Options as the user gave them.
+    /// Options as given by the user.
     pub given: Options,
     test: PhantomData<T>,
 }
@@ -34,7 +34,7 @@ fn argument(option: &'static OptionInfo) -> Arg {
     };
     let argument = if option.name == "description" { argument.visible_alias("title") } else { argument };
     match option.kind {
-        // Clap would treat a negative size as an option. The parser of the size returns a better error.
+        // Clap would treat a negative size as an option. The size parser returns a better error.
         OptionKind::Value => argument.allow_hyphen_values(true).value_parser(check),
         OptionKind::Flag => {
             argument.value_parser(check).num_args(0..=1).require_equals(true).default_missing_value("true")

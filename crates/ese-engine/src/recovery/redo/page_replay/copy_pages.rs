@@ -1,4 +1,4 @@
-//! Checks pages of a copy, and installs images of them.
+//! Checks pages of a copy, and replaces them with images.
 
 use ese_format::log::record::LogRecord;
 use ese_format::page::Page;
@@ -13,7 +13,7 @@ use crate::storage::DatabaseFile;
 use crate::{Error, Result};
 
 impl PageReplay<'_> {
-    /// Checks a page that no record of the window changes.
+    /// Checks a page that no record in the window changes.
     pub(super) fn look_at_page(&mut self, changes: &[PageRedo]) -> Result<()> {
         let Some(first) = changes.first() else { return Ok(()) };
         let Some(database) = self.core.file(first.key.file) else { return Ok(()) };
@@ -33,7 +33,7 @@ impl PageReplay<'_> {
         Ok(())
     }
 
-    /// Compares a page with a record, or stores an image of it.
+    /// Compares a page with a record, or captures an image of it.
     pub(super) fn look_at(
         &mut self,
         change: &PageRedo,
@@ -63,22 +63,23 @@ impl PageReplay<'_> {
         if comparison == Comparison::Differs(DivergenceKind::ActiveEmpty)
             && (header.trim_count > 0 || header.shrink_count > 0)
         {
-            // The page is a hole on the active side. The copy may still have old content here, from a seed or from
-            // redo of an old part of the log.
+            // The page is a hole on the active side. The copy may still have old content here, from a seed or because
+            // redo is repeating an old part of the log.
             return;
         }
         self.outcome.copy.compared.push(Compared { file, page, position, comparison, times });
     }
 
     /// Returns whether redo may continue although the first changed page of a bulk load is unreadable, because the
-    /// page may have been returned to the file system later. On a copy this applies only if pages were returned after
-    /// this position. Otherwise an image would repair this page, but the other pages of the load would be missing.
+    /// page may have been returned to the file system later. On a copy, this applies only if pages were returned
+    /// after this position. Otherwise an image would repair this page, but the bulk load's other pages would be
+    /// missing.
     pub(super) fn may_lack_link(&self, change: &PageRedo, database: &DatabaseFile) -> bool {
         let given_back = self.start_of(change).is_some_and(|start| start < database.given_back_until());
         self.images.is_none() || given_back
     }
 
-    /// Records that a page lacks changes from `change` on.
+    /// Records that a page lacks all changes starting with `change`.
     pub(super) fn cannot_change(&mut self, changes: &[PageRedo], change: &PageRedo, error: Error) {
         self.note_unreadable(changes, &error);
         let since = self.records.get(change.record_index as usize).map(|record| record.needs_from);

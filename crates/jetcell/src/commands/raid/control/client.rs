@@ -19,8 +19,8 @@ pub fn connect(array: &Path) -> Option<UnixStream> {
     UnixStream::connect(&socket.path).ok()
 }
 
-/// Sends an operation to the process, shows its progress and notes, and returns the answer. A cancellation through
-/// `pace` is forwarded.
+/// Sends an operation to the process, shows its progress and notes, and returns the answer. Cancelling `pace` also
+/// cancels the operation in the other process.
 pub fn ask(
     mut stream: UnixStream,
     request: &Request,

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Maximum wait for a line. The reader can then check other conditions.
+/// Maximum time to wait for a line before the reader can check other conditions.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 const CHUNK: usize = 16384;
 

@@ -1,5 +1,5 @@
-//! Operations on an array that a process uses: commands send them to that process through a socket in the directory
-//! of the array.
+//! Operations on an array that is used by a process: other commands send them to that process through a socket in the
+//! array's directory.
 //!
 //! A client sends one line, the [request](super::operation::Request). The server sends lines back: progress and
 //! notes, and finally the answer or an error. The client keeps its direction of the connection open. Closing it
@@ -21,13 +21,13 @@ use super::operated::Answer;
 pub use self::client::{ask, connect};
 pub use self::server::ControlSocket;
 
-/// Name of the socket in the directory of an array.
+/// Name of the socket in an array's directory.
 const SOCKET: &str = "control.sock";
 /// Maximum length of a socket path in bytes, without the terminating NUL.
 const MAX_PATH: usize = 107;
 /// Maximum length of a request in bytes.
 const MAX_REQUEST: usize = 1 << 20;
-/// Maximum length of a reply in bytes. The reply of a scrub lists rows.
+/// Maximum length of a reply in bytes. The reply to a scrub lists rows.
 const MAX_REPLY: usize = 256 << 20;
 
 /// A line that is sent to a client.
@@ -40,7 +40,8 @@ enum Reply {
     Error(String),
 }
 
-/// A path that is short enough for a socket. A longer path is replaced by one through its open directory.
+/// A path that is short enough for a socket. If the original path is too long, it is replaced by a path through the
+/// open directory's descriptor.
 struct SocketPath {
     path: PathBuf,
     _directory: Option<File>,

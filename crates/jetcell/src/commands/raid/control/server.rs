@@ -22,7 +22,7 @@ use crate::outcome::Failure;
 
 /// Maximum number of open connections. Further connections are closed.
 const MAX_CONNECTIONS: usize = 16;
-/// Timeout for a client to send its request, and to receive a reply.
+/// Timeout for a client to send its request and to receive a reply.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two checks for new connections.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(50);
@@ -36,15 +36,15 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Starts to listen. If the socket cannot be created, for example in a read-only directory, the array can still
-    /// be used. A note then reports that other commands cannot change the array.
+    /// Starts listening. If the socket cannot be created, for example in a read-only directory, the array can still
+    /// be used. In that case, a note reports that other commands cannot change the array.
     pub fn open(directory: &Path, used: Arc<UsedArray>) -> ControlSocket {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let listening = listen(directory).and_then(|(listener, path)| {
             let is_stopped = is_stopped.clone();
             thread::Builder::new().name("control".into()).spawn(move || {
                 accept(&listener, &used, &is_stopped);
-                // If the socket cannot be removed, the next process replaces it.
+                // If the socket cannot be removed here, the next process replaces it.
                 let _ = fs::remove_file(&path.path);
             })
         });
@@ -62,14 +62,14 @@ impl Drop for ControlSocket {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::SeqCst);
         if let Some(listening) = self.listening.take() {
-            // A panic of this thread was already reported by the thread.
+            // If the thread panicked, it has already reported the panic.
             let _ = listening.join();
         }
     }
 }
 
-/// Creates a socket that only its owner can ever access. It replaces a socket that another process left. No other
-/// process can be listening, because only the process that uses the array listens.
+/// Creates a socket that is accessible only to its owner at all times. It replaces any socket left over from another
+/// process. No other process can be listening, because only the process that uses the array listens.
 fn listen(directory: &Path) -> io::Result<(UnixListener, SocketPath)> {
     let path = SocketPath::new(directory, SOCKET)?;
     match fs::symlink_metadata(&path.path) {

@@ -1,4 +1,4 @@
-//! An array, or a LUN on it, as a network block device.
+//! Export of an array, or a LUN on it, as a network block device.
 
 use std::io;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use jetcell_nbd::{Export, Extent, Read};
 
 use crate::commands::raid::content::{Content, Shared};
 
-/// Maximum number of blocks whose allocation is determined in one call.
+/// Maximum number of blocks whose allocation status is determined in one call.
 const MAX_EXTENT_BLOCKS: u64 = (256 << 20) / BLOCK as u64;
 
 /// An exported device.
@@ -48,7 +48,7 @@ impl DeviceExport {
     }
 }
 
-/// Returns the blocks that a range of bytes covers completely.
+/// Returns the blocks that are completely covered by a byte range.
 fn whole_blocks(offset: u64, length: u64) -> Range<u64> {
     let block = BLOCK as u64;
     let first = offset.div_ceil(block);
@@ -72,7 +72,8 @@ impl Export for DeviceExport {
         self.is_read_only
     }
 
-    /// Blocks of an array without LUNs have fixed space, whether they have content or not.
+    /// Returns false for an array without LUNs, because its blocks occupy fixed space whether they have content or
+    /// not.
     fn can_trim(&self) -> bool {
         self.lun.is_some()
     }
@@ -88,7 +89,7 @@ impl Export for DeviceExport {
     }
 
     fn zero(&self, offset: u64, length: u64, _may_free: bool, only_fast: bool) -> io::Result<()> {
-        // A LUN frees its blocks, which is always fast.
+        // A LUN only frees its blocks, which is always fast.
         let is_slow =
             || Ok::<_, io::Error>(self.extents(offset, length)? != [Extent { length, is_hole: true }]);
         if only_fast && self.lun.is_none() && is_slow()? {

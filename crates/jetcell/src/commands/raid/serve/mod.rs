@@ -27,13 +27,13 @@ use crate::commands::transfer_progress::stop_on_signals;
 use crate::console;
 use crate::outcome::{Failure, Outcome};
 
-/// Maximum time after which writes to an array are committed even if no client requests it.
+/// Maximum time until writes to an array are committed if no client requests it.
 const MAX_UNCOMMITTED: Duration = Duration::from_secs(5);
 
-/// Name of the socket in the directory of an array.
+/// Name of the socket in an array's directory.
 const SOCKET: &str = "nbd.sock";
 
-/// Name and export of a device.
+/// A device's name and its export.
 type Device = (String, Arc<dyn Export>);
 
 /// Serve an array, or the LUNs on it, as network block devices (NBD), until interrupted
@@ -61,17 +61,17 @@ Exit code: 0 ended by a signal, 2 could not run, or the array stopped because to
 pub struct Serve {
     #[command(flatten)]
     start: Start,
-    /// Listen on TCP instead of a Unix socket, at this address and port; port 0 selects any free port. The port of
-    /// NBD is 10809
+    /// Listen on TCP at this address and port instead of a Unix socket; port 0 selects any free port. The standard
+    /// NBD port is 10809
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "socket")]
     listen: Option<SocketAddr>,
-    /// Listen on this Unix socket instead of nbd.sock in the directory of the array
+    /// Listen on this Unix socket instead of nbd.sock in the array's directory
     #[arg(long, value_name = "FILE")]
     socket: Option<PathBuf>,
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Serve LUNs even if their write log is lost or damaged: the writes since the last consistency point are lost
+    /// Serve LUNs even if their write log is lost or damaged; writes since the last consistency point are lost
     #[arg(long)]
     forget_log: bool,
     /// Maximum number of concurrent connections
@@ -130,7 +130,7 @@ impl Serve {
         closed.map(|()| Outcome::Good)
     }
 
-    /// Returns the devices for the content of the array.
+    /// Returns the devices that export the array's content.
     fn devices(&self, mut content: Content, name: &str) -> (Arc<Shared>, Vec<Device>) {
         let layout = *content.array().layout();
         let on = format!("{} array, {} members", layout.level, layout.slots);
@@ -149,7 +149,7 @@ impl Serve {
         let devices = luns.into_iter().map(device).collect();
         (shared, devices)
     }
-    /// Prints the addresses of the devices and records the start.
+    /// Prints the device addresses, and records the start in the event file.
     fn begin(&self, files: &mut ArrayFiles, address: &Address, devices: &[Device]) {
         let uris: Vec<String> = devices.iter().map(|(name, _)| address.uri(name)).collect();
         let text = format!("The array is served as {}.", uris.join(", "));

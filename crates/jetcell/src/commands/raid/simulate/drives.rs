@@ -1,4 +1,4 @@
-//! `jetcell raid simulate --drives`: compares the table of drives with published data.
+//! `jetcell raid simulate --drives`: compares the drive table with published data.
 
 use jetcell_disk_simulation::drive_figures::{Agreement, DriveFigures, agreements, drive_figures};
 use jetcell_report::{Table, decimal, grouped};

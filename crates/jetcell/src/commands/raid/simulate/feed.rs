@@ -1,4 +1,4 @@
-//! Conversion of a simulation result to options of `jetcell raid reliability`.
+//! Converts a simulation result to options for `jetcell raid reliability`.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::outcome::Failure;
 const MAX_RESULT_BYTES: u64 = 64 << 20;
 
 impl Measured {
-    /// Returns the layout and the rebuild from a result of `jetcell raid simulate --json`.
+    /// Returns the layout and the rebuild rate from a result of `jetcell raid simulate --json`.
     pub fn of_simulation(result: &Path, name: Option<&str>) -> Result<Measured, Failure> {
         let named = |what: String| Failure::from(format!("--simulated {}: {what}", result.display()));
         let text = read_input(result, MAX_RESULT_BYTES).map_err(|error| named(error.to_string()))?;

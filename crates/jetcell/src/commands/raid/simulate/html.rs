@@ -1,4 +1,4 @@
-//! The page of an experiment: its tables, and charts of the run in which a drive fails.
+//! HTML page for an experiment: its tables, and charts of the run in which a drive fails.
 
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::experiment::LayoutFigures;
@@ -17,7 +17,7 @@ pub fn page(experiment: &Experiment) -> String {
         .finish()
 }
 
-/// Returns charts with a line for each layout, and with the times of the failure and of the rebuild.
+/// Returns charts that contain a line for each layout and mark the times of the failure and the rebuild.
 fn charts(experiment: &Experiment) -> [Chart; 5] {
     type Value = fn(&TimelineSecond) -> Option<f64>;
     let chart = |title: &str, unit: &str, value: Value| {

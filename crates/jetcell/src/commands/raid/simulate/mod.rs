@@ -1,4 +1,4 @@
-//! `jetcell raid simulate`: runs an experiment in simulated time, and compares it with the published figures.
+//! `jetcell raid simulate`: runs an experiment in simulated time, and compares the results with published figures.
 
 mod drives;
 mod feed;
@@ -45,7 +45,7 @@ pub struct Simulate {
     /// Read the experiment from a TOML file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print the default experiment as a file with comments
+    /// Print the default experiment as a commented configuration file
     #[arg(long)]
     example_config: bool,
     /// Write the tables and charts to this HTML page
@@ -54,7 +54,7 @@ pub struct Simulate {
     /// Write the tables to this Markdown file
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Print the table of drives with the published data, and run no experiment
+    /// Print the drive table next to the published data, and do not run an experiment
     #[arg(long, conflicts_with_all = ["config", "html", "markdown"])]
     drives: bool,
     /// Print the result as JSON

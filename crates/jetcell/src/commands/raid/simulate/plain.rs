@@ -1,4 +1,4 @@
-//! Plain text tables, and functions that all tables use.
+//! Plain text tables, and functions shared by all tables.
 
 use jetcell_disk_simulation::experiment::{LayoutFigures, State, StateFigures};
 use jetcell_report::{Cell, Table};
@@ -8,7 +8,7 @@ pub struct Plain {
     pub title: String,
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
-    /// True if the columns after the first are text as well.
+    /// True if the columns after the first also contain text.
     pub has_text: bool,
     pub note: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Comparison of the figures of the paper with the simulation.
+//! Comparison of the paper's figures with the simulation.
 
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::experiment::{LayoutFigures, State, StateFigures};
@@ -19,17 +19,17 @@ pub struct Compared {
     /// Simulated value, or `None` if the experiment does not have this figure.
     pub simulated: Option<f64>,
     pub agrees: bool,
-    /// Explanation of the difference: properties that the model has or lacks.
+    /// Explanation of the difference, in terms of properties that the model has or lacks.
     pub why: &'static str,
 }
 
-/// Returns the layout of the paper: RAID-DP with a write-anywhere layout.
+/// Returns the paper's layout: RAID-DP with a write-anywhere layout.
 fn of_the_paper(experiment: &Experiment) -> Option<&LayoutFigures> {
     let place = experiment.config.layouts.iter().position(|layout| layout.write_anywhere.is_some())?;
     experiment.layouts.get(place)
 }
 
-/// Returns the published figures with the simulated ones.
+/// Returns the published figures, each with its simulated counterpart.
 pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
     let layout = of_the_paper(experiment);
     let figure =
@@ -121,7 +121,7 @@ pub fn comparison(experiment: &Experiment) -> Vec<Compared> {
     ]
 }
 
-/// Returns the published figures with the simulated ones as a table.
+/// Returns a table of the published figures and their simulated counterparts.
 pub fn table(experiment: &Experiment) -> Plain {
     let row = |compared: Compared| {
         vec![

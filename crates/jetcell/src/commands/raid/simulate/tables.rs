@@ -1,4 +1,4 @@
-//! Tables of an experiment, used for both text and HTML.
+//! Tables for an experiment, used for both text and HTML.
 
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::experiment::{LATENCY_LIMIT_MS, LayoutFigures, State, StateFigures, word};

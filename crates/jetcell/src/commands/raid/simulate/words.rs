@@ -1,4 +1,4 @@
-//! Table 8 of the paper: compares each rating with the simulated figure.
+//! Compares each rating in the paper's table 8 with the simulated figure.
 
 use jetcell_disk_simulation::Experiment;
 use jetcell_disk_simulation::config::{Layout, Level};
@@ -17,7 +17,7 @@ pub struct Word {
     pub published: &'static str,
     /// Simulated figure, with its unit.
     pub figure: String,
-    /// Rating of the simulated figure by the rule of its category, or `None` without a figure.
+    /// Rating of the simulated figure by the category's rule, or `None` if there is no figure.
     pub simulated: Option<&'static str>,
     pub agrees: bool,
     pub why: &'static str,
@@ -26,8 +26,8 @@ pub struct Word {
 /// Categories in the order of the paper's columns.
 const CATEGORIES: [&str; 4] = ["overall", "writes", "degraded", "rebuild"];
 
-/// Rates overall and rebuild figures by thirds of the best of the four levels: at least two thirds, at least one
-/// third, less.
+/// Rates figures of the categories overall and rebuild by their share of the best of the four levels: at least two
+/// thirds, at least one third, or less.
 fn by_thirds(share_of_best: f64) -> &'static str {
     match share_of_best {
         share if share >= 2.0 / 3.0 => "Best",
@@ -54,8 +54,8 @@ fn by_slowdown(share: f64) -> &'static str {
     }
 }
 
-/// Returns true if a layout is the one that the paper uses for a level: RAID-DP writes anywhere, the other levels
-/// write in place.
+/// Returns true if a layout is the one that the paper uses for a level: RAID-DP uses a write-anywhere layout, and the
+/// other levels write in place.
 fn is_level(name: &str, layout: &Layout) -> bool {
     let anywhere = layout.write_anywhere.is_some();
     match layout.level {
@@ -74,7 +74,7 @@ fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
             Some((layout.highest_iops, format!("{} IOPS at 20 ms", decimal(layout.highest_iops, 0))))
         }
         "writes" => {
-            // Drive reads beyond one per host read are caused by writes.
+            // Drive reads in excess of one per host read are caused by writes.
             let (reads, writes) = (normal.disk_reads_per_host_read - 1.0, normal.disk_writes_per_host_write);
             let accesses = reads.max(0.0) + writes;
             let latency = decimal(normal.write_ms, 1);
@@ -94,7 +94,7 @@ fn figure(layout: &LayoutFigures, category: &str) -> Option<(f64, String)> {
     }
 }
 
-/// Explains the rating of a level in the model.
+/// Explains why the model gives a level its rating in a category.
 fn why(level: &str, category: &str) -> &'static str {
     match (level, category) {
         ("RAID-DP", "overall") => "consistency points leave the drives to reads",
@@ -119,7 +119,7 @@ fn why(level: &str, category: &str) -> &'static str {
     }
 }
 
-/// Returns all ratings of the paper for whose level the experiment has a layout.
+/// Returns the paper's ratings for all levels for which the experiment has a layout.
 pub fn words(experiment: &Experiment) -> Vec<Word> {
     let place = |name: &str| experiment.config.layouts.iter().position(|layout| is_level(name, layout));
     let layout = |name: &str| place(name).and_then(|place| experiment.layouts.get(place));
