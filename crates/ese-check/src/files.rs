@@ -35,7 +35,7 @@ pub struct LogSet {
     pub last: u32,
     /// Number of logs.
     pub logs: usize,
-    /// Whether each log is the direct successor of the one before it.
+    /// Whether each log is the direct successor of the previous log.
     pub unbroken: bool,
 }
 

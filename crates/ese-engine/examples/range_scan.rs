@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     }
     session.commit(CommitMode::Durable)?;
 
-    // A transaction sees one state of the table, whatever other sessions do meanwhile.
+    // A transaction sees one state of the table, regardless of what other sessions do.
     session.begin()?;
     let mut found = table.seek(&mut session, &[Value::Long(100)], Seek::GreaterOrEqual)?;
     table.set_range(&[Value::Long(110)], false)?;

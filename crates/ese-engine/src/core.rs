@@ -26,7 +26,7 @@ pub struct Core {
     databases: RwLock<BTreeMap<FileId, Arc<Database>>>,
     /// Position of the last checkpoint. The lock is held while a checkpoint is being made.
     pub(crate) checkpoint: Mutex<LogPosition>,
-    /// The same file system as in the services, with the ability to freeze it.
+    /// The file system that the services use, with the ability to freeze it.
     pub(crate) freezable: Arc<FreezableVfs>,
 }
 

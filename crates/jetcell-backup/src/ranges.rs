@@ -117,7 +117,7 @@ impl RangeSummer {
 /// Writes a file from start to end, one range at a time.
 ///
 /// The first range is kept in memory until the end, because it contains the database header, which is not known until
-/// then. Meanwhile, the file has zeros in its place.
+/// then. Until then, the file has zeros in its place.
 pub struct RangeWriter {
     file: Arc<dyn File>,
     /// The range being filled, and its offset in the file.

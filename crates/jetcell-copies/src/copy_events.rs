@@ -18,7 +18,7 @@ impl CopyEvents {
         CopyEvents { events, copy: directory.display().to_string() }
     }
 
-    /// Creates a reporter whose events nobody receives.
+    /// Creates a reporter that discards all events.
     pub fn unheard() -> CopyEvents {
         CopyEvents { events: Events::unheard(), copy: String::new() }
     }

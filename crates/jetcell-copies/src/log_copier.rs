@@ -202,8 +202,7 @@ impl LogCopier<'_> {
         }
     }
 
-    /// Compares the segments of a log with those of the log that the active side is writing, as far as both sides
-    /// have them.
+    /// Compares the segments that both a log and the log that the active side is writing have.
     fn compare_with_open(&self, state: &mut CopyState, part: &LogCopy) -> Result<Confirmed> {
         let (len, generation) = (records_end(part).min(part.bytes.len()), part.generation);
         let mut at = 0;

@@ -60,7 +60,7 @@ pub struct Agreement {
     pub load: &'static str,
     /// 10th, 50th, 90th and 99th percentiles of response times with the measured seek times, in milliseconds.
     pub measured_ms: [f64; 4],
-    /// The same percentiles with the curve, in milliseconds.
+    /// Percentiles with the curve, in milliseconds.
     pub modelled_ms: [f64; 4],
     /// Demerit figure for the two distributions.
     pub demerit: f64,

@@ -21,12 +21,12 @@ pub struct Rendering {
 /// Format of Currency columns. Windows stores 64-bit integers in them, such as times and identifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Currency {
-    /// As integers in databases whose schema is known to use them that way, and as decimals in all others.
+    /// Renders integers in databases whose schema is known to use them that way, and as decimals in all others.
     #[default]
     BySchema,
-    /// As decimals with four digits after the decimal point.
+    /// Renders decimals with four digits after the decimal point.
     Decimal,
-    /// As the stored integers.
+    /// Renders the stored integers.
     Integer,
 }
 

@@ -45,7 +45,7 @@ impl General {
 }
 
 impl Default for General {
-    /// Returns the rules behind the reference figures: the rebuild does not repair defects, and the scrub continues
+    /// Returns the rules of the reference figures: the rebuild does not repair defects, and the scrub continues
     /// while drives are missing.
     fn default() -> General {
         General { rebuild_cleans: false, scrub_while_degraded: true, late_defects: false }

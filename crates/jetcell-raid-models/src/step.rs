@@ -11,7 +11,7 @@ pub struct Step {
     pub what: String,
     /// Formula with symbols.
     pub formula: String,
-    /// The same formula with numbers.
+    /// The formula with numbers in place of names.
     pub numbers: String,
     /// Value of the result.
     pub value: f64,

@@ -3,7 +3,7 @@
 /// How a cell's value is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// It is not judged.
+    /// Not judged.
     #[default]
     Neutral,
     /// The value is good.

@@ -92,7 +92,7 @@ pub(super) struct Limits {
     pub dirty: usize,
     /// Number of frames whose memory deltas may use.
     pub delta_frames: usize,
-    /// Additional memory for deltas besides those frames, in pages.
+    /// Additional memory for deltas, in pages, on top of those frames.
     pub delta_slack: usize,
     /// Maximum size of a transfer, in pages.
     pub run: usize,

@@ -21,7 +21,7 @@ const SAMPLE: usize = 24;
 const SAMPLES: usize = 4;
 /// Number of frames in a sweep.
 const SWEEP: usize = 2048;
-/// For a page that has been used once, assumed number of cache turnovers since a fictitious previous use.
+/// Assumed number of cache turnovers since a fictitious previous use of a page that has been used once.
 const ASSUMED_TURNOVERS: u64 = 4;
 /// Maximum number of write candidates for the cleaner.
 const MAX_CANDIDATES: usize = 256;

@@ -13,8 +13,8 @@ pub enum DefragKind {
     /// Merges sparse leaves in all trees, from the last leaf of each tree to the first. ESE: version 1.
     #[default]
     Compaction,
-    /// In trees whose leaves are scattered, moves leaves to consecutive pages, from the first leaf to the last, and
-    /// merges sparse leaves. ESE: version 2.
+    /// Moves the leaves of scattered trees to consecutive pages, from the first leaf to the last, and merges sparse
+    /// leaves. ESE: version 2.
     #[doc(alias = "OLD2")]
     SequentialLayout,
 }

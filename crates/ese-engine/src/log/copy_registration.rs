@@ -143,7 +143,7 @@ impl CopyRegistration {
     }
 
     /// Returns the oldest generation that any copy of the stream needs. Ignores copies that are cut off, that is,
-    /// those that lag more than `limit` generations behind `newest`.
+    /// those whose lag behind `newest` exceeds `limit` generations.
     pub fn oldest_needed(
         vfs: &dyn Vfs,
         directory: &Path,

@@ -201,7 +201,7 @@ pub(crate) struct PathChange {
 pub(crate) struct LeafMerge<'a> {
     pub kind: u8,
     pub page: PageNumber,
-    /// Left and right neighbours, as far as the merge changes them.
+    /// Left and right neighbours, if the merge changes them.
     pub left: Option<PageNumber>,
     pub right: Option<PageNumber>,
     /// Line of the moved node that is adjacent to the remaining nodes, or 0 if no nodes remain. ESE: `ilineMerge`.

@@ -96,8 +96,7 @@ struct PendingRedo {
     pages: Vec<PageRedo>,
     /// Last page that each file must contain.
     last_pages: BTreeMap<FileId, PageNumber>,
-    /// Transactions that ended, each with the position of its end. The transaction itself stores whether it
-    /// committed.
+    /// Transactions that ended, each with the position of its end. A transaction stores whether it committed.
     ended: Vec<(OpenTransaction, LogPosition)>,
 }
 
@@ -192,8 +191,7 @@ impl Redo {
                 return Ok(());
             }
             LogRecord::MacroCommit(commit) => return self.end_macro(commit, &buffered, payloads),
-            // A macro that a crash interrupted is never completed. Its records are dropped here because recovery
-            // reuses the session numbers.
+            // A macro that a crash interrupted is never completed. Recovery reuses the session numbers.
             LogRecord::RecoveryUndo2(_) | LogRecord::Init2(_) => self.macros.clear(),
             _ => {}
         }

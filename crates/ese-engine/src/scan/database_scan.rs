@@ -180,8 +180,7 @@ impl DatabaseScan {
         drop(self.work.lock());
     }
 
-    /// Performs one read of the scan if it is due. Returns the time until the next read, or `None` if no scan is
-    /// running.
+    /// Performs one read of the scan if it is due. Returns the time until the next read, or `None` without a scan.
     pub fn step(&self) -> Result<Option<Duration>> {
         let mut slot = self.work.lock();
         let Some(work) = slot.as_mut() else { return Ok(None) };
@@ -254,8 +253,7 @@ impl DatabaseScan {
             }
             None => {}
         }
-        // The pass must not fill the cache with dirty pages, because sessions would then have to wait for page
-        // writes.
+        // The pass must not fill the cache with dirty pages: sessions would have to wait for page writes.
         if work.clean_pages.wait(mostly_dirty) {
             // The cache reports a failed write to all its users.
             let _ = self.file.cache.write_below(self.file.file_id, self.file.log.tail(), CLEANED_PAGES);

@@ -1,4 +1,4 @@
-//! A thread that copies data into the transfers of zones, and computes parity and records. Meanwhile, the writer can
+//! A thread that copies data into the transfers of zones, and computes parity and records. In the meantime, the writer can
 //! supply the next zone.
 
 use std::io;

@@ -109,7 +109,7 @@ impl fmt::Display for LogEnd {
     }
 }
 
-/// Dumps the records of a log file or, if `options` says so, totals by record type.
+/// Dumps the records of a log file or, if `options` asks for them, totals by record type.
 pub fn dump_log(source: &Source, options: &LogOptions, output: &mut Output<'_>) -> Result<()> {
     start_of(source, Format::Log)?;
     let header = read_header(source)?;

@@ -110,7 +110,7 @@ fn complete(clock: &dyn Clock, operation: OperationNumber, began: Duration) -> L
     Line::Complete { operation, us, unix_ms: clock.unix_ms() }
 }
 
-/// Returns true if the file system supports hard links. Leaves no files behind.
+/// Returns true if the file system supports hard links. Its files are removed.
 fn has_links(vfs: &dyn Vfs, directory: &Path) -> io::Result<bool> {
     let [one, other] = ["probe", "probe-link"].map(|name| directory.join(name));
     drop(vfs.open(&one, OpenMode::CreateNew)?);

@@ -23,7 +23,7 @@ const KEY: usize = 64;
 /// Where the file systems are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// In an image file of this many bytes per file system, attached as a loop device. The images remain until the
+    /// An image file of this many bytes per file system, attached as a loop device. The images remain until the
     /// end of the test.
     Images(u64),
     /// On one device that all file systems share. Each file system is made anew in each turn, at the same location.

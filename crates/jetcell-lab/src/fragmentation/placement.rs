@@ -20,7 +20,7 @@ const COPY: usize = 1 << 20;
 pub enum Placement {
     /// Contiguous, if the file system has enough contiguous space.
     Contiguous,
-    /// In fragments of this many bytes, in random order. Space between the fragments is occupied by another file,
+    /// Fragments of this many bytes, in random order. Space between the fragments is occupied by another file,
     /// which is removed afterwards.
     Scattered(u64),
 }

@@ -55,7 +55,7 @@ impl Chart {
         if !self.steps {
             return thinned(&heights);
         }
-        // Each value extends to the next point. The last value is as wide as the one before it.
+        // Each value extends to the next point. The last value is as wide as the previous one.
         let width = |pair: &[(f64, f64)]| if let [(a, _), (b, _)] = pair { b - a } else { 1.0 };
         let last = heights.len().checked_sub(2).and_then(|at| heights.get(at..)).map_or(0.1, width);
         let ends = heights.iter().skip(1).map(|(x, _)| *x).chain(heights.last().map(|(x, _)| x + last));

@@ -75,7 +75,7 @@ fn probe_direct_io(dir: &Path) -> io::Result<()> {
 struct Space {
     /// Nearest existing parent directory.
     there: PathBuf,
-    /// Identity of the volume, which is the same for all paths on it.
+    /// Identity of the volume; all paths on the volume share it.
     volume: VolumeId,
     total: u64,
     free: u64,

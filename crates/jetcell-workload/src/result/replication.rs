@@ -43,7 +43,7 @@ pub struct ReplicatedCopy {
     pub stream_log: bool,
     /// Number of logs that the copy has replayed.
     pub logs: u64,
-    /// Maximum number of generations by which the copy was behind while it was not suspended.
+    /// Maximum number of generations that the copy lagged while it was not suspended.
     pub most_behind: u32,
     /// Maximum lag in seconds while the copy was not suspended.
     pub longest_lag_seconds: u64,

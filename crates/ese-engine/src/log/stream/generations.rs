@@ -137,7 +137,7 @@ impl LogStream {
     /// it yet.
     pub(super) fn format_next(&self) -> Result<()> {
         let size = u64::from(self.options.file_size);
-        // Meanwhile, a thread that needs the file finds none, and waits for this lock to prepare one.
+        // Until then, a thread that needs the file finds none, and waits for this lock to prepare one.
         let _files = self.files()?;
         let mut prepared = {
             let mut state = self.state.lock();

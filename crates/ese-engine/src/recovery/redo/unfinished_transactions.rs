@@ -207,7 +207,7 @@ impl Redo {
             }
         }
         if !entries.is_empty() {
-            // Redo of another engine's log runs for a long time, and the checkpoint advances meanwhile.
+            // Redo of another engine's log runs for a long time, while the checkpoint advances.
             let pin = self.core.log().is_received().then(|| self.core.pins.pin(open.begun));
             self.core.ended.push(EndedTransaction::new(0, end, pin, entries));
         }
