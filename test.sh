@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs every check and test, after setting up what they need, and prints how long each phase took.
 #
-#   ./test.sh            everything: at most 20 minutes on two cores with an empty target folder, 12 when it is built
-#   ./test.sh --quick    format, clippy, tidy and the tests without simulations: at most 4 minutes when it is built
+#   ./test.sh            everything; docs/internals/build.md has the times
+#   ./test.sh --quick    format, clippy, tidy and the tests without simulations
 set -euo pipefail
 cd "$(dirname "$0")"
 
