@@ -31,6 +31,18 @@ pub enum ServeError {
     /// The program was built without the feature `tls`.
     #[error("this build has no TLS; build it with `--features tls` or `--features full`")]
     NoTls,
+    /// The system allows too few open files.
+    #[error(
+        "{clients} clients need {needed} open files, and the limit is {limit}; raise it with ulimit -n, or lower --max-clients"
+    )]
+    Descriptors {
+        /// Number of clients with the token.
+        clients: u64,
+        /// Number of files that they need at least.
+        needed: u64,
+        /// Number of files that the process may have open.
+        limit: u64,
+    },
     /// The address cannot be used.
     #[error("{address} cannot be listened on: {error}")]
     Address {

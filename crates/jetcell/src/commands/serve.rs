@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use jetcell_remote::{Exports, MAX_FILES, Server, ServerFiles, ServerLimits, is_address};
+use jetcell_remote::{Exports, ServeError, Server, ServerFiles, ServerLimits, is_address};
 use jetcell_vfs::host_name;
 use jetcell_workload::units::ByteSize;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -81,14 +81,14 @@ impl Serve {
 
     fn serve(&self) -> Result<Outcome, Failure> {
         let named = self.directories.iter().map(|text| named(text)).collect::<Result<Vec<_>, _>>()?;
-        let failed = |error: jetcell_remote::ServeError| Failure::from(error.to_string());
+        let failed = |error: ServeError| Failure::from(error.to_string());
         refuse_same_directory(&named)?;
         named.iter().for_each(|(name, directory)| note_links(name, directory));
         let vfs = confined_vfs(named.iter().map(|(_, directory)| directory.as_path()))?;
         let mut exports =
             Exports::new(vfs, token_in(&self.token_file)?, host_name(), named).map_err(failed)?;
         exports.allow_handover = self.allow_handover;
-        exports.max_files = files_per_client(self.max_clients.into())?;
+        exports.max_files = files_per_client(self.max_clients.into()).map_err(failed)?;
         let names: Vec<(String, PathBuf)> =
             exports.directories().iter().map(|(name, path)| (name.clone(), path.clone())).collect();
         let tls = self.tls_cert.clone().zip(self.tls_key.clone()).map(|(certificate, key)| ServerFiles {
@@ -124,34 +124,12 @@ impl Serve {
     }
 }
 
-/// Number of descriptors reserved for the server itself and for clients that have not presented the token.
-const OWN_DESCRIPTORS: u64 = 256;
-/// Minimum number of files and locks that each client must be able to have open.
-const MIN_FILES: u64 = 16;
-
 /// Returns the maximum number of open files per client. Raises the process's open file limit to the maximum allowed
 /// for the user.
-fn files_per_client(clients: u64) -> Result<usize, Failure> {
+fn files_per_client(clients: u64) -> Result<usize, ServeError> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let limit = if raised.is_ok() { maximum } else { current };
-    share_of_descriptors(limit, clients).ok_or_else(|| {
-        let least = OWN_DESCRIPTORS + clients * (2 * MIN_FILES + 1);
-        let limit = limit.unwrap_or(u64::MAX);
-        format!(
-            "{clients} clients need {least} open files, and the limit is {limit}; raise it with ulimit -n, or lower --max-clients"
-        )
-        .into()
-    })
-}
-
-/// Returns the number of files per client. Each client needs one descriptor for its connection, and one for each file
-/// and each lock. Returns `None` if the limit is too low, and [`MAX_FILES`] if there is no limit.
-fn share_of_descriptors(limit: Option<u64>, clients: u64) -> Option<usize> {
-    let Some(limit) = limit else { return Some(MAX_FILES) };
-    let descriptors = limit.saturating_sub(OWN_DESCRIPTORS) / clients.max(1);
-    let files = descriptors.saturating_sub(1) / 2;
-    (files >= MIN_FILES).then(|| usize::try_from(files).unwrap_or(MAX_FILES).min(MAX_FILES))
+    jetcell_remote::files_per_client(if raised.is_ok() { maximum } else { current }, clients)
 }
 
 /// Fails if a directory is served under two names. Files that a client writes are identified by directory name and
