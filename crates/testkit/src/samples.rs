@@ -2,10 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
+use ese_format::PageSize;
+
 /// Databases written by the engine, one for each page size. Each contains the table `Things` with the columns used in
 /// the engine's own tests.
-pub const ENGINE_DATABASES: [&str; 4] =
-    ["engine-4k.edb", "engine-8k.edb", "engine-16k.edb", "engine-32k.edb"];
+pub const ENGINE_DATABASES: [(&str, PageSize); 4] = [
+    ("engine-4k.edb", PageSize::KIB_4),
+    ("engine-8k.edb", PageSize::KIB_8),
+    ("engine-16k.edb", PageSize::KIB_16),
+    ("engine-32k.edb", PageSize::KIB_32),
+];
+
+/// Sound databases of an independent writer, each with unusual content: flagged deleted rows, compression schemes,
+/// control characters in names, vectors, and the tables of a web cache.
+pub const SOUND_DATABASES: [&str; 5] = [
+    "all-deleted.edb",
+    "compression-schemes.edb",
+    "control-characters.edb",
+    "search-vectors.edb",
+    "webcache-cookies.edb",
+];
 
 /// Log that belongs to `engine-4k.edb`.
 pub const ENGINE_LOG: &str = "engine-E00.log";

@@ -6,3 +6,4 @@ mod logs;
 mod lost_writes;
 mod memory;
 mod read_ahead;
+mod samples;

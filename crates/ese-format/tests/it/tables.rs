@@ -115,8 +115,7 @@ fn databases() -> Vec<Database> {
 
 /// Returns the databases in the repository that the engine wrote. Nothing else is known about them.
 fn samples() -> impl Iterator<Item = Database> {
-    let sizes = [PageSize::KIB_4, PageSize::KIB_8, PageSize::KIB_16, PageSize::KIB_32];
-    samples::ENGINE_DATABASES.into_iter().zip(sizes).map(|(name, size)| Database {
+    samples::ENGINE_DATABASES.into_iter().map(|(name, size)| Database {
         name: name.to_owned(),
         bytes: samples::read(name),
         size,
