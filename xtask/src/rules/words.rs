@@ -46,62 +46,75 @@ const IN_COMMENTS: &[Phrase] = &[
 ];
 
 /// Phrases that are not examined: literals, "there is no log", "leaves no file behind", "lags behind the log".
-const LEGITIMATE: &str = r"`[^`]*`|\b[Tt]here (is|are|was|were) no \w+|\b(leav|left|lag|fall|fell)\w*( [\w-]+){0,6} behind\b|^behind\b|^directory behind";
+const LEGITIMATE: &str =
+    r"`[^`]*`|\b[Tt]here (is|are|was|were) no \w+|\b(leav|left|lag|fall|fell)\w*( [\w-]+){0,8} behind\b";
 
-/// Words with which no doc comment of an item begins: its first line stands alone in an index.
+/// Words with which no doc comment of an item begins: its first line stands alone in an index. "For each" is an exception.
 const BEGINNINGS: &str = r"^(The same|Of|As|It|Its|In|For [^e]\w*) ";
+
+/// Consecutive comment lines of one kind, as one line of text.
+struct Comment {
+    /// Number of the first line, from 1.
+    line: usize,
+    /// Documentation of an item.
+    is_doc: bool,
+    text: String,
+}
 
 /// Comments and sentences with such a phrase.
 pub fn check(workspace: &Workspace) -> Result<Findings> {
     let everywhere = compiled(EVERYWHERE)?;
     let in_comments = compiled(IN_COMMENTS)?;
     let beginnings = Regex::new(BEGINNINGS)?;
-    let comment = Regex::new(r"^\s*//[/!]?\s?(.*)$")?;
     let legitimate = Regex::new(LEGITIMATE)?;
     let mut findings = Findings::new();
     for (path, source) in &workspace.sources {
-        let mut before = "";
         // The benchmarks keep their words until they are rewritten.
         let is_bench = path.starts_with(workspace.root.join("bench"));
-        let in_comments = if is_bench { &[][..] } else { &in_comments[..] };
-        for (number, line) in source.text.lines().enumerate() {
-            let text =
-                comment.captures(line).and_then(|captures| captures.get(1)).map_or("", |text| text.as_str());
-            let prose = legitimate.replace_all(text, "``");
-            let mut found = |what: &str, instead: &str| {
-                findings.push(format!(
-                    "{}:{}: \"{what}\"; write: {instead}",
-                    workspace.shown(path),
-                    number + 1
-                ));
-            };
-            for (expression, instead) in everywhere.iter().chain(in_comments) {
-                if let Some(phrase) = expression.find(&prose) {
-                    found(phrase.as_str().trim(), instead);
-                }
+        let own = if is_bench { &[][..] } else { &in_comments[..] };
+        for Comment { line, is_doc, text } in comments(&source.text) {
+            let text = legitimate.replace_all(&text, "``");
+            let place = format!("{}:{line}", workspace.shown(path));
+            findings.extend(everywhere.iter().chain(own).filter_map(|phrase| found(&place, &text, phrase)));
+            if !is_bench && is_doc && beginnings.is_match(&text) {
+                findings.push(format!("{place}: \"{text}\"; write what the item is or does"));
             }
-            let is_doc = |line: &str| line.trim_start().starts_with("///");
-            if !in_comments.is_empty() && is_doc(line) && !is_doc(before) && beginnings.is_match(&prose) {
-                found(&prose, "what the item is or does, as a sentence of its own");
-            }
-            before = line;
         }
     }
     for (path, text) in &workspace.documents {
         for (number, line) in text.lines().enumerate() {
-            for (expression, instead) in &everywhere {
-                if let Some(phrase) = expression.find(line) {
-                    let phrase = phrase.as_str().trim();
-                    findings.push(format!(
-                        "{}:{}: \"{phrase}\"; write: {instead}",
-                        workspace.shown(path),
-                        number + 1
-                    ));
-                }
-            }
+            let place = format!("{}:{}", workspace.shown(path), number + 1);
+            findings.extend(everywhere.iter().filter_map(|phrase| found(&place, line, phrase)));
         }
     }
     Ok(findings)
+}
+
+fn found(place: &str, text: &str, (expression, instead): &(Regex, &str)) -> Option<String> {
+    let phrase = expression.find(text)?.as_str().trim();
+    Some(format!("{place}: \"{phrase}\"; write: {instead}"))
+}
+
+/// The comments of a file. A phrase may continue on the next line, so the lines of a comment are joined.
+fn comments(source: &str) -> Vec<Comment> {
+    let mut comments: Vec<Comment> = Vec::new();
+    let mut marker_before = "";
+    for (number, line) in source.lines().enumerate() {
+        let line = line.trim_start();
+        let marker =
+            ["///", "//!", "//"].into_iter().find(|marker| line.starts_with(marker)).unwrap_or_default();
+        let text = line[marker.len()..].trim();
+        match comments.last_mut() {
+            _ if marker.is_empty() => {}
+            Some(comment) if marker == marker_before => {
+                comment.text.push(' ');
+                comment.text.push_str(text);
+            }
+            _ => comments.push(Comment { line: number + 1, is_doc: marker == "///", text: text.to_owned() }),
+        }
+        marker_before = marker;
+    }
+    comments
 }
 
 fn compiled(phrases: &[Phrase]) -> Result<Vec<(Regex, &'static str)>> {
@@ -118,6 +131,14 @@ mod tests {
             .unwrap()
             .iter()
             .any(|(expression, _)| expression.is_match(text))
+    }
+
+    #[test]
+    fn the_lines_of_a_comment_are_one_text() {
+        let found = comments("/// One\n/// two.\nfn f() {}\n    // Three.\n//! Four.\n//! Five.\n");
+        let found: Vec<_> =
+            found.iter().map(|comment| (comment.line, comment.is_doc, &*comment.text)).collect();
+        assert_eq!(found, [(1, true, "One two."), (4, false, "Three."), (5, false, "Four. Five.")]);
     }
 
     #[test]

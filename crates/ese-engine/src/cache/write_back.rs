@@ -29,8 +29,8 @@ use super::in_flight::InFlight;
 use super::{Cache, PinnedPage, ProtectedBatch, ReadLatch, TornPageGuard};
 use crate::{Error, Result};
 
-/// Number of pages per batch of background writes. Larger batches would not be faster, and reads would queue up
-/// behind them.
+/// Number of pages per batch of background writes. Larger batches would not be faster, and reads would have
+/// to wait for them.
 pub(super) const WRITE_BATCH: usize = 32;
 /// No further batch is started while this many background transfers are in flight. This is enough to keep a device
 /// busy.

@@ -86,8 +86,8 @@ impl ZoneWrite {
         &self.rows
     }
 
-    /// Returns the index of the buffer that contains a row, and the range of the row in this buffer. Both are the
-    /// same for all slots.
+    /// Returns the index of the buffer that contains a row, and the range of the row in this buffer. They do not
+    /// depend on the slot.
     fn place(&self, row: u64) -> (usize, Range<usize>) {
         let block = block_in_zone(row);
         let run = self.runs.iter().position(|run| run.contains(&block)).expect("each row is in a run");

@@ -133,8 +133,8 @@ impl FilesystemsTest {
         let plan = self.prepare(output).map_err(Stopped::Failed)?;
         self.made.note_leftovers_elsewhere();
         let turns = LoadTurns::new(plan.options.clone(), !plan.made.is_empty())?;
-        // The maker is created after the Ctrl-C handler is installed. Otherwise Ctrl-C would leave the maker's
-        // directory behind.
+        // The maker is created after the Ctrl-C handler is installed. Otherwise Ctrl-C would not remove the
+        // maker's directory.
         let maker = (!plan.made.is_empty()).then(|| self.made.maker(plan.made.len())).transpose();
         let maker = maker.map_err(Stopped::Failed)?;
         let tested = self.compared(&plan, maker.as_ref(), &turns, output).and_then(|mut result| {
