@@ -118,7 +118,7 @@ def main():
     parser.add_argument("--hosts", default="4,64,1000")
     parser.add_argument("--output", type=Path, default=ROOT / "target/fleet.svg")
     arguments = parser.parse_args()
-    jetcell = built("JETCELL", "-p", "jetcell", path="jetcell")
+    jetcell = built("JETCELL", "-p", "jetcell", "--features", "full", path="jetcell")
     joiners = built("JOINERS", "-p", "jetcell-fleet", "--example", "joiners", path="examples/joiners")
     with tempfile.TemporaryDirectory(dir=ROOT / "target") as work:
         work = Path(work)

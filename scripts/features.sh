@@ -2,7 +2,7 @@
 # Checks that builds with other Cargo features than `full` compile, without warnings.
 #
 #   scripts/features.sh --default    the default build
-#   scripts/features.sh              all pairs of features; needs cargo-hack (cargo install cargo-hack); takes about 15 minutes
+#   scripts/features.sh              all pairs of features; needs cargo-hack (cargo install cargo-hack)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case ${1:-} in

@@ -60,11 +60,11 @@ impl Verified {
 /// Returns the maximum length of the `verified.json` file for a manifest. The file contains at most one run per
 /// range.
 fn max_bytes(manifest: &Manifest) -> u64 {
-    const OF_FILE: u64 = 16;
-    const OF_RUN: u64 = 48;
+    const BYTES_PER_FILE: u64 = 16;
+    const BYTES_PER_RUN: u64 = 48;
     // Each character of a file name takes at most six bytes in JSON.
     let of_file = |file: StoredFile<'_>| {
-        6 * file.name.len() as u64 + OF_FILE + file.bytes.div_ceil(RANGE_BYTES as u64) * OF_RUN
+        6 * file.name.len() as u64 + BYTES_PER_FILE + file.bytes.div_ceil(RANGE_BYTES as u64) * BYTES_PER_RUN
     };
     let files = manifest.files().map(of_file).fold(0, u64::saturating_add);
     files.saturating_add(256).min(text_file::MAX_BYTES)

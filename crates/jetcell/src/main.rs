@@ -11,14 +11,7 @@ mod console;
 mod in_use;
 mod live;
 mod measured_window;
-#[cfg(not(all(
-    feature = "arrays",
-    feature = "fleet",
-    feature = "lab",
-    feature = "live",
-    feature = "sizing",
-    feature = "zst"
-)))]
+#[cfg(not(feature = "full"))]
 mod not_built;
 mod outcome;
 mod progress_line;
@@ -69,8 +62,6 @@ use crate::commands::serve::Serve;
 #[cfg(feature = "sizing")]
 use crate::commands::size::Size;
 use crate::commands::storage_test::{Backup, Performance, Recovery, Replication, StorageTest, Stress};
-#[cfg(not(all(feature = "arrays", feature = "fleet", feature = "lab", feature = "sizing")))]
-use crate::not_built::NotBuilt;
 use crate::outcome::{Outcome, print_error};
 
 /// Memory allocator. The load allocates many records slightly larger than a kilobyte, for which the C library's
@@ -141,7 +132,7 @@ enum Subcommands {
     Size(Box<Size>),
     /// Size storage for mailboxes: I/O, space, memory, arrays, cost (not in this build: feature sizing)
     #[cfg(not(feature = "sizing"))]
-    Size(NotBuilt),
+    Size(not_built::NotBuilt),
     /// Recover dirty databases with their logs, including databases from Windows
     Recover(Box<Recover>),
     /// Back up the databases and logs of a stopped instance
@@ -171,7 +162,7 @@ enum Subcommands {
     Fleet(Fleet),
     /// Test many hosts together, with one test and one verdict (not in this build: feature fleet)
     #[cfg(not(feature = "fleet"))]
-    Fleet(NotBuilt),
+    Fleet(not_built::NotBuilt),
     /// Show the reports of stored runs
     Report(Report),
     /// Show the events of a run, a recovery or maintenance
@@ -185,14 +176,14 @@ enum Subcommands {
     /// Create, monitor, repair and destroy RAID arrays, and calculate their reliability (not in this build: feature
     /// arrays)
     #[cfg(not(feature = "arrays"))]
-    Raid(NotBuilt),
+    Raid(not_built::NotBuilt),
     /// Examine drives and file systems
     #[cfg(feature = "lab")]
     #[command(subcommand, after_help = commands::disk::EXAMPLES)]
     Disk(Disk),
     /// Examine drives and file systems (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
-    Disk(NotBuilt),
+    Disk(not_built::NotBuilt),
     /// Record the power use of a test, and calculate its cost
     #[command(subcommand, after_help = commands::power::EXAMPLES)]
     Power(Power),
@@ -237,7 +228,7 @@ enum Test {
     Durability(Box<DurabilityTest>),
     /// Test whether storage keeps acknowledged writes when the power is cut (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
-    Durability(NotBuilt),
+    Durability(not_built::NotBuilt),
     /// Run the mail load on several file systems alternately, and compare them
     ///
     /// Run the mail load on directories of several file systems alternately, until the difference can be
@@ -246,7 +237,7 @@ enum Test {
     Filesystems(Box<FilesystemsTest>),
     /// Run the mail load on several file systems alternately, and compare them (not in this build: feature lab)
     #[cfg(not(feature = "lab"))]
-    Filesystems(NotBuilt),
+    Filesystems(not_built::NotBuilt),
 }
 
 /// Restarts the program with allocators that reserve little address space, if the address space of the process is
