@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures a build of the command with an empty target directory: wall time, processor time, number of crates, size of the binary.
-# Crates must have been downloaded (cargo fetch). Let nothing else run meanwhile.
+# Crates must have been downloaded (cargo fetch). Run nothing else at the same time.
 #
 #   scripts/measure-build.sh                     the default build, as in the README's first command
 #   scripts/measure-build.sh --features full     other options of cargo build
