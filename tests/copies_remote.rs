@@ -232,14 +232,17 @@ impl Pair {
         let load = Load::start(env!("CARGO_BIN_EXE_kill-child"), &self.active.directory);
         self.serve();
         let words = self.words("replicate", "");
+        let messages = self.files.join("replicate.err");
         let start = |pair: &Pair| {
-            Running(pair.run(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+            let messages = std::fs::File::create(&messages).unwrap();
+            Running(pair.run(&words).stdout(Stdio::null()).stderr(messages).spawn().unwrap())
         };
         let mut replicate = start(self);
         for _ in 0..FAULTS {
             std::thread::sleep(Duration::from_millis(self.rng.random_range(50..300)));
             let ended = replicate.0.try_wait().unwrap();
-            assert!(ended.is_none(), "{}: the replication ended: {ended:?}", self.context);
+            let said = || std::fs::read_to_string(&messages).unwrap();
+            assert!(ended.is_none(), "{}: the replication ended: {ended:?}: {}", self.context, said());
             match self.rng.random_range(0..3) {
                 0 => {
                     drop(replicate);

@@ -37,6 +37,7 @@ use crate::history::{History, Relation};
 use crate::incoming::{is_gone, part_path, remove_if_there, store_log};
 use crate::log_copier::LogCopier;
 use crate::reseed_files::{RESEED_FILE, read_page, write_header};
+use crate::source::Source;
 use crate::stream_directory::StreamDirectory;
 use crate::streamed_log::remove_streamed;
 use crate::unfinished_states::remove_unfinished_states;
@@ -352,6 +353,10 @@ impl Reseed {
         remove_streamed(vfs, &self.directory)?;
         let mut state = self.state()?;
         state.store(vfs, &self.directory)?;
+        // From now on the other side keeps all logs that it has. The first generation that this side needs is known
+        // only after its pages are patched.
+        let oldest = self.source.logs.keys().next().map_or(0, |oldest| oldest.0);
+        self.register(&CopyState { next: oldest, ..state.clone() })?;
         let (mut done, mut headers) = (0, Vec::new());
         let clock = vfs.clock();
         for database in &self.stored.databases {
@@ -380,9 +385,17 @@ impl Reseed {
             let file = self.open(&database.path, OpenMode::Write)?;
             write_header(&*file, header)?;
         }
+        // The registration comes first: without it, the other side could remove logs before this side follows it.
+        self.register(&state)?;
         state.store(vfs, &self.directory)?;
         text_file::remove(vfs, &self.directory.join(RESEED_FILE))?;
         Ok(state)
+    }
+
+    /// Reports to the other side which logs this side needs.
+    fn register(&self, state: &CopyState) -> Result<()> {
+        let source = DirectorySource::new(self.source_logs.clone());
+        source.register(&state.registration(&self.directory, self.vfs.clock().unix_ms()))
     }
 
     /// Returns the state of the copy while its pages are patched.

@@ -98,6 +98,22 @@ fn a_side_that_has_diverged_is_reseeded_by_the_pages_that_its_logs_touched() {
     }
 }
 
+/// The other side truncates its logs. It must not remove the logs that the reseeded side needs, even if that side does
+/// not follow it yet.
+#[test]
+fn a_reseeded_side_keeps_its_logs_on_the_other_side() {
+    let disk = diverged(false);
+    reseed(&disk).unwrap();
+    let next = CopyState::read(&disk, Path::new(ACTIVE)).unwrap().unwrap().next;
+    let other = Site::open(&disk, COPY, 1000);
+    other.insert(5000..5400);
+    let oldest = *logs(&disk, COPY).closed().unwrap().keys().next().unwrap();
+    assert!(oldest.0 <= next, "log {oldest:?} is the oldest one, {next} is needed");
+    other.insert(5400..5450);
+    other.close();
+    follows(&disk);
+}
+
 /// After a power failure at any operation, the same call completes the reseed.
 #[test]
 fn an_interrupted_reseed_is_continued() {
